@@ -1,0 +1,123 @@
+"""The entry point: picks the verb, turns every failure into a message and an exit code.
+
+`qkv --help` is written from the table below without importing anything heavy; a verb's module is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+VERBS = {
+    "train": ("qkv.cli.train:train", "a file, files or a folder in, a trained and evaluated model out"),
+    "generate": ("qkv.cli.generate:generate", "write with a model"),
+    "evaluate": ("qkv.cli.evaluate:evaluate", "loss, perplexity and bits per byte of a model on any text"),
+    "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
+    "data": ("qkv.cli.data:app", "named data sets; what a file holds; what would go wrong in training"),
+}
+
+HELP = """\
+qkv trains, looks inside and ships Transformers, and the models they replaced,
+on your own text, on the machine you have.
+
+Usage: qkv VERB [ARGUMENTS]      qkv VERB --help explains one verb
+
+{verbs}
+
+Start with:  qkv train book.txt            a text file in, a language model out
+             qkv generate runs/book-modern  write with it
+
+Every verb takes --json (one JSON document on standard output) and --debug (full tracebacks).
+"""
+
+
+def help_text() -> str:
+    width = max(len(name) for name in VERBS)
+    return HELP.format(verbs="\n".join(f"  {name:<{width}}  {line}" for name, (_, line) in VERBS.items()))
+
+
+def application() -> App:
+    from cyclopts import App
+
+    app = App(name="qkv", help="qkv VERB --help explains one verb.", version_flags=[], help_format="plaintext")
+    for name, (target, line) in VERBS.items():
+        app.command(target, name=name, help=line)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(help_text(), end="")
+        sys.exit(0)
+    if words[0] in ("--version", "-V"):
+        import qkv
+
+        print(f"qkv {qkv.__version__}")
+        sys.exit(0)
+    debug = "--debug" in words
+    code = run([word for word in words if word != "--debug"], debug)
+    # skip the interpreter's slow teardown of torch; everything is written and flushed by now
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(code)
+
+
+def run(words: list[str], debug: bool) -> int:
+    """Run one verb and return its exit code."""
+    from cyclopts.exceptions import CycloptsError
+
+    from qkv.errors import QkvError
+
+    try:
+        if words[0] not in VERBS and not words[0].startswith("-"):
+            return unknown_verb(words[0])
+        application()(words, exit_on_error=False, print_error=False)
+        return 0
+    except CycloptsError as error:
+        return say(f"{str(error).rstrip('.')}. `qkv {words[0]} --help` lists what it takes.", 2)
+    except QkvError as error:
+        if debug:
+            raise
+        return say(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return say("interrupted; nothing was left half-written.", 130)
+    except BrokenPipeError:
+        # the reader went away (as in `qkv generate ... | head`): not a fault; keep the interpreter's last flush quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return fault(error)
+
+
+def unknown_verb(word: str) -> int:
+    import difflib
+
+    near = difflib.get_close_matches(word, VERBS, 1)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Verbs: {', '.join(VERBS)}."
+    return say(f"unknown verb {word!r}. {hint}", 2)
+
+
+def say(message: str, code: int) -> int:
+    print(f"qkv: {message}", file=sys.stderr)
+    return code
+
+
+def fault(error: Exception) -> int:
+    """An exception nobody expected: a fault in qkv. Keep the traceback in a file, show one line."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="qkv-fault-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        traceback.print_exception(error, file=file)
+    return say(
+        f"this is a fault in qkv, not in your input: {type(error).__name__}: {error}. The traceback is in {file.name}; "
+        "please report it. --debug shows it here.",
+        1,
+    )

@@ -1,0 +1,57 @@
+"""What verbs print. Answers go to standard output; notes, progress and pictures go to standard error."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="One JSON document on standard output.")]
+
+
+def console() -> Console:
+    """Where people look: standard error, so that standard output stays clean for pipes."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def notes(lines: Iterable[str]) -> None:
+    """Things that were done to the input or decided for the user, one line each."""
+    for line in lines:
+        print(f"note: {line}", file=sys.stderr)
+
+
+def document(values: Mapping[str, Any]) -> None:
+    """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
+    print(json_module.dumps(_finite(values), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(item) for item in value]
+    return value
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on standard output; the first column reads left, numbers read right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        grid.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(str(cell)) for cell in row))
+    Console(highlight=False).print(grid)

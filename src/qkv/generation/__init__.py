@@ -1,0 +1,1 @@
+"""Writing: sampling and decoding."""

@@ -1,0 +1,1 @@
+"""Other projects' formats: name tables, both ways."""

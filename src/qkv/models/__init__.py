@@ -1,0 +1,1 @@
+"""One file, one architecture: a bill of materials, then its whole forward pass."""

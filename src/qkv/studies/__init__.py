@@ -1,0 +1,1 @@
+"""Work that runs many trainings or checks."""

@@ -1,0 +1,1 @@
+"""The loop, optimizers, schedules, checkpoints and devices."""
