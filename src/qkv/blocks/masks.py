@@ -1,0 +1,27 @@
+"""Masks: causality and padding as data. True = may look. Places are absolute positions, so a mask fits any state.
+
+Deck 004, "causal mask requires a token cannot use the information of a future token".
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+
+def causal(asking: Int[Tensor, "... T"], answers: int) -> Bool[Tensor, "... T S"]:
+    """A position may look at itself and at what came before; `answers` positions are there to look at."""
+    answering = torch.arange(answers, device=asking.device)
+    return answering <= asking.unsqueeze(-1)
+
+
+def window(asking: Int[Tensor, "... T"], answers: int, reach: int) -> Bool[Tensor, "... T S"]:
+    """Causal, and no further back than `reach` positions, itself included: O(r n d) in deck 002's table."""
+    answering = torch.arange(answers, device=asking.device)
+    return (answering <= asking.unsqueeze(-1)) & (answering > asking.unsqueeze(-1) - reach)
+
+
+def padding(present: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 S"]:
+    """Nobody looks at padding; `present` is True for real tokens."""
+    return present.unsqueeze(1)

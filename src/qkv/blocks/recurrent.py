@@ -1,0 +1,103 @@
+"""Recurrence: the hidden vector goes from word to word (decks 001 and 003).
+
+    Elman   h_t = tanh(W_x x_t + W_h h_{t-1} + b)                                            Elman 1990
+    GRU     r, z = σ(…);  n = tanh(W_n x + r ⊙ (U_n h));  h_t = (1 - z) ⊙ n + z ⊙ h_{t-1}     Cho et al. 2014
+    LSTM    i, f, o = σ(…);  c_t = f ⊙ c_{t-1} + i ⊙ tanh(…);  h_t = o ⊙ tanh(c_t)           Hochreiter 1997
+
+The steps below are the formulas; `Recurrent` runs torch's fused kernels, and `unrolled` shows that they are the same.
+Deck 003's code unpacks `all_h, last_h` into one name; here a layer returns its vectors, and the state holds the last.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from qkv.blocks.state import RecurrentState
+from qkv.blocks.tap import Tap
+
+Hidden = tuple[Tensor, ...]
+
+
+def elman_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
+    return (torch.tanh(from_input + from_hidden),)
+
+
+def gru_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
+    reset_x, update_x, new_x = from_input.chunk(3, -1)
+    reset_h, update_h, new_h = from_hidden.chunk(3, -1)
+    reset, update = torch.sigmoid(reset_x + reset_h), torch.sigmoid(update_x + update_h)
+    new = torch.tanh(new_x + reset * new_h)
+    return ((1 - update) * new + update * hidden[0],)
+
+
+def lstm_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
+    enter, forget, new, leave = (from_input + from_hidden).chunk(4, -1)
+    cell = torch.sigmoid(forget) * hidden[1] + torch.sigmoid(enter) * torch.tanh(new)
+    return torch.sigmoid(leave) * torch.tanh(cell), cell
+
+
+STEPS = {"RNN_TANH": elman_step, "GRU": gru_step, "LSTM": lstm_step}
+
+
+def unrolled(layer: nn.RNNBase, x: Float[Tensor, "B T D"], hidden: Hidden) -> tuple[Tensor, Hidden]:
+    """The recurrence word by word, layer by layer, by the formulas: what torch's kernel computes at once."""
+    step = STEPS[layer.mode]
+    finals: list[Hidden] = []
+    for depth in range(layer.num_layers):
+        w_x, w_h, b_x, b_h = (getattr(layer, f"{name}_l{depth}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        now = tuple(part[depth] for part in hidden)
+        outputs = []
+        for t in range(x.size(1)):
+            now = step(x[:, t], now, F.linear(x[:, t], w_x, b_x), F.linear(now[0], w_h, b_h))
+            outputs.append(now[0])
+        x = torch.stack(outputs, 1)
+        finals.append(now)
+    return x, tuple(torch.stack(parts) for parts in zip(*finals, strict=True))
+
+
+class ZeroStart(nn.Module):
+    """h₀ = 0."""
+
+    table: Tensor
+
+    def __init__(self, parts: int, layers: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.zeros(parts, layers, 1, width), persistent=False)
+
+    def forward(self) -> Hidden:
+        return self.table.unbind(0)
+
+
+class LearnedStart(nn.Module):
+    """h₀ is a parameter, as deck 001 lists it."""
+
+    def __init__(self, parts: int, layers: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(parts, layers, 1, width))
+
+    def forward(self) -> Hidden:
+        return self.table.unbind(0)
+
+
+class Recurrent(nn.Module):
+    """An `nn.RNN`, `nn.GRU` or `nn.LSTM` with a start, as a layer (B, T, D) -> (B, T, D)."""
+
+    def __init__(self, layer: nn.RNNBase, start: nn.Module) -> None:
+        super().__init__()
+        assert layer.batch_first, "build the recurrent layer with batch_first=True"
+        self.layer, self.start = layer, start
+        self.vectors = Tap()
+
+    def state(self, rows: int) -> RecurrentState:
+        return RecurrentState(rows, self.start())
+
+    def forward(self, x: Float[Tensor, "B T D"], *, state: RecurrentState | None = None) -> Float[Tensor, "B T _"]:
+        hidden = self.state(len(x)).hidden if state is None else state.hidden
+        parts = tuple(part.contiguous() for part in hidden)
+        output, last = self.layer(x, parts[0] if len(parts) == 1 else parts)
+        if state is not None:
+            state.update(last if isinstance(last, tuple) else (last,), x.size(1))
+        return self.vectors(output)

@@ -1,0 +1,187 @@
+"""State: what a model remembers between tokens. Keys and values for attention, a hidden vector for a recurrence.
+
+A state knows its length per row and takes `rows(index)`, `truncate(length)` and `reset(row)`, so sampling, beam search,
+forking and slot-wise batching never ask which kind it is. Memory is taken once, at the first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+Pair = tuple[Tensor, Tensor]
+
+
+@runtime_checkable
+class State(Protocol):
+    """What is remembered for every row of a batch."""
+
+    lengths: list[int]
+
+    def rows(self, index: Sequence[int]) -> State: ...
+    def truncate(self, length: int) -> None: ...
+    def reset(self, row: int) -> None: ...
+
+
+@runtime_checkable
+class LayerState(Protocol):
+    """What one attention remembers: `take` gives the keys and values to look at."""
+
+    def take(self, project: Callable[[], Pair]) -> Pair: ...
+
+
+class KeyValueState:
+    """Keys and values of one self-attention, (rows, G, capacity, K) each, filled from the left."""
+
+    def __init__(self, rows: int, capacity: int) -> None:
+        self.lengths = [0] * rows
+        self.capacity = capacity
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def take(self, project: Callable[[], Pair]) -> Pair:
+        """Append the new keys and values; give all of them, up to the longest row."""
+        keys, values = project()
+        if self.keys is None or self.values is None:
+            self.keys = keys.new_zeros(*keys.shape[:2], self.capacity, keys.size(3))
+            self.values = values.new_zeros(*values.shape[:2], self.capacity, values.size(3))
+        new = keys.size(2)
+        longest = max(self.lengths) + new
+        if longest > self.capacity:
+            raise ValueError(f"the state holds {self.capacity} positions, {longest} were asked for; start a new one")
+        for first, last, start in runs(self.lengths):
+            self.keys[first:last, :, start : start + new] = keys[first:last]
+            self.values[first:last, :, start : start + new] = values[first:last]
+        self.lengths = [length + new for length in self.lengths]
+        return self.keys[:, :, :longest], self.values[:, :, :longest]
+
+    def rows(self, index: Sequence[int]) -> KeyValueState:
+        chosen = KeyValueState(len(index), self.capacity)
+        chosen.lengths = [self.lengths[row] for row in index]
+        if self.keys is not None and self.values is not None:
+            which = torch.as_tensor(list(index), device=self.keys.device)
+            chosen.keys, chosen.values = self.keys[which], self.values[which]
+        return chosen
+
+    def truncate(self, length: int) -> None:
+        self.lengths = [min(length, own) for own in self.lengths]
+
+    def reset(self, row: int) -> None:
+        self.lengths[row] = 0
+        if self.keys is not None and self.values is not None:
+            self.keys[row] = 0  # the next user of the row must find nothing of the last one
+            self.values[row] = 0
+
+
+class MemoryState:
+    """Keys and values of a cross-attention: computed from the memory once, then only looked at."""
+
+    def __init__(self) -> None:
+        self.pair: Pair | None = None
+
+    def take(self, project: Callable[[], Pair]) -> Pair:
+        if self.pair is None:
+            self.pair = project()
+        return self.pair
+
+    def rows(self, index: Sequence[int]) -> MemoryState:
+        chosen = MemoryState()
+        if self.pair is not None:
+            which = torch.as_tensor(list(index), device=self.pair[0].device)
+            chosen.pair = (self.pair[0][which], self.pair[1][which])
+        return chosen
+
+
+class LayerStates:
+    """The states of a stack of layers, one for each, all of the same lengths."""
+
+    def __init__(self, layers: list[KeyValueState]) -> None:
+        self.layers = layers
+
+    @classmethod
+    def empty(cls, layers: int, rows: int, capacity: int) -> LayerStates:
+        return cls([KeyValueState(rows, capacity) for _ in range(layers)])
+
+    @property
+    def lengths(self) -> list[int]:
+        return self.layers[0].lengths
+
+    def rows(self, index: Sequence[int]) -> LayerStates:
+        return LayerStates([layer.rows(index) for layer in self.layers])
+
+    def truncate(self, length: int) -> None:
+        for layer in self.layers:
+            layer.truncate(length)
+
+    def reset(self, row: int) -> None:
+        for layer in self.layers:
+            layer.reset(row)
+
+
+class RecurrentState:
+    """The hidden vectors of a recurrence, each (layers, rows, D): one for an RNN or a GRU, two for an LSTM.
+
+    A recurrence forgets how it got here, so a copy is kept after every call; `truncate` goes back to one of them.
+    """
+
+    def __init__(self, rows: int, initial: tuple[Tensor, ...]) -> None:
+        self.lengths = [0] * rows
+        self.initial = initial
+        self.hidden = tuple(part.expand(-1, rows, -1) for part in initial)
+        self._copies: list[tuple[list[int], tuple[Tensor, ...]]] = [(list(self.lengths), self.hidden)]
+
+    def update(self, hidden: tuple[Tensor, ...], new: int) -> None:
+        self.hidden = hidden
+        self.lengths = [length + new for length in self.lengths]
+        self._copies.append((list(self.lengths), hidden))
+
+    def rows(self, index: Sequence[int]) -> RecurrentState:
+        chosen = RecurrentState(len(index), self.initial)
+        which = torch.as_tensor(list(index), device=self.hidden[0].device)
+        chosen._copies = [
+            ([lengths[row] for row in index], tuple(part[:, which] for part in hidden))
+            for lengths, hidden in self._copies
+        ]
+        chosen.lengths, chosen.hidden = list(chosen._copies[-1][0]), chosen._copies[-1][1]
+        return chosen
+
+    def truncate(self, length: int) -> None:
+        wanted = [min(length, own) for own in self.lengths]
+        while self._copies and self._copies[-1][0] != wanted:
+            self._copies.pop()
+        if not self._copies:
+            raise ValueError(f"a recurrence can only go back to the end of an earlier call, not to length {length}")
+        self.hidden = self._copies[-1][1]
+        self.lengths = wanted
+
+    def reset(self, row: int) -> None:
+        self.lengths[row] = 0
+        self.hidden = tuple(
+            torch.cat([part[:, :row], start.expand(-1, 1, -1), part[:, row + 1 :]], 1)
+            for part, start in zip(self.hidden, self.initial, strict=True)
+        )
+        self._copies = [(list(self.lengths), self.hidden)]
+
+
+def runs(lengths: list[int]) -> list[tuple[int, int, int]]:
+    """Neighbouring rows of equal length as (first, last, length): one slice writes each run."""
+    found: list[tuple[int, int, int]] = []
+    for row, length in enumerate(lengths):
+        if found and found[-1][2] == length:
+            found[-1] = (found[-1][0], row + 1, length)
+        else:
+            found.append((row, row + 1, length))
+    return found
+
+
+def places(lengths: Sequence[int] | None, new: int, device: torch.device) -> tuple[Tensor, int]:
+    """Absolute positions of `new` tokens after `lengths` old ones, (T,) or (B, T), and how many there are to look at."""
+    counted = torch.arange(new, device=device)
+    if lengths is None:
+        return counted, new
+    if len(set(lengths)) == 1:
+        return counted + lengths[0], lengths[0] + new
+    return torch.tensor(list(lengths), device=device).unsqueeze(1) + counted, max(lengths) + new

@@ -1,0 +1,17 @@
+"""A tap: a named place to look inside. It is an `nn.Identity`, so it changes nothing; a forward hook on it sees the value.
+
+    model.blocks[2].attention.sublayer.weights.register_forward_hook(look)
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+class Tap(nn.Identity):
+    """A place to look. Its name is its path in the model, as `named_modules()` gives it."""
+
+
+def taps(model: nn.Module) -> dict[str, Tap]:
+    """Every tap of a model by name, in the order in which the parts were put together."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, Tap)}

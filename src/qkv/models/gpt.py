@@ -1,0 +1,99 @@
+"""GPT: the decoder of GPT-2 (Radford et al. 2019), after GPT (Radford et al. 2018). Decks 000 and 004.
+
+    x = E[tokens] + P[places];  N times: x += attention(norm(x)), x += feedforward(norm(x));  logits = norm(x) Eᵀ
+
+Learned positions, LayerNorm before each sublayer, GELU, biases everywhere, the head tied to the embedding.
+Deck 004's table says 117, 345, 762 and 1542 million parameters; the real sizes are in `PRESETS` and its test.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks import initialization, masks
+from qkv.blocks.attention import MultiHeadAttention, heads_of
+from qkv.blocks.block import Block
+from qkv.blocks.embeddings import Embedding
+from qkv.blocks.feedforward import FeedForward, TanhGELU
+from qkv.blocks.heads import TiedHead
+from qkv.blocks.norms import LayerNorm
+from qkv.blocks.positions import LearnedPositions
+from qkv.blocks.residual import PreNorm
+from qkv.blocks.state import LayerStates, places
+from qkv.blocks.tap import Tap
+from qkv.config import strict
+
+
+@strict
+class GPTConfig:
+    kind: Literal["gpt"] = "gpt"
+    vocabulary: int = 0  # 0: the tokenizer's
+    layers: int = 4
+    heads: int = 4
+    width: int = 128
+    context: int = 256
+    dropout: float = 0.0
+
+    def build(self) -> GPT:
+        return GPT(self)
+
+
+PRESETS = {
+    "gpt-nano": GPTConfig(layers=3, heads=3, width=48),
+    "gpt-micro": GPTConfig(layers=4, heads=4, width=128),
+    "gpt-mini": GPTConfig(layers=6, heads=6, width=192),
+    "gpt2": GPTConfig(layers=12, heads=12, width=768, context=1024),
+    "gpt2-medium": GPTConfig(layers=24, heads=16, width=1024, context=1024),
+    "gpt2-large": GPTConfig(layers=36, heads=20, width=1280, context=1024),
+    "gpt2-xl": GPTConfig(layers=48, heads=25, width=1600, context=1024),
+}
+
+
+class GPT(nn.Module):
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        width, head_width = config.width, heads_of(config.width, config.heads)
+        self.vocabulary, self.context = config.vocabulary, config.context
+
+        def attention() -> MultiHeadAttention:
+            query, key, value, output = (nn.Linear(width, config.heads * head_width) for _ in range(4))
+            return MultiHeadAttention(query, key, value, output, heads=config.heads, dropout=config.dropout)
+
+        def feedforward() -> FeedForward:
+            return FeedForward(nn.Linear(width, 4 * width), TanhGELU(), nn.Linear(4 * width, width))
+
+        self.embedding = Embedding(config.vocabulary, width)
+        self.positions = LearnedPositions(config.context, width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.embedded = Tap()
+        self.blocks = nn.ModuleList(
+            Block(
+                PreNorm(attention(), LayerNorm(width), config.dropout),
+                PreNorm(feedforward(), LayerNorm(width), config.dropout),
+            )
+            for _ in range(config.layers)
+        )
+        self.norm = LayerNorm(width)
+        self.head = TiedHead(self.embedding)
+        self.logits = Tap()
+        self._initialize(config.layers)
+
+    def state(self, rows: int, capacity: int | None = None) -> LayerStates:
+        return LayerStates.empty(len(self.blocks), rows, capacity or self.context)
+
+    def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
+        where, answers = places(state and state.lengths, tokens.size(1), tokens.device)
+        mask = masks.causal(where, answers)
+        x = self.embedded(self.dropout(self.positions(self.embedding(tokens), where)))
+        for depth, block in enumerate(self.blocks):
+            x = block(x, mask=mask, places=where, state=state and state.layers[depth])
+        return self.logits(self.head(self.norm(x)))
+
+    def _initialize(self, layers: int) -> None:
+        """GPT-2's start: 0.02 everywhere, less for what is added to the stream, by the number of additions."""
+        initialization.normal_(self.modules(), 0.02)
+        outputs = [module for name, module in self.named_modules() if name.endswith((".output", ".outer"))]
+        initialization.normal_(outputs, 0.02 / (2 * layers) ** 0.5)

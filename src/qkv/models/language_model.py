@@ -1,0 +1,25 @@
+"""What every language model offers: logits for each position, with or without a state. A protocol, not a base class."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks.state import State
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    vocabulary: int
+    context: int
+
+    def state(self, rows: int, capacity: int | None = None) -> State: ...
+
+    def __call__(self, tokens: Int[Tensor, "B T"], state: State | None = None) -> Float[Tensor, "B T V"]: ...
+
+
+def count(model: nn.Module) -> int:
+    """The number of parameters, shared ones once."""
+    return sum(parameter.numel() for parameter in model.parameters())

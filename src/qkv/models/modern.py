@@ -1,0 +1,110 @@
+"""Modern: today's decoder block, of the form of Hugging Face's Qwen3, so that what is trained opens elsewhere unchanged.
+
+    x = E[tokens];  N times: x += attention(norm(x)), x += down(silu(gate(norm(x))) ⊙ up(norm(x)));  logits = W norm(x)
+
+Rotary positions (Su et al. 2021), RMSNorm (Zhang and Sennrich 2019), gated feed-forward (Shazeer 2020), grouped keys
+(Ainslie et al. 2023), a norm on queries and keys (Henry et al. 2020). No biases. See gpt.py for the figure it grew from.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks import initialization, masks
+from qkv.blocks.attention import MultiHeadAttention, heads_of
+from qkv.blocks.block import Block
+from qkv.blocks.embeddings import Embedding
+from qkv.blocks.feedforward import GatedFeedForward
+from qkv.blocks.heads import TiedHead
+from qkv.blocks.norms import RMSNorm
+from qkv.blocks.positions import RotaryPositions
+from qkv.blocks.residual import PreNorm
+from qkv.blocks.state import LayerStates, places
+from qkv.blocks.tap import Tap
+from qkv.config import strict
+
+
+@strict
+class ModernConfig:
+    kind: Literal["modern"] = "modern"
+    vocabulary: int = 0  # 0: the tokenizer's
+    layers: int = 4
+    heads: int = 4
+    key_heads: int = 0  # 0: as many as heads
+    width: int = 128
+    head_width: int = 0  # 0: width / heads
+    hidden: int = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
+    context: int = 256
+    rotary_base: float = 10000.0
+    norm_epsilon: float = 1e-6
+    head: Literal["tied", "own"] = "own"
+    dropout: float = 0.0
+
+    def build(self) -> Modern:
+        return Modern(self)
+
+
+class Modern(nn.Module):
+    def __init__(self, config: ModernConfig) -> None:
+        super().__init__()
+        width, heads, epsilon = config.width, config.heads, config.norm_epsilon
+        key_heads = config.key_heads or heads
+        head_width = config.head_width or heads_of(width, heads)
+        hidden = config.hidden or 32 * round(width / 12)
+        self.vocabulary, self.context = config.vocabulary, config.context
+
+        def linear(inputs: int, outputs: int) -> nn.Linear:
+            return nn.Linear(inputs, outputs, bias=False)
+
+        def attention() -> MultiHeadAttention:
+            return MultiHeadAttention(
+                query=linear(width, heads * head_width),
+                key=linear(width, key_heads * head_width),
+                value=linear(width, key_heads * head_width),
+                output=linear(heads * head_width, width),
+                heads=heads,
+                dropout=config.dropout,
+                query_norm=RMSNorm(head_width, epsilon),
+                key_norm=RMSNorm(head_width, epsilon),
+                positions=rotary,
+            )
+
+        def feedforward() -> GatedFeedForward:
+            return GatedFeedForward(linear(width, hidden), linear(width, hidden), nn.SiLU(), linear(hidden, width))
+
+        rotary = RotaryPositions(config.context, head_width, config.rotary_base)
+        self.embedding = Embedding(config.vocabulary, width)
+        self.embedded = Tap()
+        self.blocks = nn.ModuleList(
+            Block(
+                PreNorm(attention(), RMSNorm(width, epsilon), config.dropout),
+                PreNorm(feedforward(), RMSNorm(width, epsilon), config.dropout),
+            )
+            for _ in range(config.layers)
+        )
+        self.norm = RMSNorm(width, epsilon)
+        self.head = linear(width, config.vocabulary) if config.head == "own" else TiedHead(self.embedding)
+        self.logits = Tap()
+        self._initialize()
+
+    def state(self, rows: int, capacity: int | None = None) -> LayerStates:
+        return LayerStates.empty(len(self.blocks), rows, capacity or self.context)
+
+    def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
+        where, answers = places(state and state.lengths, tokens.size(1), tokens.device)
+        mask = masks.causal(where, answers)
+        x = self.embedded(self.embedding(tokens))
+        for depth, block in enumerate(self.blocks):
+            x = block(x, mask=mask, places=where, state=state and state.layers[depth])
+        return self.logits(self.head(self.norm(x)))
+
+    def _initialize(self) -> None:
+        """Every block starts as the identity and every next piece equally likely; the rest keeps its size."""
+        own = isinstance(self.head, nn.Linear)
+        initialization.fan_in_(self.modules(), 0.5)
+        nn.init.normal_(self.embedding.weight, std=0.5 if own else 0.02)
+        outputs = [module for name, module in self.named_modules() if name.endswith((".output", ".down"))]
+        initialization.zero_([m for m in [*outputs, self.head] if isinstance(m, nn.Linear)])

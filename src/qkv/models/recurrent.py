@@ -1,0 +1,68 @@
+"""The recurrent language models that Transformers replaced: Elman RNN, GRU and LSTM. Decks 001 and 003.
+
+    x = E[tokens] or one-hot;  h = recurrence(x);  logits = W h + b
+
+Deck 003's character model is `input = "one-hot"` with one layer, and its loss looks only at the last position
+(`task.positions = "last"`); all positions teach it faster.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks import initialization
+from qkv.blocks.embeddings import Embedding, OneHot
+from qkv.blocks.recurrent import LearnedStart, Recurrent, ZeroStart
+from qkv.blocks.state import RecurrentState
+from qkv.blocks.tap import Tap
+from qkv.config import strict
+
+
+@strict
+class RecurrentConfig:
+    kind: Literal["rnn", "gru", "lstm"] = "lstm"
+    vocabulary: int = 0  # 0: the tokenizer's
+    layers: int = 1
+    width: int = 256
+    context: int = 128  # the length of a training window; nothing in the model depends on it
+    input: Literal["embedding", "one-hot"] = "embedding"
+    start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
+    dropout: float = 0.0
+
+    def build(self) -> RecurrentLanguageModel:
+        return RecurrentLanguageModel(self)
+
+
+LAYERS: dict[str, tuple[type[nn.RNNBase], int]] = {"rnn": (nn.RNN, 1), "gru": (nn.GRU, 1), "lstm": (nn.LSTM, 2)}
+
+
+class RecurrentLanguageModel(nn.Module):
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        width, layers, vocabulary = config.width, config.layers, config.vocabulary
+        self.vocabulary, self.context = vocabulary, config.context
+        layer, parts = LAYERS[config.kind]
+        embedded = config.input == "embedding"
+        self.embedding = Embedding(vocabulary, width) if embedded else OneHot(vocabulary)
+        between = config.dropout if layers > 1 else 0.0  # torch warns of a dropout that has no place
+        self.recurrent = Recurrent(
+            layer(width if embedded else vocabulary, width, layers, batch_first=True, dropout=between),
+            (LearnedStart if config.start == "learned" else ZeroStart)(parts, layers, width),
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = nn.Linear(width, vocabulary)
+        self.embedded, self.logits = Tap(), Tap()
+        initialization.fan_in_([self.head], 0.5)
+        if isinstance(self.embedding, nn.Embedding):
+            nn.init.normal_(self.embedding.weight, std=0.5)
+
+    def state(self, rows: int, capacity: int | None = None) -> RecurrentState:
+        return self.recurrent.state(rows)
+
+    def forward(self, tokens: Int[Tensor, "B T"], state: RecurrentState | None = None) -> Float[Tensor, "B T V"]:
+        x = self.embedded(self.dropout(self.embedding(tokens)))
+        x = self.recurrent(x, state=state)
+        return self.logits(self.head(self.dropout(x)))
