@@ -1,0 +1,74 @@
+"""What every test stands on: checked shapes, no network, its own cache, the same numbers every time."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests that import torch late, and for the commands they start
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Before the first `import qkv`: every annotation, shapes included, is checked at run time.
+install_import_hook("qkv", "beartype.beartype")
+
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `root` skip, saying so, where they cannot run."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and shutil.which("strace"):
+        return
+    for item in items:
+        if item.get_closest_marker("root"):
+            item.add_marker(pytest.mark.skip(reason="needs root and strace"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("QKV_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Sums depend on how many threads share them."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_network() -> Iterator[None]:
+    """A test that reaches for the network fails; this machine's own servers may be called."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, name, _only_local(getattr(socket.socket, name)))
+        yield
+
+
+def _only_local(connect: Any) -> Any:
+    def guarded(self: socket.socket, address: Any) -> Any:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_local(str(address[0])):
+            raise PermissionError(f"a test tried to reach {address[0]}: tests have no network")
+        return connect(self, address)
+
+    return guarded
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
