@@ -9,15 +9,25 @@ import dataclasses
 import difflib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from qkv.errors import ConfigError
 
 T = TypeVar("T")
 
+Count = Annotated[int, Field(ge=1, le=2**31)]
+CountOrZero = Annotated[int, Field(ge=0, le=2**31)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def strict(cls: type[T]) -> type[T]:
     """A frozen dataclass that refuses unknown keys and sloppy types when read by `parse`."""
     cls.__pydantic_config__ = {"extra": "forbid", "strict": True}  # type: ignore[attr-defined]
@@ -26,50 +36,52 @@ def strict(cls: type[T]) -> type[T]:
 
 def parse(kind: Any, values: Mapping[str, Any], where: str) -> Any:
     """`values` as an instance of `kind`, a dataclass or a union of them; `where` names the source in messages."""
-    from pydantic import TypeAdapter, ValidationError
-
     try:
         # JSON mode: a list becomes a tuple and 1 becomes 1.0, but "1" does not become 1
         return TypeAdapter(kind).validate_json(json.dumps(values))
     except ValidationError as error:
-        raise ConfigError(_explain(error.errors()[0], values, where)) from None
+        raise ConfigError(_explain(kind, error.errors()[0], where)) from None
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _explain(error: Mapping[str, Any], values: Mapping[str, Any], where: str) -> str:
-    place = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "unexpected_keyword_argument":
-        known = _fields_beside(error, values)
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}."
-        return f"{where}: unknown key {place!r}; {hint}" if known else f"{where}: unknown key {place!r}."
-    if error["type"] in ("value_error", "assertion_error"):
-        return f"{where}: {place or 'the section'}: {str(error['msg']).removeprefix('Value error, ')}"
-    return f"{where}: {place} = {error['input']!r} does not fit: {_lower(error['msg'])}."
+def _explain(kind: Any, error: Mapping[str, Any], where: str) -> str:
+    owner, path = _walk(kind, error["loc"])
+    place = ".".join(path)
+    match error["type"]:
+        case "unexpected_keyword_argument":
+            known = [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
+            near = difflib.get_close_matches(path[-1], known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}."
+            return f"{where}: unknown key {place!r}; {hint}"
+        case "union_tag_invalid":
+            expected = str(error["ctx"]["expected_tags"]).replace("'", "")
+            return f"{where}: {place} = {error['ctx']['tag']!r} is not known; expected one of {expected}."
+        case "value_error":
+            return f"{where}: {place}: {str(error['msg']).removeprefix('Value error, ')}."
+        case "missing":
+            return f"{where}: {place} is missing."
+        case _:
+            shown = repr(error["input"])
+            shown = shown if len(shown) < 80 else shown[:77] + "..."
+            expected = str(error["msg"]).removeprefix("Input should be ")
+            return f"{where}: {place} = {shown} does not fit; expected {expected}."
 
 
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
-_KNOWN: dict[str, list[str]] = {}
-
-
-def know(section: str, fields: Sequence[str]) -> None:
-    """Tell the error messages which keys a section or a kind of model takes."""
-    _KNOWN[section] = list(fields)
-
-
-def _fields_beside(error: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
-    for part in reversed(error["loc"][:-1]):
-        if part in _KNOWN:
-            return _KNOWN[part]
-    return _KNOWN.get("", [])
-
-
-def field_names(cls: type) -> list[str]:
-    return [field.name for field in dataclasses.fields(cls)]
+def _walk(kind: Any, location: tuple[int | str, ...]) -> tuple[Any, list[str]]:
+    """The dataclass in which a location's last part lies, and the path as a person writes it, without union tags."""
+    owner, path = kind, []
+    for index, part in enumerate(location):
+        hints = typing.get_type_hints(owner, include_extras=False) if dataclasses.is_dataclass(owner) else {}
+        members = typing.get_args(owner)
+        if not hints and members:  # a union: the part is the tag that chose a member
+            tags = [m for m in members if part in typing.get_args(typing.get_type_hints(m).get("kind"))]
+            owner = tags[0] if tags else owner
+            continue
+        path.append(str(part))
+        if part in hints and index < len(location) - 1:
+            owner = hints[part]
+    return owner, path or ["the section"]
 
 
 def plain(instance: Any) -> dict[str, Any]:
@@ -82,7 +94,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such recipe file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}.") from None
 
 

@@ -24,18 +24,21 @@ from qkv.blocks.positions import LearnedPositions
 from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
-from qkv.config import strict
+from qkv.config import Count, CountOrZero, Share, strict
 
 
 @strict
 class GPTConfig:
     kind: Literal["gpt"] = "gpt"
-    vocabulary: int = 0  # 0: the tokenizer's
-    layers: int = 4
-    heads: int = 4
-    width: int = 128
-    context: int = 256
-    dropout: float = 0.0
+    vocabulary: CountOrZero = 0  # 0: the tokenizer's
+    layers: Count = 4
+    heads: Count = 4
+    width: Count = 128
+    context: Count = 256
+    dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        heads_of(self.width, self.heads)
 
     def build(self) -> GPT:
         return GPT(self)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import Protocol, Self, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -14,7 +15,11 @@ from qkv.blocks.state import State
 class LanguageModel(Protocol):
     vocabulary: int
     context: int
+    training: bool
 
+    def eval(self) -> Self: ...
+    def train(self, mode: bool = True) -> Self: ...
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]: ...
     def state(self, rows: int, capacity: int | None = None) -> State: ...
 
     def __call__(self, tokens: Int[Tensor, "B T"], state: State | None = None) -> Float[Tensor, "B T V"]: ...

@@ -24,24 +24,30 @@ from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
-from qkv.config import strict
+from qkv.config import Count, CountOrZero, Positive, Share, strict
 
 
 @strict
 class ModernConfig:
     kind: Literal["modern"] = "modern"
-    vocabulary: int = 0  # 0: the tokenizer's
-    layers: int = 4
-    heads: int = 4
-    key_heads: int = 0  # 0: as many as heads
-    width: int = 128
-    head_width: int = 0  # 0: width / heads
-    hidden: int = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
-    context: int = 256
-    rotary_base: float = 10000.0
-    norm_epsilon: float = 1e-6
+    vocabulary: CountOrZero = 0  # 0: the tokenizer's
+    layers: Count = 4
+    heads: Count = 4
+    key_heads: CountOrZero = 0  # 0: as many as heads
+    width: Count = 128
+    head_width: CountOrZero = 0  # 0: width / heads
+    hidden: CountOrZero = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
+    context: Count = 256
+    rotary_base: Positive = 10000.0
+    norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"
-    dropout: float = 0.0
+    dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        if self.heads % (self.key_heads or self.heads):
+            raise ValueError(f"heads = {self.heads} must be a multiple of key_heads = {self.key_heads}")
+        if (self.head_width or heads_of(self.width, self.heads)) % 2:
+            raise ValueError("rotary positions turn pairs: the head width (width / heads) must be even")
 
     def build(self) -> Modern:
         return Modern(self)

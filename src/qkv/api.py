@@ -1,0 +1,210 @@
+"""The front of the library: `qkv.load` gives a model with a method for each thing one does with it.
+
+    import qkv
+    model = qkv.load("runs/shakespeare")
+    for piece in model.generate("O Romeo", stream=True):
+        print(piece, end="")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import torch
+
+from qkv.data.corpus import CorpusConfig
+from qkv.data.prepare import require, stream, stream_text
+from qkv.errors import InputError
+from qkv.evaluation.language import Score, score
+from qkv.generation.sampling import Sampling
+from qkv.generation.writing import Picked, write
+from qkv.models.language_model import LanguageModel, count
+from qkv.recipe import assembly, bundle, card
+from qkv.text.stopping import StoppedStream
+from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
+from qkv.training.run import Event
+
+
+@dataclass
+class Written:
+    """One sample: the text after the prompt, its tokens, and why it ended ("length", "end" or "stop")."""
+
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: Literal["length", "end", "stop"] = "length"
+
+
+@dataclass(frozen=True)
+class Next:
+    """One row of the next-word table."""
+
+    piece: str
+    token: int
+    probability: float
+
+
+class Model:
+    """A trained model, ready for use."""
+
+    def __init__(self, made: bundle.Bundle, device: str) -> None:
+        self.bundle, self.device = made, device
+        self.notes: list[str] = []  # what was done to the last input, in words
+
+    @property
+    def module(self) -> LanguageModel:
+        """The model itself, an ordinary `nn.Module`."""
+        return self.bundle.model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.bundle.tokenizer
+
+    @property
+    def parameters(self) -> int:
+        assert isinstance(self.module, torch.nn.Module)
+        return count(self.module)
+
+    @overload
+    def generate(self, prompt: str = "", *, stream: Literal[True], **options: Any) -> Iterator[str]: ...
+    @overload
+    def generate(self, prompt: str = "", *, stream: Literal[False] = False, **options: Any) -> str: ...
+    def generate(self, prompt: str = "", *, stream: bool = False, **options: Any) -> str | Iterator[str]:
+        """The text that follows `prompt`; with `stream`, piece by piece. Options are those of `samples`."""
+        if stream:
+            return (piece for pieces in self.stream(prompt, 1, **options) for piece in pieces)
+        return self.samples(prompt, 1, **options)[0].text
+
+    def samples(self, prompt: str = "", number: int = 1, **options: Any) -> list[Written]:
+        """Several continuations in one batch."""
+        written = [Written() for _ in range(number)]
+        for _ in self.stream(prompt, number, written=written, **options):
+            pass
+        return written
+
+    def stream(
+        self,
+        prompt: str = "",
+        number: int = 1,
+        *,
+        length: int = 200,
+        seed: int = 0,
+        stop: Sequence[str] = (),
+        cached: bool = True,
+        written: list[Written] | None = None,
+        **knobs: Any,
+    ) -> Iterator[list[str]]:
+        """For each step, the text that every sample can show now. `knobs` are those of `Sampling`."""
+        sampling = Sampling(**knobs)
+        if length < 1 or number < 1:
+            raise InputError(f"length {length}, samples {number}: expected at least 1 of each.")
+        written = [Written() for _ in range(number)] if written is None else written
+        streams = [StoppedStream(self.tokenizer, stop) for _ in range(number)]
+        end = self.tokenizer.separator
+        steps = write(
+            self.module,
+            self._prompt(prompt),
+            sampling,
+            length=length,
+            rows=number,
+            seed=seed,
+            ends=(end,),
+            cached=cached,
+        )
+        for step in steps:
+            yield [self._advance(*row, end) for row in zip(step, streams, written, strict=True)]
+            if all(row.finish != "length" for row in written):
+                break
+        last = []
+        for own, row in zip(streams, written, strict=True):
+            piece = own.finish()
+            row.text += piece
+            row.finish = "stop" if own.stopped else row.finish
+            last.append(piece)
+        yield last
+
+    def _advance(self, picked: Picked | None, own: StoppedStream, row: Written, end: int) -> str:
+        if picked is None or row.finish != "length":
+            return ""
+        row.tokens.append(picked.token)
+        row.logprobs.append(picked.logprob)
+        if picked.token == end:
+            row.finish = "end"
+            return ""
+        piece = own.push(picked.token)
+        row.text += piece
+        if own.stopped:
+            row.finish = "stop"
+        return piece
+
+    def next(self, prompt: str = "", top: int = 10) -> list[Next]:
+        """The next-word table: the likeliest pieces after `prompt`, with their probabilities."""
+        tokens = self._prompt(prompt)[-self.module.context :]
+        with torch.inference_mode():
+            logits = self.module.eval()(torch.tensor([tokens], device=self.device))[0, -1]
+        found = logits.float().softmax(-1).topk(min(top, logits.numel()))
+        pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+        return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
+
+    def evaluate(
+        self, text: str | None = None, *, corpus: CorpusConfig | None = None, window: int | None = None, **more: Any
+    ) -> Score:
+        """Loss, perplexity and bits per byte on a text, or on files."""
+        self.notes = []
+        if window is not None and not 1 <= window <= self.module.context:
+            raise InputError(f"--window {window}: expected 1 to {self.module.context}, the model's context.")
+        if corpus is not None:
+            found, notes = stream(self.tokenizer, corpus)
+            self.notes += notes
+        else:
+            found = stream_text(self.tokenizer, text or "")
+        require(found, 2, "an evaluation")
+        if found.unknown:
+            self.notes.append(
+                f"{found.unknown:,} of {len(found.tokens):,} tokens are not in the vocabulary and were scored as unknown"
+            )
+        return score(self.module, found, window=window, **more)
+
+    def _prompt(self, prompt: str) -> list[int]:
+        """The prompt's tokens; an empty prompt is the start of a document, or of a line where there was only one."""
+        self.notes = []
+        unknown = self.tokenizer.unknown_characters(prompt)
+        if unknown:
+            named = ", ".join(repr(piece) for piece in unknown[:10]) + (" and more" if len(unknown) > 10 else "")
+            self.notes.append(f"not in the model's vocabulary, read as unknown: {named}")
+        tokens = self.tokenizer.encode(prompt)
+        if not tokens and self.bundle.documents == 1:
+            tokens = [token for token in self.tokenizer.encode("\n") if token != self.tokenizer.unknown]
+        tokens = tokens or [self.tokenizer.separator]
+        if len(tokens) > self.module.context:
+            kept = max(1, self.module.context // 2)
+            self.notes.append(
+                f"the prompt has {len(tokens):,} tokens, the model's context {self.module.context:,}; the last {kept:,} are used"
+            )
+        return tokens
+
+
+def load(model: str | Path, device: str = "auto") -> Model:
+    """Open the model of a run folder or a model folder."""
+    chosen = devices.choose_device(device)
+    return Model(bundle.load(model, chosen), chosen)
+
+
+def train(
+    data: str | Path | Sequence[str | Path],
+    run: str | Path,
+    *,
+    minutes: float = 5.0,
+    recipe: dict[str, dict[str, Any]] | None = None,
+) -> Iterator[Event]:
+    """Train a model on text into the folder `run`: iterate to make it go, and look at each event as it happens."""
+    files = [data] if isinstance(data, str | Path) else list(data)
+    values = {**(recipe or {})}
+    values["corpus"] = {**values.get("corpus", {}), "files": [str(file) for file in files]}
+    session = assembly.begin(values, Path(run), numbered=False, minutes=minutes)
+    yield from session.run.events(session.state, session.task)
+    card.write(session, session.final_score())

@@ -1,0 +1,143 @@
+"""Progress: a live picture on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from qkv.cli.output import console
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from qkv.recipe.assembly import Session
+    from qkv.training.run import Event
+
+REFRESH_SECONDS = 0.5
+LINE_SECONDS = 5.0
+
+
+@contextmanager
+def reading() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for reading and tokenizing long texts; short ones are over before it would show."""
+    screen = console()
+    if not screen.is_terminal:
+        yield lambda stage, done, total: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True) as bar:
+        stages: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int | None) -> None:
+            if stage not in stages:
+                stages[stage] = bar.add_task(stage, total=total)
+            bar.update(stages[stage], completed=done, total=total)
+
+        yield report
+
+
+def show(events: Iterable[Event], session: Session) -> Iterator[Event]:
+    """Pass the events on, and draw them on the way."""
+    screen = console()
+    display = Display(session)
+    if not screen.is_terminal:
+        for event in events:
+            for line in display.lines(event):
+                print(line, file=sys.stderr, flush=True)
+            yield event
+        return
+    from rich.live import Live
+
+    drawn = 0.0
+    with Live(console=screen, auto_refresh=False, transient=False) as live:
+        for event in events:
+            display.take(event)
+            now = time.perf_counter()
+            if now - drawn > REFRESH_SECONDS:
+                live.update(display.picture(screen.width), refresh=True)
+                drawn = now
+            yield event
+        if display.steps:
+            live.update(display.picture(screen.width), refresh=True)
+
+
+class Display:
+    """What is known so far, as one status line and a curve."""
+
+    def __init__(self, session: Session) -> None:
+        self.total = session.recipe.training.steps
+        self.began = self.said = time.perf_counter()
+        self.first: int | None = None
+        self.number = 0
+        self.tokens = 0
+        self.lines_of_journal: list[dict[str, Any]] = []
+        self.validation: float | None = None
+        self.bits: float | None = None
+        self.saved: int | None = None
+
+    @property
+    def steps(self) -> int:
+        return self.number
+
+    def take(self, event: Event) -> None:
+        from qkv.training.loop import Step
+        from qkv.training.run import Evaluation, Saved
+
+        if isinstance(event, Step):
+            self.first = event.number - 1 if self.first is None else self.first
+            self.number = event.number
+            self.tokens += event.tokens
+            self.lines_of_journal.append({"step": event.number, "loss": event.loss})
+        elif isinstance(event, Evaluation):
+            self.validation, self.bits = event.scores["loss"], event.scores["bits_per_byte"]
+            self.lines_of_journal.append({"step": event.step, "validation_loss": self.validation})
+        elif isinstance(event, Saved):
+            self.saved = event.step
+
+    def status(self) -> str:
+        spent = time.perf_counter() - self.began
+        done = self.number - (self.first or 0)
+        left = spent / max(done, 1) * (self.total - self.number)
+        losses = [line["loss"] for line in self.lines_of_journal[-60:] if "loss" in line][-20:]
+        parts = [f"step {self.number:,}/{self.total:,}"]
+        if losses:
+            parts.append(f"loss {sum(losses) / len(losses):.3f}")
+        if self.validation is not None:
+            parts.append(f"validation {self.validation:.3f} ({self.bits:.3f} bits per byte)")
+        parts.append(f"{self.tokens / max(spent, 1e-9):,.0f} tokens/s")
+        parts.append(f"{clock(left)} left" if self.number < self.total else f"{clock(spent)} in all")
+        return "  ".join(parts)
+
+    def lines(self, event: Event) -> list[str]:
+        """Plain lines: one at every evaluation, and one every few seconds between."""
+        from qkv.training.run import Evaluation, Stopped
+
+        self.take(event)
+        now = time.perf_counter()
+        if isinstance(event, Stopped):
+            return [f"stopped early: nothing better since step {event.best_step}"]
+        if isinstance(event, Evaluation) or now - self.said > LINE_SECONDS:
+            self.said = now
+            return [self.status()]
+        return []
+
+    def picture(self, width: int) -> Group:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        from qkv.recipe.card import curve
+
+        bar = ProgressBar(total=self.total, completed=self.number, width=min(width, 80))
+        chart = Text(curve(self.lines_of_journal, min(width, 80), 14))
+        return Group(chart, bar, Text(self.status()))
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

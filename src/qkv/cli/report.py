@@ -1,0 +1,76 @@
+"""What `qkv train` says before and after: the plan, then samples, scores and the next commands to try."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qkv.recipe.assembly import Session
+
+
+def announce(session: Session) -> None:
+    """The plan in three lines."""
+    from qkv.models.language_model import count
+
+    recipe, prepared = session.recipe, session.prepared
+    model, training = recipe.model, recipe.training
+    shape = "/".join(str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name))
+    lines = [
+        f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes, {prepared.train.documents + prepared.valid.documents:,} "
+        f"document(s); {len(prepared.train.tokens):,} tokens to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
+        f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
+        f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
+        f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, {training.dtype} on "
+        f"{training.device} with {training.threads} threads -> {session.run.folder}",
+    ]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def finish(session: Session, quiet: bool) -> dict[str, Any]:
+    """Score the best model on all validation text, write the card, show samples. Gives what --json prints."""
+    import qkv
+    from qkv.models.language_model import count
+    from qkv.recipe import card
+    from qkv.training import journal
+
+    folder, recipe = session.run.folder, session.recipe
+    score = session.final_score()
+    written = card.write(session, score)
+    model = qkv.load(folder, recipe.training.device)
+    samples = model.samples("", 1 if quiet else 2, length=200, temperature=0.8, seed=recipe.training.seed)
+    if not quiet:
+        for number, sample in enumerate(samples, 1):
+            print(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
+        print(
+            f"\nvalidation loss {score.loss:.4f} (95 % interval {score.low:.4f} to {score.high:.4f}; windows of "
+            f"{recipe.model.context}), perplexity {score.perplexity:.2f}, {score.bits_per_byte:.3f} bits per byte"
+        )
+        print(next_commands(session, written.name))
+    timings = journal.read(folder / "timings.jsonl")
+    return {
+        "run": str(folder),
+        "model": recipe.model.kind,
+        "parameters": count(session.state.model),
+        "steps": session.state.step,
+        "best_step": model.bundle.step,
+        "seconds": round(card.elapsed(timings), 2),
+        "window": recipe.model.context,
+        "validation": score.values(),
+        "sample": samples[0].text,
+        "notes": list(session.prepared.notes),
+    }
+
+
+def next_commands(session: Session, card: str) -> str:
+    folder = shlex.quote(str(session.run.folder))
+    more = shlex.quote(session.recipe.corpus.files[0])
+    return (
+        f"\nThe model is in {session.run.folder}/best; {card} tells all about the run. Next:\n"
+        f"  qkv generate {folder} \"Once upon a time\"     write with it\n"
+        f"  qkv generate {folder} --next 10              what it expects next\n"
+        f"  qkv evaluate {folder} {more}     score it on any text\n"
+        f"  qkv train {more} --minutes 15     the same, with more time"
+    )

@@ -1,0 +1,42 @@
+"""TensorBoard files of a run, on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qkv.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from qkv.training.run import Event
+
+
+@contextmanager
+def board(folder: Path, wanted: bool) -> Iterator[Callable[[Event], None]]:
+    """A place for events; without --tensorboard they go nowhere."""
+    if not wanted:
+        yield lambda event: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingExtraError("--tensorboard", "track") from None
+    from qkv.training.loop import Step
+    from qkv.training.run import Evaluation
+
+    writer = SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+
+    def record(event: Event) -> None:
+        if isinstance(event, Step):
+            for name in ("loss", "gradient_norm", "rate_share"):
+                writer.add_scalar(f"training/{name}", getattr(event, name), event.number)  # type: ignore[no-untyped-call]
+        elif isinstance(event, Evaluation):
+            for name, value in event.scores.items():
+                writer.add_scalar(f"validation/{name}", value, event.step)  # type: ignore[no-untyped-call]
+
+    try:
+        yield record
+    finally:
+        writer.close()  # type: ignore[no-untyped-call]

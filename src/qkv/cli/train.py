@@ -1,0 +1,145 @@
+"""`qkv train`: a file, files or a folder in, a trained and evaluated model out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from qkv.cli.output import Json, document, notes
+
+if TYPE_CHECKING:
+    from qkv.recipe.assembly import Session
+
+
+def train(
+    *data: str,
+    model: Annotated[str | None, Parameter(help="modern (the default), gpt, rnn, gru, lstm, or a preset: gpt-nano, gpt-micro, gpt-mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl.")] = None,
+    tokenizer: Annotated[str | None, Parameter(help="auto (the default), characters, words, bpe, wordpiece, or a tokenizer.json file.")] = None,
+    minutes: Annotated[float | None, Parameter(help="How long you have; picks the number of steps for this machine. 5 when nothing is said.")] = None,
+    steps: Annotated[int | None, Parameter(help="The number of steps, instead of a time.")] = None,
+    valid: Annotated[list[str] | None, Parameter(help="Validation text; otherwise whole documents, or the last 10 % of the only one, are held out.", negative="")] = None,
+    documents: Annotated[Literal["files", "lines", "paragraphs"] | None, Parameter(help="What one document is. files when nothing is said.")] = None,
+    text: Annotated[str | None, Parameter(help="The column that holds the text in .jsonl and .parquet files.")] = None,
+    filter: Annotated[str | None, Parameter(help="Which files of a folder to read, as '*.md'.")] = None,
+    encoding: Annotated[str | None, Parameter(help="The encoding of the files, as cp1252. utf-8 when nothing is said.")] = None,
+    run: Annotated[Path | None, Parameter(help="The run's folder. runs/DATA-MODEL when nothing is said, numbered when taken.")] = None,
+    resume: Annotated[bool, Parameter(help="Continue the run in --run where it stopped.", negative="")] = False,
+    seed: Annotated[int | None, Parameter(help="Where all randomness starts from. 0 when nothing is said.")] = None,
+    recipe: Annotated[Path | None, Parameter(help="A recipe file; options and --set stand above it.")] = None,
+    set: Annotated[list[str] | None, Parameter(help="One value of the recipe, as --set model.layers=4. Repeat it.", negative="")] = None,
+    tensorboard: Annotated[bool, Parameter(help="Also write TensorBoard files into the run folder.", negative="")] = False,
+    json: Json = False,
+) -> None:
+    """Train a language model on text: files, folders, a named data set, or - for standard input.
+
+    Reads .txt and other text, .gz .zip .zst, .jsonl and .parquet. Writes a run folder with the best model, checkpoints to
+    resume from, the resolved recipe, metrics and a card. Examples:
+
+        qkv train book.txt
+        qkv train python-docs --minutes 1
+        qkv train book.txt --model gpt-nano --steps 500
+        qkv train notes/ --filter '*.md' --documents paragraphs
+        qkv train --run runs/book-modern --resume
+    """
+    options = {
+        "model.kind": model,
+        "tokenizer.kind": tokenizer,
+        "training.steps": steps,
+        "training.seed": seed,
+        "corpus.files": [*data] or None,
+        "corpus.valid": valid,
+        "corpus.documents": documents,
+        "corpus.text": text,
+        "corpus.filter": filter,
+        "corpus.encoding": encoding,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    session = resumed(data, run, given, set) if resume else started(given, recipe, set or [], run, minutes)
+    work(session, resume, tensorboard, json)
+
+
+def started(
+    options: dict[str, Any], recipe: Path | None, settings: list[str], run: Path | None, minutes: float | None
+) -> Session:
+    """A new run from a recipe file, the options above it and every --set above those."""
+    from qkv.cli.progress import reading
+    from qkv.config import set_value
+    from qkv.errors import ConfigError, InputError
+    from qkv.recipe import assembly
+    from qkv.recipe.recipe import read
+
+    if minutes is not None and not 0 < minutes < 1e6:
+        raise InputError(f"--minutes {minutes}: expected a number above 0.")
+    if minutes is not None and "training.steps" in options:
+        raise InputError("--minutes and --steps both say how long to train. Give one of them.")
+    values: dict[str, Any] = read(recipe) if recipe else {}
+    tokenizer = options.get("tokenizer.kind")
+    if tokenizer and tokenizer.endswith(".json"):
+        options = {**options, "tokenizer.kind": "file", "tokenizer.file": tokenizer}
+    for key, value in options.items():
+        section, _, name = key.partition(".")
+        values.setdefault(section, {})[name] = value
+    for assignment in settings:
+        set_value(values, assignment)
+    files = values.get("corpus", {}).get("files")
+    if not files:
+        raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
+    named = run or Path("runs") / f"{stem(files[0])}-{values.get('model', {}).get('kind', 'modern')}"
+    with reading() as progress:
+        session = assembly.begin(values, named, numbered=run is None, minutes=minutes or 5.0, progress=progress)
+    return session
+
+
+def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], settings: list[str] | None) -> Session:
+    """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be said again."""
+    from qkv.cli.progress import reading
+    from qkv.errors import InputError
+    from qkv.recipe import assembly
+
+    changed = sorted(key for key in options if key not in ("corpus.files", "model.kind"))
+    if changed or settings:
+        said = ", ".join([*changed, *(settings or [])])
+        raise InputError(f"--resume continues the run's own recipe; {said} cannot be changed. Start a new run for that.")
+    if run is None:
+        if not data:
+            raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
+        base = Path("runs") / f"{stem(data[0])}-{options.get('model.kind', 'modern')}"
+        taken = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
+        there = [folder for folder in taken if (folder / "recipe.toml").is_file()]
+        if not there:
+            raise InputError(f"{base}: no run to resume. Name its folder with --run.")
+        run = max(there, key=lambda folder: (folder / "recipe.toml").stat().st_mtime)
+    with reading() as progress:
+        session = assembly.resume(run, progress)
+    if data and list(data) != list(session.recipe.corpus.files):
+        raise InputError(
+            f"{run} was started on {', '.join(session.recipe.corpus.files)}, not on {', '.join(data)}. Leave the data out."
+        )
+    return session
+
+
+def stem(name: str) -> str:
+    """The run's name for a data file: book.txt.gz -> book."""
+    base = Path(name).name or "text"
+    return "stdin" if name == "-" else base.lstrip(".").split(".")[0] or "text"
+
+
+def work(session: Session, resumed: bool, tensorboard: bool, json: bool) -> None:
+    """Run the training, show it, then evaluate the best model and say what to do next."""
+    from qkv.cli.progress import show
+    from qkv.cli.report import announce, finish
+    from qkv.cli.tracking import board
+
+    notes(session.prepared.notes)
+    announce(session)
+    with board(session.run.folder, tensorboard) as record:
+        for event in show(session.run.events(session.state, session.task), session):
+            record(event)
+    if session.state.step and resumed:
+        print(f"resumed from the checkpoints in {session.run.folder}", file=sys.stderr)
+    result = finish(session, quiet=json)
+    if json:
+        document(result)

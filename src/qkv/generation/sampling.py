@@ -1,0 +1,87 @@
+"""Choosing the next token. Each knob is a function from logits to logits, in the order in which `adjust` applies them.
+
+    repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p
+    (Nguyen et al. 2024). Temperature 0 is greedy: always the likeliest token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from qkv.errors import InputError
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    temperature: float = 1.0
+    top_k: int = 0  # keep the k likeliest; 0: all
+    top_p: float = 1.0  # keep the likeliest that together reach this share
+    min_p: float = 0.0  # keep those at least this share of the likeliest one's probability
+    repetition_penalty: float = 1.0  # above 1, tokens already written become less likely
+
+    def __post_init__(self) -> None:
+        checks = {
+            "temperature": (self.temperature, 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
+            "top-k": (self.top_k, self.top_k >= 0, "0 (all) or more"),
+            "top-p": (self.top_p, 0 < self.top_p <= 1, "above 0, at most 1"),
+            "min-p": (self.min_p, 0 <= self.min_p <= 1, "from 0 to 1"),
+            "repetition-penalty": (self.repetition_penalty, 0 < self.repetition_penalty < float("inf"), "above 0"),
+        }
+        for name, (value, fits, expected) in checks.items():
+            if not fits:
+                raise InputError(f"--{name} {value}: expected {expected}.")
+
+
+Logits = Float[Tensor, "B V"]
+
+
+def penalize(logits: Logits, written: Int[Tensor, "B T"], penalty: float) -> Logits:
+    found = logits.gather(1, written)
+    return logits.scatter(1, written, torch.where(found > 0, found / penalty, found * penalty))
+
+
+def keep_top_k(logits: Logits, k: int) -> Logits:
+    least = logits.topk(min(k, logits.size(-1))).values[:, -1:]
+    return logits.masked_fill(logits < least, NEVER)
+
+
+def keep_top_p(logits: Logits, p: float) -> Logits:
+    """The likeliest tokens whose shares before them do not yet reach p; the first always stays."""
+    ordered, order = logits.sort(descending=True)
+    shares = ordered.softmax(-1)
+    dropped = shares.cumsum(-1) - shares >= p
+    return logits.masked_fill(dropped.scatter(1, order, dropped), NEVER)
+
+
+def keep_min_p(logits: Logits, p: float) -> Logits:
+    shares = logits.softmax(-1)
+    return logits.masked_fill(shares < p * shares.amax(-1, keepdim=True), NEVER)
+
+
+def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Logits:
+    if sampling.repetition_penalty != 1.0:
+        logits = penalize(logits, written, sampling.repetition_penalty)
+    if sampling.temperature == 0:
+        return keep_top_k(logits, 1)
+    logits = logits / sampling.temperature
+    if sampling.top_k:
+        logits = keep_top_k(logits, sampling.top_k)
+    if sampling.top_p < 1.0:
+        logits = keep_top_p(logits, sampling.top_p)
+    if sampling.min_p > 0:
+        logits = keep_min_p(logits, sampling.min_p)
+    return logits
+
+
+def draw(logits: Logits, uniform: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+    """The token at which the running sum of probabilities passes a number from 0 to 1: one number a row, no more."""
+    shares = logits.double().softmax(-1)
+    passed = shares.cumsum(-1) <= uniform.double().unsqueeze(-1)
+    last = (shares > 0).double().cumsum(-1).argmax(-1)  # rounding must never lead past the last possible token
+    return torch.minimum(passed.sum(-1), last)

@@ -1,0 +1,89 @@
+"""Writing: one token after the other, with the state or without it, to the same result.
+
+Longer than the context: when the window is full, its last half is encoded anew, with the state and without it alike.
+Every row draws from its own generator, so sample 3 is the same whether 4 or 400 are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from qkv.blocks.state import State
+from qkv.generation.sampling import Sampling, adjust, draw
+from qkv.models.language_model import LanguageModel
+
+
+@dataclass(frozen=True)
+class Picked:
+    """One token of one row: its id and its log-probability under the model, before any knob."""
+
+    token: int
+    logprob: float
+
+
+class Window:
+    """The tokens a model sees: rows of equal length, never longer than the context."""
+
+    def __init__(self, model: LanguageModel, prompt: list[int], rows: int, cached: bool) -> None:
+        self.model, self.cached = model, cached
+        self.device = next(model.parameters()).device
+        self.tokens = torch.tensor([prompt] * rows, device=self.device)
+        self.state: State | None = None
+        self.fresh = len(prompt)  # tokens that the state has not seen
+
+    def logits(self) -> Tensor:
+        """The scores of the next token, (B, V)."""
+        if self.tokens.size(1) > self.model.context:
+            self.tokens = self.tokens[:, -max(1, self.model.context // 2) :]
+            self.state = None
+        if not self.cached:
+            return self.model(self.tokens)[:, -1].float()
+        if self.state is None:
+            self.state = self.model.state(len(self.tokens))
+            self.fresh = self.tokens.size(1)
+        seen = self.model(self.tokens[:, -self.fresh :], self.state)
+        self.fresh = 0
+        return seen[:, -1].float()
+
+    def append(self, tokens: Tensor) -> None:
+        self.tokens = torch.cat([self.tokens, tokens.unsqueeze(1)], 1)
+        self.fresh += 1
+
+
+def write(
+    model: LanguageModel,
+    prompt: list[int],
+    sampling: Sampling,
+    *,
+    length: int,
+    rows: int = 1,
+    seed: int = 0,
+    ends: Collection[int] = (),
+    cached: bool = True,
+    autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Iterator[list[Picked | None]]:
+    """Yield, for each step, what every row wrote; None for a row that has ended. Stops when all have."""
+    assert prompt, "a prompt needs at least one token"
+    generators = [torch.Generator().manual_seed(seed * 1_000_003 + row) for row in range(rows)]
+    model.eval()
+    window = Window(model, prompt, rows, cached)
+    written = window.tokens
+    running = [True] * rows
+    for _ in range(length):
+        with torch.inference_mode(), autocast():
+            logits = window.logits().cpu()
+            uniform = torch.cat([torch.rand(1, generator=generator) for generator in generators])
+            chosen = draw(adjust(logits, sampling, written.cpu()), uniform)
+            logprobs = logits.log_softmax(-1).gather(1, chosen.unsqueeze(1)).squeeze(1)
+            window.append(chosen.to(window.device))
+            written = torch.cat([written, chosen.to(window.device).unsqueeze(1)], 1)
+        tokens, shares = chosen.tolist(), logprobs.tolist()
+        yield [Picked(tokens[row], shares[row]) if running[row] else None for row in range(rows)]
+        running = [alive and token not in ends for alive, token in zip(running, tokens, strict=True)]
+        if not any(running):
+            return

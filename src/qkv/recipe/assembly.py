@@ -1,0 +1,181 @@
+"""From a recipe to a run: read the text, fill the gaps, build the model, claim the folder.
+
+`begin` starts a new run and writes `recipe.toml`; `resume` takes one up and decides nothing again.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from qkv.config import parse, plain
+from qkv.data.prepare import Prepared, prepare, require
+from qkv.errors import DataError, InputError, storage
+from qkv.evaluation.language import Score, score
+from qkv.models.language_model import LanguageModel
+from qkv.recipe import bundle, choices
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.recipe import Recipe, load, parse_section, sections
+from qkv.tasks.language_modelling import LanguageModelling
+from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
+from qkv.training.loop import TrainingState, start, train
+from qkv.training.run import Run, Scores
+from qkv.training.settings import TrainingConfig
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Session:
+    """A run that is ready to go on."""
+
+    recipe: Recipe
+    prepared: Prepared
+    task: LanguageModelling
+    state: TrainingState
+    run: Run
+
+    @property
+    def model(self) -> LanguageModel:
+        return self.state.model  # type: ignore[return-value]
+
+    def final_score(self) -> Score:
+        """The best model on all of the validation text, in independent windows of the context's length."""
+        best = bundle.load(self.run.folder, self.recipe.training.device)
+        return evaluate(self.recipe, self.prepared, None, best.model)
+
+
+def begin(
+    values: dict[str, Any], folder: Path, *, numbered: bool, minutes: float, progress: Progress | None = None
+) -> Session:
+    """Resolve `values` into a recipe and start a run in `folder` (or in `folder-2` and so on when `numbered`)."""
+    where = "the recipe"
+    values = copy.deepcopy(sections(values, where))
+    for name in ("model", "task", "training"):  # a wrong word is reported before a long text is read
+        parse_section(name, {"model": {"kind": "modern"}, **values}, where)
+    corpus = parse_section("corpus", values, where)
+    prepared = prepare(corpus, parse_section("tokenizer", values, where), progress=progress)
+    tokens = len(prepared.train.tokens)
+    choices.choose_model(values, prepared.tokenizer.vocabulary, tokens)
+    context = values["model"]["context"]
+    require(prepared.train, context + 1, f"training with a context of {context}")
+    require(prepared.valid, 2, "validation")
+    choices.choose_training(values, tokens)
+    recipe = _recipe(values, prepared)
+    if not recipe.training.steps:
+        steps = _steps_in(minutes, recipe, prepared)
+        choices.choose_steps(values, tokens, steps)
+    else:
+        choices.choose_steps(values, tokens, recipe.training.steps)
+    recipe = _recipe(values, prepared)
+    folder = _claim(folder, numbered)
+    with storage(folder):
+        recipe.save(folder / "recipe.toml")
+    return _session(recipe, prepared, folder)
+
+
+def resume(folder: Path, progress: Progress | None = None) -> Session:
+    """Take up the run of `folder` where its newest checkpoint left it."""
+    if not (folder / "recipe.toml").is_file():
+        raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
+    recipe = load(folder / "recipe.toml")
+    known = folder / "best" / bundle.TOKENIZER
+    tokenizer = Tokenizer.load(known) if known.is_file() else None
+    prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
+    if prepared.corpus.fingerprint != recipe.corpus.fingerprint:
+        raise DataError(
+            ", ".join(recipe.corpus.files),
+            "the text is not the one this run was started with",
+            f"Put the old text back, or start a new run without --resume (the recipe is {folder / 'recipe.toml'}).",
+        )
+    return _session(recipe, prepared, folder)
+
+
+def _recipe(values: dict[str, Any], prepared: Prepared) -> Recipe:
+    known = {"corpus": plain(prepared.corpus), "tokenizer": plain(prepared.tokenizer_config), "task": {}}
+    return parse(Recipe, {**known, **values, "corpus": known["corpus"], "tokenizer": known["tokenizer"]}, "the recipe")  # type: ignore[no-any-return]
+
+
+def _claim(folder: Path, numbered: bool) -> Path:
+    """Make the run's folder, under a name that no other run has."""
+    with storage(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not numbered:
+            if folder.is_dir() and any(folder.iterdir()):
+                raise InputError(f"{folder}: not empty. Continue that run with --resume, or choose another --run.")
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"{folder}: a file of this name is in the way. Choose another --run.")
+            folder.mkdir(exist_ok=True)
+            return folder
+        for number in range(1, 100_000):
+            candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+            try:
+                candidate.mkdir()
+            except FileExistsError:
+                continue
+            return candidate
+    raise InputError(f"{folder}: too many runs of this name. Choose another with --run.")
+
+
+def _session(recipe: Recipe, prepared: Prepared, folder: Path) -> Session:
+    training = recipe.training
+    devices.set_threads(training.threads)
+    state = start(_build(recipe), training)
+    task = LanguageModelling(recipe.task, prepared.train.tokens, recipe.model.context, training.seed)
+
+    def keep(model: nn.Module, step: int) -> None:
+        made = Bundle(model, recipe.model, prepared.tokenizer, prepared.train.documents, step)  # type: ignore[arg-type]
+        bundle.keep_best(folder, made)
+
+    def scores(model: nn.Module) -> Scores:
+        found = evaluate(recipe, prepared, training.evaluate_tokens, model)  # type: ignore[arg-type]
+        return {"loss": found.loss, "bits_per_byte": found.bits_per_byte}
+
+    return Session(recipe, prepared, task, state, Run(folder, training, scores, keep))
+
+
+def _build(recipe: Recipe) -> nn.Module:
+    """The model before its first step: a function of the recipe alone."""
+    torch.manual_seed(recipe.training.seed)
+    model = recipe.model.build()
+    return model.to(recipe.training.device)
+
+
+def evaluate(recipe: Recipe, prepared: Prepared, limit: int | None, model: LanguageModel) -> Score:
+    window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
+    return score(model, prepared.valid, window=window, limit=limit, autocast=autocast_of(recipe.training))
+
+
+def autocast_of(training: TrainingConfig) -> Callable[[], AbstractContextManager[object]]:
+    return partial(devices.autocast, training.device, training.dtype)
+
+
+def _steps_in(minutes: float, recipe: Recipe, prepared: Prepared) -> int:
+    """How many steps fit into the time: measured on a copy of the run, which is then forgotten."""
+    began = time.perf_counter()
+    probe = replace(recipe.training, steps=1_000_000, warmup=10, compile="off")
+    devices.set_threads(probe.threads)
+    state = start(_build(recipe), probe)
+    task = LanguageModelling(recipe.task, prepared.train.tokens, recipe.model.context, probe.seed)
+    spent: list[float] = []
+    steps = train(state, task, probe)
+    while len(spent) < 3 or (sum(spent) < min(2.0, 1.2 * minutes) and len(spent) < 50):
+        mark = time.perf_counter()
+        next(steps)
+        spent.append(time.perf_counter() - mark)
+    mark = time.perf_counter()
+    evaluate(recipe, prepared, 8192, state.model)  # type: ignore[arg-type]
+    evaluation = (time.perf_counter() - mark) * 4 * 20
+    usual = sorted(spent[1:])[len(spent[1:]) // 2]
+    left = 60 * minutes * 0.94 - (time.perf_counter() - began) - evaluation
+    return max(20, int(left / usual))

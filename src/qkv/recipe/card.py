@@ -1,0 +1,123 @@
+"""card.md: what a run was, on one page: data, numbers, curve, machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import qkv
+from qkv.evaluation.language import Score
+from qkv.models.language_model import count
+from qkv.recipe.assembly import Session
+from qkv.storage import write_file
+from qkv.training import devices, journal
+
+CARD = """\
+# {name}
+
+A `{kind}` language model of {parameters:,} parameters, trained with qkv {version}.
+
+| | |
+| --- | --- |
+| validation loss | {loss:.4f} (95 % interval {low:.4f} to {high:.4f}), independent windows of {context} tokens |
+| perplexity | {perplexity:.3f} |
+| bits per byte | {bits:.4f} |
+| best model | after step {best} of {steps} |
+| text | {files} |
+| training tokens | {train:,} in {documents:,} document(s), {epochs:.2f} epochs |
+| validation tokens | {valid:,} |
+| data fingerprint | `{fingerprint}` |
+| tokenizer | {tokenizer}, {vocabulary:,} pieces, `{tokenizer_fingerprint}` |
+| seconds | {seconds:.1f} |
+| machine | {machine} |
+| exactness | {device}, {dtype}, {threads} threads, compile {compile}: the same recipe on the same kind of machine and torch gives the same bits; elsewhere the same model within rounding |
+
+Loss on training windows (one mark a step, smoothed) and on validation text:
+
+```
+{curve}
+```
+
+{notes}
+"""
+
+
+def write(session: Session, score: Score) -> Path:
+    recipe, prepared, folder = session.recipe, session.prepared, session.run.folder
+    training = recipe.training
+    lines = journal.read(folder / "metrics.jsonl")
+    timings = journal.read(folder / "timings.jsonl")
+    steps = [line for line in lines if "loss" in line]
+    checks = [line for line in lines if "validation_loss" in line]
+    best = min(checks, key=lambda line: line["validation_loss"])
+    text = CARD.format(
+        name=folder.name,
+        kind=recipe.model.kind,
+        parameters=count(session.state.model),
+        version=qkv.__version__,
+        loss=score.loss,
+        low=score.low,
+        high=score.high,
+        context=recipe.model.context,
+        perplexity=score.perplexity,
+        bits=score.bits_per_byte,
+        best=best["step"],
+        steps=len(steps),
+        files=", ".join(recipe.corpus.files),
+        train=len(prepared.train.tokens),
+        valid=len(prepared.valid.tokens),
+        documents=prepared.train.documents,
+        epochs=session.state.samples / session.task.samples,
+        fingerprint=recipe.corpus.fingerprint,
+        tokenizer=prepared.tokenizer.kind,
+        vocabulary=prepared.tokenizer.vocabulary,
+        tokenizer_fingerprint=prepared.tokenizer.fingerprint,
+        seconds=elapsed(timings),
+        machine=devices.describe(training.device),
+        device=training.device,
+        dtype=training.dtype,
+        threads=training.threads,
+        compile=training.compile,
+        curve=curve(lines),
+        notes="\n".join(f"- {note}" for note in prepared.notes),
+    )
+    path = folder / "card.md"
+    write_file(path, text.rstrip() + "\n")
+    return path
+
+
+def elapsed(timings: Sequence[dict[str, Any]]) -> float:
+    """Seconds over all sittings: the clock starts anew on every resume."""
+    total, last = 0.0, 0.0
+    for line in timings:
+        if line["seconds"] < last:
+            total += last
+        last = line["seconds"]
+    return total + last
+
+
+def curve(lines: Sequence[dict[str, Any]], width: int = 76, height: int = 16) -> str:
+    """The losses of a journal as a picture of characters, without colour."""
+    import plotext
+
+    steps = [(line["step"], line["loss"]) for line in lines if line.get("loss") is not None]
+    checks = [(line["step"], line["validation_loss"]) for line in lines if line.get("validation_loss") is not None]
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plotsize(width, height)
+    if steps:
+        plotext.plot(*zip(*smooth(steps), strict=True), label="training", marker="dot")
+    if checks:
+        plotext.plot(*zip(*checks, strict=True), label="validation", marker="x")
+    plotext.xlabel("step")
+    return plotext.uncolorize(plotext.build()).rstrip()
+
+
+def smooth(points: Sequence[tuple[int, float]], share: float = 0.9) -> list[tuple[int, float]]:
+    """A running mean that starts unbiased."""
+    found, mean, weight = [], 0.0, 0.0
+    for step, value in points:
+        mean, weight = share * mean + (1 - share) * value, share * weight + (1 - share)
+        found.append((step, mean / weight))
+    return found

@@ -1,0 +1,87 @@
+"""The rules that fill the gaps of a recipe: sizes from the amount of text, rates from the model, the rest from the machine.
+
+What the user set is never touched. Decision 0004 says where the figures come from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qkv.training import devices
+from qkv.training.settings import TrainingConfig
+
+Values = dict[str, dict[str, Any]]
+
+TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than the text has to teach
+SMALL = 200_000
+
+# Rates for AdamW and Muon, and AdamW's betas, by model: decision 0004.
+RATES: dict[str, dict[str, Any]] = {
+    "modern": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.03, "betas": [0.8, 0.95], "momentum": 0.9},
+    "gpt": {"optimizer": "muon", "rate": 0.003, "matrix_rate": 0.02, "betas": [0.9, 0.95], "momentum": 0.9},
+    "rnn": {"optimizer": "adamw", "rate": 0.002, "betas": [0.9, 0.99]},
+    "gru": {"optimizer": "adamw", "rate": 0.004, "betas": [0.9, 0.99]},
+    "lstm": {"optimizer": "adamw", "rate": 0.006, "betas": [0.9, 0.99]},
+}
+
+
+def fill(section: dict[str, Any], **defaults: Any) -> None:
+    """Set what is missing, or left at the value that means "choose"."""
+    for key, value in defaults.items():
+        if section.get(key) in (None, 0, 0.0, "auto", -1):
+            section[key] = value
+
+
+def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
+    """Size and context for this much text."""
+    model = values.setdefault("model", {})
+    model.setdefault("kind", "modern")
+    fill(model, vocabulary=vocabulary)
+    recurrent = model["kind"] in ("rnn", "gru", "lstm")
+    if recurrent:
+        fill(model, layers=1, width=64 if tokens < TINY else 256)
+    elif tokens < TINY:
+        fill(model, layers=3, heads=3, width=48)
+    else:
+        fill(model, layers=4, heads=4, width=128)
+    fill(model, context=min(32 if tokens < TINY else 128, max(1, tokens // 4)))
+
+
+def choose_training(values: Values, tokens: int) -> None:
+    """Everything of the training section but the number of steps."""
+    training, model = values.setdefault("training", {}), values["model"]
+    fill(training, **RATES[model["kind"]])
+    fill(training, batch=batch_size(model["context"], tokens))
+    fill(training, device=devices.choose_device(training.get("device", "auto")))
+    fill(training, dtype=devices.choose_dtype(training.get("dtype", "auto"), training["device"]))
+    fill(training, threads=devices.choose_threads(), compile="off", matrix_rate=training["rate"])
+    accumulate = training.get("accumulate", 1)
+    if isinstance(accumulate, int) and accumulate > 1 and isinstance(training["batch"], int):
+        training["batch"] = max(accumulate, training["batch"] // accumulate * accumulate)
+
+
+def batch_size(context: int, tokens: int) -> int:
+    """About 4096 tokens a step, less where the text is so short that an epoch would be over in a few steps."""
+    return max(4, min(64, 4096 // context, tokens // context // 8))
+
+
+def epochs_worth(tokens: int) -> int:
+    """After how many epochs a small model has nothing more to learn from a text: many for a page, few for a library."""
+    return 300 if tokens < TINY else 60 if tokens < SMALL else 30
+
+
+def choose_steps(values: Values, tokens: int, steps: int) -> None:
+    """The number of steps and everything that follows from it."""
+    training = values["training"]
+    samples = max(1, tokens // values["model"]["context"])
+    bound = max(1, epochs_worth(tokens) * samples // training["batch"])
+    fill(training, steps=max(1, min(steps, bound)))
+    steps = training["steps"]
+    if training.get("warmup", -1) == -1:
+        training["warmup"] = min(steps // 10, 20)
+    fill(training, evaluate_every=max(1, steps // 20), evaluate_tokens=32768)
+    fill(training, checkpoint_every=training["evaluate_every"])
+
+
+def complete(training: TrainingConfig) -> bool:
+    return bool(training.steps and training.batch)

@@ -1,0 +1,85 @@
+"""Recipe = model + tokenizer + corpus + task + training. The unions below are the registries: typed and greppable.
+
+To add an architecture or a task, write its file and add its config to the union here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+from pydantic import Field
+
+from qkv.config import parse, plain, read_toml, strict
+from qkv.data.corpus import CorpusConfig
+from qkv.errors import ConfigError
+from qkv.models import gpt
+from qkv.models.gpt import GPTConfig
+from qkv.models.modern import ModernConfig
+from qkv.models.recurrent import RecurrentConfig
+from qkv.storage import write_file
+from qkv.tasks.language_modelling import LanguageModellingConfig
+from qkv.text.tokenizer import TokenizerConfig
+from qkv.training.settings import TrainingConfig
+
+ModelConfig = ModernConfig | GPTConfig | RecurrentConfig
+TaskConfig = LanguageModellingConfig
+
+KINDS = ("modern", "gpt", "rnn", "gru", "lstm")
+PRESETS: dict[str, ModelConfig] = {**gpt.PRESETS}
+SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
+
+
+@strict
+class Recipe:
+    model: Annotated[ModelConfig, Field(discriminator="kind")]
+    tokenizer: TokenizerConfig
+    corpus: CorpusConfig
+    task: TaskConfig
+    training: TrainingConfig
+
+    def save(self, path: Path) -> None:
+        sections = {name: plain(getattr(self, name)) for name in SECTIONS}
+        write_file(path, "# Everything about this run, resolved. `qkv train --recipe` takes it.\n" + tomli_w.dumps(sections))
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe file, not yet complete."""
+    return sections(read_toml(path), str(path))
+
+
+def load(path: Path) -> Recipe:
+    """A complete recipe, as a run folder holds it."""
+    return parse(Recipe, read(path), str(path))  # type: ignore[no-any-return]
+
+
+def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
+    """Refuse what is not one of the five sections; unfold a preset's name into its numbers."""
+    for name, section in values.items():
+        if name not in SECTIONS:
+            near = difflib.get_close_matches(name, SECTIONS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"a recipe's sections are {', '.join(SECTIONS)}."
+            raise ConfigError(f"{where}: unknown section {name!r}; {hint}")
+        if not isinstance(section, dict):
+            raise ConfigError(f"{where}: {name} = {section!r} does not fit; expected a section [{name}].")
+    model = values.get("model", {})
+    kind = model.get("kind", "modern")
+    if isinstance(kind, str) and kind in PRESETS:
+        chosen = plain(PRESETS[kind])
+        del chosen["vocabulary"]
+        values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
+    elif kind not in KINDS:
+        known = [*KINDS, *PRESETS]
+        near = difflib.get_close_matches(str(kind), known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
+        raise ConfigError(f"{where}: unknown model {kind!r}; {hint}")
+    return values
+
+
+def parse_section(name: str, values: dict[str, dict[str, Any]], where: str) -> Any:
+    """One section alone, so that the corpus can be read before the rest of the recipe is known."""
+    kinds = {"tokenizer": TokenizerConfig, "corpus": CorpusConfig, "task": TaskConfig, "training": TrainingConfig}
+    kind = kinds.get(name) or Annotated[ModelConfig, Field(discriminator="kind")]
+    return parse(kind, values.get(name, {}), f"{where}: [{name}]")

@@ -1,0 +1,175 @@
+"""Files that are never half-written: written aside, flushed to the disk, hashed, put in place by one rename.
+
+A folder written here carries `manifest.json`, the sha256 and size of each of its files; `verify` checks them before use.
+A crash at any instant leaves the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from qkv.errors import RefusedError, storage
+
+MANIFEST = "manifest.json"
+PARTIAL = ".partial"
+TRASH = ".trash"
+
+
+def flush(path: Path) -> None:
+    """Ask the disk to keep a file, or a folder's list of names."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some systems cannot flush a folder
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a whole file so that its name shows the old content or the new, never a part."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    with storage(path, len(data)):
+        aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+        try:
+            with aside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+            flush(path.parent)
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(final: Path, needed: int = 0) -> Iterator[Path]:
+    """A folder to fill; at the end it is flushed, gets its manifest and its final name, all at once."""
+    with storage(final, needed):
+        aside = final.with_name(f".{final.name}.{os.getpid()}{PARTIAL}")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        try:
+            yield aside
+            files = sorted(path for path in aside.iterdir() if path.is_file())
+            for path in files:
+                flush(path)
+            listed = {path.name: {"sha256": sha256(path), "bytes": path.stat().st_size} for path in files}
+            (aside / MANIFEST).write_text(json.dumps({"files": listed}, indent=2) + "\n", encoding="utf-8")
+            flush(aside / MANIFEST)
+            flush(aside)
+            aside.rename(final)
+            flush(final.parent)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def verify(folder: Path, *wanted: str) -> None:
+    """Refuse a folder whose files are not those that were written; `wanted` must be among them."""
+    listed = manifest(folder)
+    for name in wanted:
+        if name not in listed:
+            raise RefusedError(f"{folder / MANIFEST}: does not list {name}. The folder is damaged; use another copy.")
+    for name, facts in listed.items():
+        path = folder / name
+        if not path.is_file():
+            raise RefusedError(f"{path}: missing, though the manifest lists it. The folder is damaged; use another copy.")
+        if path.stat().st_size != facts.get("bytes") or sha256(path) != facts.get("sha256"):
+            raise RefusedError(
+                f"{path}: its sha256 is not the one in {MANIFEST}. The file was damaged or altered; use another copy."
+            )
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    values = read_json(folder / MANIFEST)
+    listed = values.get("files")
+    plain = isinstance(listed, dict) and all(
+        isinstance(facts, dict) and name == Path(name).name and name not in ("", ".", "..", MANIFEST)
+        for name, facts in listed.items()
+    )
+    if not plain:
+        raise RefusedError(f"{folder / MANIFEST}: 'files' must list plain file names with sha256 and bytes.")
+    return listed  # type: ignore[no-any-return]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of a model or checkpoint folder; anything else is refused."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RefusedError(f"{path}: missing. This is not a whole qkv folder.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise RefusedError(f"{path}: not readable as JSON ({type(error).__name__}). The file is damaged.") from None
+    if not isinstance(values, dict):
+        raise RefusedError(f"{path}: expected a JSON object, found {type(values).__name__}.")
+    return values
+
+
+def remove_folder(folder: Path) -> None:
+    """Take a folder's name away first, then its files, so that a crash never leaves half of it under its name."""
+    if folder.exists():
+        gone = folder.with_name(f".{folder.name}.{os.getpid()}{TRASH}")
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a crash left aside. Only for a folder that this process has locked."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.name.endswith((PARTIAL, TRASH)):
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def point(link: Path, target: Path) -> None:
+    """Make `link` name `target`, a folder beside it, in one step; where links are not to be had, move the folder."""
+    aside = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL}")
+    aside.unlink(missing_ok=True)
+    try:
+        aside.symlink_to(target.name, target_is_directory=True)
+    except OSError:  # a system that gives links to administrators only
+        if link.is_dir():
+            remove_folder(link)
+        target.rename(link)
+        return
+    with storage(link):
+        aside.replace(link)
+        flush(link.parent)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Hold a folder for this process; gives False where another process holds it. A dead process holds nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+b") as file:
+        yield _lock(file.fileno())
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+    except OSError:
+        return False
+    return True

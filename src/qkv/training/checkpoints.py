@@ -1,0 +1,114 @@
+"""Checkpoints: the full state of a run in one folder, so that a resumed run reaches the same bits.
+
+    checkpoints/000500/   weights.safetensors  optimizer.safetensors  random.safetensors  state.json  manifest.json
+
+Folders are written aside and renamed (storage.py), named and rotated by number; an old one goes only after the new one is
+in place. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from qkv.errors import RefusedError
+from qkv.storage import new_folder, read_json, remove_folder, verify
+from qkv.training.devices import random_state, restore_random_state
+from qkv.training.loop import TrainingState
+
+WEIGHTS, OPTIMIZER, RANDOM, STATE = "weights.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first, by number: 9 comes before 10."""
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+
+
+def save(folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int) -> Path:
+    """Write the state after `state.step` steps; `memory` is what the run remembers besides (best loss, bytes of metrics)."""
+    final = folder / f"{state.step:06d}"
+    if final.exists():
+        return final
+    weights = {name: tensor.contiguous() for name, tensor in state.model.state_dict().items()}
+    optimizer = {name: tensor.contiguous() for name, tensor in _optimizer_tensors(state).items()}
+    needed = sum(tensor.nbytes for tensors in (weights, optimizer) for tensor in tensors.values()) + 65536
+    values = {"step": state.step, "samples": state.samples, "memory": memory}
+    with new_folder(final, needed) as aside:
+        write_tensors(aside / WEIGHTS, weights)
+        write_tensors(aside / OPTIMIZER, optimizer)
+        write_tensors(aside / RANDOM, random_state(device))
+        (aside / STATE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    for old in numbered(folder)[: -max(1, keep)]:
+        remove_folder(old)
+    return final
+
+
+def load(folder: Path, state: TrainingState, device: str) -> dict[str, Any]:
+    """Put a checkpoint back into `state`; what it lacks or has too much is an error, never a warning."""
+    verify(folder, WEIGHTS, OPTIMIZER, RANDOM, STATE)
+    values = read_json(folder / STATE)
+    load_weights(folder / WEIGHTS, state.model)
+    _load_optimizer(folder / OPTIMIZER, state)
+    restore_random_state(device, {name: tensor.cpu() for name, tensor in read_tensors(folder / RANDOM).items()})
+    state.step, state.samples = int(values["step"]), int(values["samples"])
+    return dict(values["memory"])
+
+
+def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
+    names = {parameter: name for name, parameter in state.model.named_parameters()}
+    return {
+        f"{kind}/{names[parameter]}/{key}": value
+        for kind, optimizer in state.optimizers.items()
+        for parameter, values in optimizer.state.items()
+        for key, value in values.items()
+    }
+
+
+def _load_optimizer(path: Path, state: TrainingState) -> None:
+    parameters = dict(state.model.named_parameters())
+    for place, tensor in read_tensors(path).items():
+        kind, name, key = place.split("/")
+        if kind not in state.optimizers or name not in parameters:
+            raise RefusedError(f"{path}: {place} belongs to another recipe than the run's. Use the run's own checkpoint.")
+        # AdamW counts its steps in a CPU tensor unless it is fused on a device
+        state.optimizers[kind].state[parameters[name]][key] = tensor.to(parameters[name].device)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    try:
+        save_file({name: tensor.detach() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:
+        raise OSError(f"No space left on device ({error})" if "os error 28" in str(error) else str(error)) from error
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, struct.error) as error:
+        raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Copy the tensors of a file into a model; names and shapes must be exactly the model's."""
+    tensors = read_tensors(path)
+    own = model.state_dict()
+    for name in [*own, *tensors]:
+        if name not in tensors or name not in own:
+            raise RefusedError(f"{path}: tensor {name} is {'missing' if name in own else 'not part of the model'}.")
+        if tensors[name].shape != own[name].shape or tensors[name].dtype != own[name].dtype:
+            raise RefusedError(
+                f"{path}: tensor {name} is {tuple(tensors[name].shape)} {tensors[name].dtype}, "
+                f"the model needs {tuple(own[name].shape)} {own[name].dtype}."
+            )
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)

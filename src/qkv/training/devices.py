@@ -1,0 +1,86 @@
+"""The machine: device, number format and threads. The only place that knows what hardware there is.
+
+"auto" is resolved once, into the recipe; a resumed run decides nothing again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from qkv.errors import InputError
+
+
+def choose_device(wanted: str = "auto") -> str:
+    if wanted != "auto":
+        try:
+            torch.empty(1, device=wanted)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"device {wanted!r} cannot be used here: {reason}. Try --set training.device=cpu.") from None
+        return wanted
+    if torch.cuda.is_available():
+        return "cuda"
+    if torch.backends.mps.is_available():
+        return "mps"
+    return "cpu"
+
+
+def choose_dtype(wanted: str, device: str) -> str:
+    """bf16 where the machine computes it natively: elsewhere it is emulated and many times slower than f32."""
+    if wanted != "auto":
+        return wanted
+    if device.startswith("cuda"):
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "f32"
+    if device == "cpu":
+        able = torch.cpu.get_capabilities()
+        return "bf16" if able.get("avx512_bf16") or able.get("amx_bf16") else "f32"
+    return "f32"
+
+
+def choose_threads(wanted: int = 0) -> int:
+    return wanted or torch.get_num_threads()
+
+
+def set_threads(threads: int) -> None:
+    """The number of threads is part of what makes a run repeatable: sums are split by it."""
+    torch.set_num_threads(threads)
+
+
+def autocast(device: str, dtype: str) -> AbstractContextManager[object]:
+    """Within it, matrix products run in the chosen format; the weights stay f32."""
+    if dtype == "bf16":
+        return torch.autocast(device.partition(":")[0], torch.bfloat16)
+    return nullcontext()
+
+
+def random_state(device: str) -> dict[str, torch.Tensor]:
+    """All random generators that training draws from, as tensors."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.startswith("cuda"):
+        states["device"] = torch.cuda.get_rng_state(device)
+    elif device == "mps":
+        states["device"] = torch.mps.get_rng_state()
+    return states
+
+
+def restore_random_state(device: str, states: dict[str, torch.Tensor]) -> None:
+    torch.set_rng_state(states["cpu"])
+    if device.startswith("cuda"):
+        torch.cuda.set_rng_state(states["device"], device)
+    elif device == "mps":
+        torch.mps.set_rng_state(states["device"])
+
+
+def describe(device: str) -> str:
+    """The machine in one line, for the card."""
+    chip = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
+    return f"{chip}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, torch {torch.__version__}"
+
+
+def _processor() -> str:
+    able = torch.cpu.get_capabilities()
+    return str(able.get("cpu_name") or platform.processor() or platform.machine())

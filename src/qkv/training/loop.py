@@ -1,0 +1,131 @@
+"""The training loop, a plain generator: forward, backward, clip, step, yield. Whoever iterates prints, draws or saves.
+
+Everything the loop remembers between two steps is in `TrainingState`, so that saving it saves the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from qkv.errors import DivergedError
+from qkv.tasks.task import Task
+from qkv.training.devices import autocast
+from qkv.training.optimizers import optimizers, set_rates
+from qkv.training.schedules import share
+from qkv.training.settings import TrainingConfig
+
+
+@dataclass
+class TrainingState:
+    """A model under training: its optimizers, and how many steps and samples are behind it."""
+
+    model: nn.Module
+    optimizers: dict[str, torch.optim.Optimizer]
+    step: int = 0
+    samples: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step did."""
+
+    number: int
+    loss: float
+    gradient_norm: float
+    rate_share: float
+    tokens: int = field(compare=False)
+
+
+def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
+    """The state before the first step."""
+    found = optimizers(
+        model,
+        kind=config.optimizer,
+        rate=config.rate,
+        matrix_rate=config.matrix_rate,
+        betas=config.betas,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
+    return TrainingState(model, found)
+
+
+def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[Step]:
+    """Steps until `config.steps`. Sample order is a function of the seed and of the samples consumed, nothing else."""
+    model = state.model
+    computed = torch.compile(model) if config.compile == "on" else model
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    while state.step < config.steps:
+        model.train()
+        batch = task.batch(state.samples, config.batch)
+        total = batch.count
+        loss_sum = 0.0
+        for part in batch.split(config.accumulate):
+            part = part.to(config.device)
+            with autocast(config.device, config.dtype):
+                loss = task.loss(computed, part) / total  # over the whole batch, so that splitting changes nothing
+            loss.backward()  # type: ignore[no-untyped-call]
+            loss_sum += loss.item()
+        norm = float(nn.utils.clip_grad_norm_(parameters, config.clip or math.inf))
+        if not (math.isfinite(loss_sum) and math.isfinite(norm)):
+            raise DivergedError(_diagnosis(state, task, config, loss_sum))
+        now = share(state.step, config.steps, config.schedule, config.warmup, config.final, config.decay)
+        set_rates(state.optimizers, now)
+        for optimizer in state.optimizers.values():
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        state.step += 1
+        state.samples += config.batch
+        yield Step(state.step, loss_sum, norm, now, total)
+
+
+def _diagnosis(state: TrainingState, task: Task, config: TrainingConfig, loss: float) -> str:
+    """Name the first tensor that is not finite: a weight, then a value on the way forward, then a gradient."""
+    bad = _first_bad(dict(state.model.named_parameters()))
+    where = f"the weight {bad}" if bad else ""
+    if not bad and not math.isfinite(loss):
+        bad = _first_bad_output(state, task, config)
+        where = f"the output of {bad}" if bad else "the loss itself"
+    if not where:
+        gradients = {name: p.grad for name, p in state.model.named_parameters() if p.grad is not None}
+        where = f"the gradient of {_first_bad(gradients)}"
+    first, last = state.samples, state.samples + config.batch - 1
+    return (
+        f"training diverged at step {state.step + 1}: {where} is not finite (loss {loss}; samples {first}-{last}). "
+        "The update was not made and the last checkpoint is good. Try a lower rate "
+        f"(--set training.rate={config.rate / 3:.2g} --set training.matrix_rate={config.matrix_rate / 3:.2g})."
+    )
+
+
+def _first_bad(tensors: dict[str, Tensor]) -> str | None:
+    return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
+
+
+def _first_bad_output(state: TrainingState, task: Task, config: TrainingConfig) -> str | None:
+    """Run the batch again with a look at every module's output, in the order of the forward pass."""
+    found: list[str] = []
+
+    def look(name: str) -> object:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
+            if isinstance(output, Tensor) and not output.isfinite().all():
+                found.append(name)
+
+        return hook
+
+    handles = [
+        module.register_forward_hook(look(name))  # type: ignore[arg-type]
+        for name, module in state.model.named_modules()
+        if name
+    ]
+    try:
+        with torch.no_grad(), autocast(config.device, config.dtype):
+            task.loss(state.model, task.batch(state.samples, config.batch).to(config.device))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found[0] if found else None

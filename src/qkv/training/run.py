@@ -1,0 +1,168 @@
+"""A run: the loop, with evaluation, the best model, checkpoints, logs and signals around it. It yields what happened.
+
+    runs/NAME/   recipe.toml  best/  checkpoints/  metrics.jsonl  timings.jsonl  card.md       (product: "a run folder")
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from qkv.errors import InputError, InterruptedRun, RefusedError
+from qkv.storage import locked, sweep
+from qkv.tasks.task import Task
+from qkv.training import checkpoints
+from qkv.training.devices import choose_device
+from qkv.training.journal import Journal
+from qkv.training.loop import Step, TrainingState, train
+from qkv.training.settings import TrainingConfig
+from qkv.training.signals import listening
+
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores on validation text after a step; `best` says that no earlier ones were better."""
+
+    step: int
+    scores: Scores
+    best: bool
+
+
+@dataclass(frozen=True)
+class Saved:
+    step: int
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run ended before its last step: nothing better came for `patience` evaluations."""
+
+    step: int
+    best_step: int
+
+
+Event = Step | Evaluation | Saved | Stopped
+
+
+@dataclass
+class Memory:
+    """What a run remembers besides the training state."""
+
+    best_loss: float = math.inf
+    best_step: int = 0
+    waiting: int = 0  # evaluations since the best
+    evaluated: int = 0  # step of the last evaluation
+    metrics_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where a run lives and what it needs from outside: scores of a model, and a way to keep the best one."""
+
+    folder: Path
+    config: TrainingConfig
+    evaluate: Callable[[nn.Module], Scores]
+    keep_best: Callable[[nn.Module, int], None]
+
+    def events(self, state: TrainingState, task: Task) -> Iterator[Event]:
+        """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
+        choose_device(self.config.device)
+        with locked(self.folder) as held:
+            if not held:
+                raise InputError(f"{self.folder}: another training is writing here. Wait for it, or choose another --run.")
+            sweep(self.folder)
+            sweep(self.folder / "checkpoints")
+            memory = self._restore(state)
+            metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
+            timings = Journal(self.folder / "timings.jsonl")
+            try:
+                yield from self._steps(state, task, memory, metrics, timings)
+            finally:
+                metrics.close()
+                timings.close()
+
+    def _restore(self, state: TrainingState) -> Memory:
+        """The newest checkpoint that is whole; a damaged one is passed over for the one before it."""
+        found = checkpoints.numbered(self.folder / "checkpoints")
+        refusal: RefusedError | None = None
+        for folder in reversed(found):
+            try:
+                return Memory(**checkpoints.load(folder, state, self.config.device))
+            except RefusedError as error:
+                refusal = refusal or error
+        if refusal:
+            raise refusal
+        return Memory()
+
+    def _steps(
+        self, state: TrainingState, task: Task, memory: Memory, metrics: Journal, timings: Journal
+    ) -> Iterator[Event]:
+        config = self.config
+        began, done = time.perf_counter(), state.step
+        with listening() as stop:
+            if self._exhausted(memory):
+                return
+            for step in train(state, task, config):
+                seconds = time.perf_counter() - began
+                metrics.write(step=step.number, loss=step.loss, gradient_norm=step.gradient_norm, rate=step.rate_share)
+                timings.write(step=step.number, seconds=round(seconds, 4), tokens_per_second=_speed(step, done, seconds))
+                yield step
+                last = step.number == config.steps
+                if last or step.number % config.evaluate_every == 0:
+                    yield self._evaluation(state, memory, metrics)
+                over = last or self._exhausted(memory)
+                if over or stop.signal or step.number % config.checkpoint_every == 0:
+                    yield self._checkpoint(state, memory, metrics)
+                if stop.signal:
+                    raise self._interrupted(stop.signal, step.number)
+                if over:
+                    if not last:
+                        yield Stopped(step.number, memory.best_step)
+                    return
+
+    def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal) -> Evaluation:
+        scores = self.evaluate(state.model)
+        best = scores["loss"] < memory.best_loss
+        memory.waiting = 0 if best else memory.waiting + 1
+        memory.evaluated = state.step
+        if best:
+            memory.best_loss, memory.best_step = scores["loss"], state.step
+            self.keep_best(state.model, state.step)
+        metrics.write(step=state.step, **{f"validation_{name}": value for name, value in scores.items()})
+        return Evaluation(state.step, scores, best)
+
+    def _checkpoint(self, state: TrainingState, memory: Memory, metrics: Journal) -> Saved:
+        memory.metrics_bytes = metrics.length()
+        folder = self.folder / "checkpoints"
+        saved = checkpoints.save(folder, state, _finite(asdict(memory)), self.config.device, self.config.keep)
+        return Saved(state.step, saved)
+
+    def _exhausted(self, memory: Memory) -> bool:
+        return 0 < self.config.patience <= memory.waiting
+
+    def _interrupted(self, number: int, step: int) -> InterruptedRun:
+        name = signal.Signals(number).name
+        return InterruptedRun(
+            f"stopped by {name} after step {step}; the state is saved. Continue with: "
+            f"qkv train --run {self.folder} --resume",
+            number,
+        )
+
+
+def _speed(step: Step, done: int, seconds: float) -> int:
+    return round(step.tokens * (step.number - done) / max(seconds, 1e-9))
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: a best loss that does not exist yet is written as a very large one."""
+    return {key: 1e300 if value == math.inf else value for key, value in values.items()}

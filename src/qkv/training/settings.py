@@ -1,0 +1,42 @@
+"""The `training` section of a recipe. A zero or "auto" is chosen for the model, the data and the machine, then written down."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from qkv.config import Count, CountOrZero, Positive, PositiveOrZero, Share, strict
+from qkv.training.schedules import Schedule
+
+
+@strict
+class TrainingConfig:
+    steps: CountOrZero = 0
+    batch: CountOrZero = 0  # windows a step
+    accumulate: Count = 1  # parts in which a batch is computed; saves memory, changes nothing else
+    optimizer: Literal["auto", "muon", "adamw"] = "auto"
+    rate: PositiveOrZero = 0.0  # of AdamW
+    matrix_rate: PositiveOrZero = 0.0  # of Muon
+    betas: tuple[Share, Share] = (0.9, 0.95)
+    momentum: Share = 0.95
+    weight_decay: PositiveOrZero = 0.0  # of matrices only
+    warmup: Annotated[int, Field(ge=-1)] = -1  # steps; -1: chosen
+    schedule: Schedule = "linear"
+    final: Share = 0.03  # share of the rate at the end
+    decay: Positive = 0.3  # part of the run in which the schedule constant-decay falls
+    clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no bound
+    seed: CountOrZero = 0
+    evaluate_every: CountOrZero = 0
+    evaluate_tokens: CountOrZero = 0  # validation tokens looked at during training; the end looks at all
+    checkpoint_every: CountOrZero = 0
+    keep: Count = 2  # checkpoints
+    patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
+    device: str = "auto"
+    dtype: Literal["auto", "f32", "bf16"] = "auto"
+    threads: CountOrZero = 0
+    compile: Literal["off", "on"] = "off"
+
+    def __post_init__(self) -> None:
+        if self.batch and self.batch % self.accumulate:
+            raise ValueError(f"batch = {self.batch} must be a multiple of accumulate = {self.accumulate}")
