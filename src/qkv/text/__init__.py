@@ -1,1 +1,1 @@
-"""Tokenizers: text to ids and back. No torch."""
+"""Tokenizers: characters, words, byte-level BPE and WordPiece, on the `tokenizers` library. Knows no torch."""

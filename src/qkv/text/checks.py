@@ -1,0 +1,241 @@
+"""Is a tokenizer.json safe to hand to the `tokenizers` library?
+
+The library is written in Rust and panics on crafted files; a panic is a BaseException and prints a backtrace. So a file
+is read as plain JSON first and compared with what qkv knows: known kinds only, only the regular expressions qkv writes
+itself, ids without holes, merges that refer to the vocabulary. What does not fit is refused with file and field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from qkv.errors import RefusedError
+from qkv.text.pipelines import (
+    ANY_CHARACTER,
+    NEEDLESS_SPACE,
+    SEPARATORS,
+    SPECIAL,
+    UNKNOWN,
+    WORD,
+    Kind,
+    byte_of_character,
+    template,
+)
+
+LARGEST_FILE = 64 * 2**20
+LONGEST_TOKEN = 4096
+
+_BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
+_CUT = {"type": "Split"}
+_BERT_CUT = {"type": "BertPreTokenizer"}
+_WORDPIECE_JOIN = {"type": "WordPiece", "prefix": "##"}
+
+# what each kind may have around its vocabulary; keys that change nothing we rely on are left out of the comparison
+_IDLE_KEYS = {"trim_offsets", "add_prefix_space", "cleanup"}
+_ALLOWED: dict[Kind, dict[str, list[Any]]] = {
+    "characters": {
+        "normalizer": [None],
+        "pre_tokenizer": [_CUT | {"pattern": {"Regex": ANY_CHARACTER}, "behavior": "Isolated", "invert": False}],
+        "decoder": [{"type": "Fuse"}],
+        "post_processor": [None],
+    },
+    "words": {
+        "normalizer": [None],
+        "pre_tokenizer": [_CUT | {"pattern": {"Regex": WORD}, "behavior": "Removed", "invert": True}],
+        "decoder": [
+            {
+                "type": "Sequence",
+                "decoders": [
+                    _WORDPIECE_JOIN,
+                    {"type": "Fuse"},
+                    {"type": "Replace", "pattern": {"Regex": NEEDLESS_SPACE}, "content": ""},
+                ],
+            }
+        ],
+        "post_processor": [None],
+    },
+    "bpe": {
+        "normalizer": [None],
+        "pre_tokenizer": [_BYTE_LEVEL],
+        "decoder": [_BYTE_LEVEL],
+        "post_processor": [None, _BYTE_LEVEL],
+    },
+    "wordpiece": {
+        "normalizer": [
+            None,
+            *(
+                {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
+                | {"lowercase": lowercase}
+                for lowercase in (True, False)
+            ),
+        ],
+        "pre_tokenizer": [_BERT_CUT],
+        "decoder": [_WORDPIECE_JOIN],
+        "post_processor": [None, "template"],
+    },
+}
+_MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
+    "BPE": {
+        "dropout": [None],
+        "unk_token": [None],
+        "continuing_subword_prefix": [None, ""],
+        "end_of_word_suffix": [None, ""],
+        "fuse_unk": [False],
+        "byte_fallback": [False],
+        "ignore_merges": [False],
+    },
+    "WordPiece": {"unk_token": ["[UNK]"], "continuing_subword_prefix": ["##"], "max_input_chars_per_word": [100]},
+    "WordLevel": {"unk_token": ["<|unk|>"]},
+}
+
+
+class Refusal:
+    """Builds the refusals of one file, so that each names the file and the field."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __call__(self, field: str, problem: str) -> RefusedError:
+        return RefusedError(
+            f"{self.where}: {field}: {problem}. Use the tokenizer.json that was saved with the model, or train "
+            "a new one with `qkv tokenize --train`."
+        )
+
+
+def read(text: str, where: str) -> tuple[Kind, str]:
+    """The kind of a tokenizer.json and its text, made ready for the library, or RefusedError."""
+    refuse = Refusal(where)
+    if len(text) > LARGEST_FILE:
+        raise refuse("file", f"{len(text):,} characters, at most {LARGEST_FILE:,} are read")
+    try:
+        values = json.loads(text, object_pairs_hook=_no_twins)
+    except RecursionError:
+        raise refuse("file", "the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise refuse("file", f"not JSON: {error}") from None
+    if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
+        raise refuse("model", "missing: this JSON is not a tokenizer")
+    if values.get("version") != "1.0":
+        raise refuse("version", f"{_short(values.get('version'))}, expected '1.0'")
+    kind = _kind(values, refuse)
+    ids = _vocabulary(values["model"], refuse)
+    ids = _added_tokens(values, ids, refuse)
+    _needed(kind, values, ids, refuse)
+    if kind == "bpe":
+        _merges(values["model"], ids, refuse)
+    # lengths are the business of whoever makes batches, never of the tokenizer
+    values["truncation"] = values["padding"] = None
+    return kind, json.dumps(values, ensure_ascii=False)
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("an object names a key twice")
+    return values
+
+
+def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
+    model = values["model"]
+    name = model.get("type")
+    if name not in _MODEL_KEYS:
+        raise refuse("model.type", f"{_short(name)}, expected one of {', '.join(_MODEL_KEYS)}")
+    for key, value in model.items():
+        if key in ("type", "vocab", "merges"):
+            continue
+        allowed = _MODEL_KEYS[name].get(key)
+        if allowed is None or not any(value is option or value == option for option in allowed):
+            raise refuse(f"model.{key}", f"{_short(value)} is not supported")
+    if name == "WordLevel":
+        behaviour = values.get("pre_tokenizer")
+        words = isinstance(behaviour, dict) and behaviour.get("behavior") == "Removed"
+        kind: Kind = "words" if words else "characters"
+    else:
+        kind = "bpe" if name == "BPE" else "wordpiece"
+    for field, options in _ALLOWED[kind].items():
+        if not any(_same(values.get(field), option) for option in options):
+            raise refuse(field, f"{_short(values.get(field))} is not supported for a {kind} tokenizer")
+    return kind
+
+
+def _same(value: Any, option: Any) -> bool:
+    if option == "template":
+        return isinstance(value, dict)  # compared in `_needed`, where the ids are known
+    return _essence(value) == _essence(option)
+
+
+def _essence(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _essence(item) for key, item in value.items() if key not in _IDLE_KEYS}
+    if isinstance(value, list):
+        return [_essence(item) for item in value]
+    return value
+
+
+def _vocabulary(model: Mapping[str, Any], refuse: Refusal) -> dict[str, int]:
+    ids = model.get("vocab")
+    if not isinstance(ids, dict) or not ids:
+        raise refuse("model.vocab", "expected an object of tokens and ids")
+    for token, number in ids.items():
+        if type(number) is not int or not 0 <= number < 2**31:
+            raise refuse("model.vocab", f"the id of {_short(token)} is {_short(number)}, expected a whole number")
+        if not 0 < len(token) <= LONGEST_TOKEN or _has_surrogate(token):
+            raise refuse("model.vocab", f"the token {_short(token)} is empty, too long or not Unicode")
+    return ids
+
+
+def _added_tokens(values: Mapping[str, Any], vocabulary: dict[str, int], refuse: Refusal) -> dict[str, int]:
+    added = values.get("added_tokens")
+    if not isinstance(added, list):
+        raise refuse("added_tokens", "expected a list")
+    ids = dict(vocabulary)
+    for entry in added:
+        if not isinstance(entry, dict) or not isinstance(entry.get("content"), str) or type(entry.get("id")) is not int:
+            raise refuse("added_tokens", f"{_short(entry)} is not an added token")
+        flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+        if any(type(entry.get(flag)) is not bool for flag in flags) or set(entry) != {"id", "content", *flags}:
+            raise refuse("added_tokens", f"{_short(entry)} has missing or unknown fields")
+        content = entry["content"]
+        if not entry["special"] or not content or len(content) > LONGEST_TOKEN or _has_surrogate(content):
+            raise refuse("added_tokens", f"{_short(content)} is not a special token")
+        if ids.setdefault(content, entry["id"]) != entry["id"]:
+            raise refuse("added_tokens", f"{_short(content)} has two ids, {ids[content]} and {entry['id']}")
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise refuse("model.vocab", f"the {len(ids):,} ids are not 0 to {len(ids) - 1:,}, each once")
+    return ids
+
+
+def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
+    special = {entry["content"] for entry in values["added_tokens"]}
+    for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
+        raise refuse("added_tokens", f"the special token {name} is missing")
+    if not special & set(SEPARATORS):
+        raise refuse("added_tokens", f"no document separator; expected one of {', '.join(SEPARATORS)}")
+    if kind == "bpe" and not set(byte_of_character()) <= ids.keys():
+        raise refuse("model.vocab", "the 256 bytes are not all there")
+    if kind == "wordpiece" and values["post_processor"] not in (None, template(ids)):
+        raise refuse("post_processor", "expected BERT's template, [CLS] text [SEP]")
+
+
+def _merges(model: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
+    merges = model.get("merges")
+    if not isinstance(merges, list):
+        raise refuse("model.merges", "expected a list")
+    for number, merge in enumerate(merges):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise refuse(f"model.merges[{number}]", f"{_short(merge)} is not a pair of tokens")
+        left, right = pair
+        if left not in ids or right not in ids or left + right not in ids:
+            raise refuse(f"model.merges[{number}]", f"{_short(merge)} is not in the vocabulary")
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _short(value: Any) -> str:
+    shown = ascii(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -1,0 +1,91 @@
+"""The four pipelines qkv writes, as the `tokenizers` library spells them (decks 001-003: how text becomes tokens).
+
+    characters  every character is a token                                     deck 003, the character model
+    words       words, single punctuation marks and line ends are tokens       deck 001
+    bpe         merges learned over bytes: Sennrich et al. 2016, and GPT-2's way of cutting words
+    wordpiece   pieces of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
+
+A pipeline is what surrounds the vocabulary: how text is cut before the lookup, and how pieces are joined again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
+
+Kind = Literal["characters", "words", "bpe", "wordpiece"]
+
+END, UNKNOWN, PADDING, START = "<|end|>", "<|unk|>", "<|pad|>", "<|start|>"
+SPECIAL: dict[str, list[str]] = {
+    "characters": [END, UNKNOWN],
+    "words": [END, UNKNOWN],
+    "bpe": [END],  # every byte is in the alphabet, so nothing is unknown
+    "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+}
+
+# what may mark the border between two documents, GPT-2's own name included
+SEPARATORS = (END, "<|endoftext|>", "[SEP]")
+
+ANY_CHARACTER = r"[\s\S]"
+# a word keeps its apostrophe (don't); a line end is a token; other white space only separates
+WORD = r"\n|\w+(?:['’]\w+)*|[^\w\s]"
+# joining words again: no space before closing marks and line ends, none after opening marks and line ends
+NEEDLESS_SPACE = r" (?=[.,;:!?…)\]}”’%\n])|(?<=[\n(\[{“‘]) "
+
+
+def build(kind: Kind, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()) -> tokenizers.Tokenizer:
+    """A tokenizer of one kind around a vocabulary that begins with the kind's special tokens."""
+    tokenizer = tokenizers.Tokenizer(_model(kind, dict(vocabulary), list(merges)))
+    if kind == "characters":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ANY_CHARACTER), "isolated")
+        tokenizer.decoder = decoders.Fuse()
+    elif kind == "words":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
+        joined = decoders.WordPiece(prefix="##", cleanup=False)
+        tokenizer.decoder = decoders.Sequence([joined, decoders.Fuse(), decoders.Replace(Regex(NEEDLESS_SPACE), "")])
+    elif kind == "bpe":
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=True)
+        tokenizer.post_processor = _bert_template(vocabulary)
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL[kind]])
+    return tokenizer
+
+
+def _bert_template(vocabulary: Mapping[str, int]) -> processors.TemplateProcessing:
+    return processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")],
+    )
+
+
+def template(vocabulary: Mapping[str, int]) -> dict[str, Any]:
+    """BERT's template as tokenizer.json spells it."""
+    tokenizer = tokenizers.Tokenizer(models.WordLevel(vocab={"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.post_processor = _bert_template(vocabulary)
+    values: dict[str, Any] = json.loads(tokenizer.to_str())["post_processor"]
+    return values
+
+
+def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:
+    if kind == "bpe":
+        return models.BPE(vocab=vocabulary, merges=merges)
+    if kind == "wordpiece":
+        return models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
+    return models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN)
+
+
+def byte_of_character() -> dict[str, int]:
+    """GPT-2's picture alphabet: which byte each of its 256 printable characters stands for."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    pictures = {chr(byte): byte for byte in printable}
+    pictures.update({chr(256 + index): byte for index, byte in enumerate(others)})
+    return pictures

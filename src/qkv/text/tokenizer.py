@@ -1,0 +1,204 @@
+"""Text to token ids and back.
+
+One class for the four kinds; `training.py` learns a vocabulary, `streaming.py` decodes token by token.
+Encoding never adds special tokens and never recognises them inside a text: a corpus that happens to spell "<|end|>"
+is text like any other, so that no document can end another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import tokenizers
+
+from qkv.config import strict
+from qkv.errors import InputError
+from qkv.storage import write_file
+from qkv.text import checks
+from qkv.text.pipelines import PADDING, SEPARATORS, START, UNKNOWN, Kind, byte_of_character
+
+
+@strict
+class TokenizerConfig:
+    """How text becomes tokens."""
+
+    kind: Literal["auto", "characters", "words", "bpe", "wordpiece", "file"] = "auto"
+    """auto looks at the corpus; file takes the tokenizer.json named by `file`."""
+    size: int | None = None
+    """How many tokens the vocabulary may have; the kind decides when nothing is said."""
+    file: str | None = None
+    """A tokenizer.json that is already there, for kind "file"."""
+
+
+class Tokenizer:
+    """A vocabulary and the two ways through it. Safe to share between threads: nothing is set after it is built."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, kind: Kind) -> None:
+        # a text that spells a special token is encoded as text
+        backend.encode_special_tokens = True
+        self._backend = backend
+        self.kind: Kind = kind
+        self._special = {
+            number: str(token.content) for number, token in backend.get_added_tokens_decoder().items() if token.special
+        }
+        self._named = {name: number for number, name in self._special.items()}
+        self.vocabulary: int = backend.get_vocab_size(with_added_tokens=True)
+        self.unknown = self._first(UNKNOWN, "[UNK]")
+        self.padding = self._first(PADDING, "[PAD]")
+        separator = self._first(*SEPARATORS)
+        assert separator is not None, "a tokenizer without a document separator"
+        self.separator: int = separator
+        start = self._first(START, "[CLS]")
+        self.start: int = separator if start is None else start
+        self.end: int = separator
+
+    def _first(self, *names: str) -> int | None:
+        return next((self._named[name] for name in names if name in self._named), None)
+
+    @classmethod
+    def parse(cls, text: str, where: str = "tokenizer.json") -> Tokenizer:
+        """A tokenizer from the text of a tokenizer.json; RefusedError, naming the field, when it does not fit."""
+        kind, safe = checks.read(text, where)
+        try:
+            return cls(tokenizers.Tokenizer.from_str(safe), kind)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # the library's panics are no Exceptions
+            raise checks.Refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tokenizer:
+        path = Path(path)
+        try:
+            if not path.is_file():
+                raise InputError(f"{path}: no such tokenizer file. Expected a tokenizer.json.")
+            if path.stat().st_size > checks.LARGEST_FILE:
+                raise checks.Refusal(str(path))("file", f"larger than {checks.LARGEST_FILE:,} bytes")
+            return cls.parse(path.read_text(encoding="utf-8"), str(path))
+        except UnicodeDecodeError as error:
+            raise checks.Refusal(str(path))("file", f"not UTF-8 at byte {error.start}") from None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}. Check the name and its permissions.") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write tokenizer.json, whole or not at all; `transformers` opens it with equal ids."""
+        write_file(Path(path), self.json())
+
+    def json(self) -> str:
+        """The text of tokenizer.json: the same vocabulary gives the same text, byte for byte."""
+        text: str = self._backend.to_str(pretty=True)
+        return text + "\n"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.json().encode()).hexdigest()
+
+    @property
+    def lossless(self) -> bool:
+        """decode(encode(text)) == text: for bpe always, for characters where every character is in the vocabulary."""
+        return self.kind in ("bpe", "characters")
+
+    def encode(self, text: str) -> list[int]:
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Several texts at once, in parallel where the kind asks for it."""
+        if self.kind == "characters":
+            return [self._look_up(text).tolist() for text in texts]
+        return self._encode(texts)
+
+    def encode_array(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint32]]:
+        """As encode_batch, as arrays: what a corpus is encoded with."""
+        if self.kind == "characters":
+            return [self._look_up(text) for text in texts]
+        return [np.array(ids, dtype=np.uint32) for ids in self._encode(texts)]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        try:
+            return [row.ids for row in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+        except (TypeError, UnicodeError):  # how the library meets a lone surrogate
+            for text in texts:
+                _require_unicode(text)
+            raise
+
+    def _look_up(self, text: str) -> npt.NDArray[np.uint32]:
+        """A character tokenizer is one table lookup: the library's answer, some fifty times faster."""
+        _require_unicode(text)
+        table = self._table
+        points = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+        return table[np.minimum(points, len(table) - 1)]
+
+    @cached_property
+    def _table(self) -> npt.NDArray[np.uint32]:
+        characters = {ord(token): number for token, number in self._ids.items() if len(token) == 1}
+        assert self.unknown is not None
+        # the last row answers for every character beyond the vocabulary's largest
+        table = np.full(max(characters, default=0) + 2, self.unknown, dtype=np.uint32)
+        table[list(characters)] = list(characters.values())
+        return table
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        ids: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids; special tokens leave no trace."""
+        text: str = self._backend.decode([int(number) for number in ids], skip_special_tokens=True)
+        return text
+
+    def is_special(self, number: int) -> bool:
+        return number in self._special
+
+    def token(self, number: int) -> str:
+        """The token as the vocabulary spells it."""
+        token: str | None = self._backend.id_to_token(number)
+        if token is None:
+            raise InputError(f"token id {number} is outside the vocabulary of {self.vocabulary:,}.")
+        return token
+
+    def piece(self, number: int) -> str:
+        """The token as people read it: bytes as the text they spell, or as \\x.. where they are part of a character."""
+        token = self.token(number)
+        if self.kind != "bpe" or number in self._special:
+            return token
+        return token_bytes(token).decode("utf-8", errors="backslashreplace")
+
+    def unknown_characters(self, text: str) -> list[str]:
+        """What in the text has no token (characters, or words where words are the tokens), each once, in order."""
+        if self.kind == "bpe":
+            return []
+        if self.kind == "characters":
+            return [character for character in dict.fromkeys(text) if character not in self._ids]
+        normal = self._backend.normalizer.normalize_str(text) if self._backend.normalizer else text
+        words = dict.fromkeys(word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal))
+        if self.kind == "words":
+            return [word for word in words if word not in self._ids]
+        return [word for word, ids in zip(words, self._encode(list(words)), strict=True) if self.unknown in ids]
+
+
+_BYTE = byte_of_character()
+
+
+def token_bytes(token: str) -> bytes:
+    """The bytes a byte-level token stands for."""
+    try:
+        return bytes(_BYTE[character] for character in token)
+    except KeyError:  # not written in the byte alphabet: it stands for itself, as the library has it
+        return token.encode()
+
+
+def _require_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the text is not Unicode at character {error.start} ({text[error.start]!a}). "
+            "Give it as UTF-8, or put it into a file and say its --encoding."
+        ) from None

@@ -1,0 +1,164 @@
+"""Learning a vocabulary from a corpus, and choosing which kind of vocabulary suits it.
+
+The vocabulary is learned from the training part only: what only the validation part holds becomes UNK there and is
+counted, so the measured loss is honest about text the model has never met.
+The same text gives the same tokenizer.json, byte for byte, whatever the machine, threads or hash seed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from tokenizers import pre_tokenizers, trainers
+
+from qkv.errors import ConfigError, DataError
+from qkv.text.pipelines import SPECIAL, Kind, build
+from qkv.text.statistics import Statistics
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+
+Progress = Callable[[str, int, int | None], None]
+
+SMALL_CORPUS = 300_000
+MANY_CHARACTERS = 1000
+LARGEST_WORD_VOCABULARY = 16_384
+RARE_WORDS_MATTER = 1000
+# the library's trainers take time quadratic in the length of a word, and would learn tokens as long
+LONGEST_WORD = 256
+LONGEST_TOKEN = 32
+
+
+def choose(statistics: Statistics) -> TokenizerConfig:
+    """What `auto` means for a corpus.
+
+    A closed little language (few words, each seen many times) is learned by words; a small corpus or a list of names
+    by characters, which need little text to learn from; anything larger, or written in very many characters, by BPE.
+    """
+    mean_count = statistics.words / max(1, statistics.distinct_words)
+    if statistics.distinct_words <= 256 and mean_count >= 20 and statistics.distinct_words > 1:
+        return TokenizerConfig(kind="words")
+    if statistics.bytes < SMALL_CORPUS and statistics.distinct_characters < MANY_CHARACTERS:
+        return TokenizerConfig(kind="characters")
+    return TokenizerConfig(kind="bpe", size=bpe_size(statistics.bytes))
+
+
+def bpe_size(size: int) -> int:
+    """About the square root of the bytes, as a power of two: 1024 for a megabyte, 4096 for ten."""
+    wanted = 512
+    while wanted < 8192 and 1.25 * wanted * wanted < size:
+        wanted *= 2
+    return wanted
+
+
+def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: Progress | None = None) -> Tokenizer:
+    """A tokenizer of the configured kind from the texts of the training part, which are read once."""
+    if config.kind == "file":
+        if config.file is None:
+            raise ConfigError('tokenizer.kind is "file", but tokenizer.file names none.')
+        return Tokenizer.load(Path(config.file))
+    if config.kind == "auto":
+        raise ConfigError('tokenizer.kind is "auto": call `choose` first, it needs the statistics of the corpus.')
+    if config.size is not None and config.size < (smallest := _smallest(config.kind)):
+        raise ConfigError(f"tokenizer.size = {config.size}: {config.kind} needs at least {smallest} tokens.")
+    texts = _watched(texts, progress)
+    learn = {"characters": _characters, "words": _words, "bpe": _bpe, "wordpiece": _wordpiece}[config.kind]
+    return learn(config, texts)
+
+
+def _smallest(kind: Kind) -> int:
+    return len(SPECIAL[kind]) + (256 if kind == "bpe" else 1)
+
+
+def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
+    done = 0
+    for text in texts:
+        yield text
+        done += len(text)
+        if progress is not None:
+            progress("learning the tokenizer", done, None)
+
+
+def _characters(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    if config.size is None:
+        seen: set[str] = set()
+        for text in texts:
+            seen.update(text)
+    else:
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(text)
+        seen = set(_most_frequent(counts, config.size - len(SPECIAL["characters"])))
+    return Tokenizer(build("characters", _numbered("characters", sorted(seen))), "characters")
+
+
+def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """Ids in order of frequency. Where there are many words, those seen once become UNK, so that UNK is learned too."""
+    cut = build("words", _numbered("words", [])).pre_tokenizer  # the very cut that encoding makes
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(word for word, _ in cut.pre_tokenize_str(text))
+    if config.size is not None:
+        kept = _most_frequent(counts, config.size - len(SPECIAL["words"]))
+    else:
+        if len(counts) > RARE_WORDS_MATTER:
+            counts = Counter({word: count for word, count in counts.items() if count > 1})
+        kept = _most_frequent(counts, LARGEST_WORD_VOCABULARY)
+    return Tokenizer(build("words", _numbered("words", kept)), "words")
+
+
+def _most_frequent(counts: Counter[str], number: int) -> list[str]:
+    return sorted(counts, key=lambda token: (-counts[token], token))[:number]
+
+
+def _numbered(kind: Kind, tokens: Iterable[str]) -> dict[str, int]:
+    names = dict.fromkeys([*SPECIAL[kind], *tokens])
+    return {token: number for number, token in enumerate(names)}
+
+
+def _bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    backend = build("bpe", {})
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.size or 4096,
+        special_tokens=SPECIAL["bpe"],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        max_token_length=LONGEST_TOKEN,
+        show_progress=False,
+    )
+    backend.train_from_iterator(_short_words(texts), trainer)
+    return Tokenizer(backend, "bpe")
+
+
+def _wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """The library numbers the ##letters in the order of a hash table, and breaks ties by these numbers: naming them as
+    special tokens first gives them fixed numbers, and the vocabulary is then put into a clean tokenizer."""
+    kept = [text for part in texts for text in _short_words([part])]
+    letters = sorted({character for text in kept for character in set(text) if not character.isspace()})
+    if not letters:
+        raise DataError("the corpus", "holds no words", "WordPiece learns from words; choose --tokenizer characters.")
+    fixed = [*SPECIAL["wordpiece"], *(f"##{letter}" for letter in letters)]
+    blank = {name: number for number, name in enumerate(SPECIAL["wordpiece"])}
+    backend = build("wordpiece", blank)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=max(config.size or 4096, len(fixed) + len(letters)),
+        special_tokens=fixed,
+        initial_alphabet=letters,
+        show_progress=False,
+    )
+    backend.train_from_iterator(kept, trainer)
+    learned = sorted(backend.get_vocab().items(), key=lambda item: item[1])
+    return Tokenizer(build("wordpiece", dict(learned)), "wordpiece")
+
+
+_LONG = re.compile(rf"\S{{{LONGEST_WORD}}}|\s{{{LONGEST_WORD}}}")
+
+
+def _short_words(texts: Iterable[str]) -> Iterator[str]:
+    """The same texts, cut where a word or a gap goes on for too long to learn from."""
+    for text in texts:
+        start = 0
+        for match in _LONG.finditer(text):
+            yield text[start : match.end()]
+            start = match.end()
+        yield text[start:]
