@@ -1,0 +1,116 @@
+"""Name tables: which of our tensors is which of theirs, readable, and run, in both directions.
+
+    TABLE = (
+        Row("embedding.weight", "transformer.wte.weight"),                                    the same tensor
+        Row("blocks.{i}…inner.weight", "transformer.h.{i}.mlp.c_fc.weight", TRANSPOSED),       {i} counts the layers
+        Row("blocks.{i}…{query,key,value}.bias", "transformer.h.{i}.attn.c_attn.bias", THIRDS),    three of ours in one
+    )
+
+`import_weights` and `export_weights` are exact inverses: tensors are renamed, turned and cut, never computed with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qkv.errors import ConfigError, InputError
+
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """How one tensor of theirs becomes one or several of ours, and back."""
+
+    read: Callable[[Tensor], Sequence[Tensor]]
+    write: Callable[[Sequence[Tensor]], Tensor]
+
+
+PLAIN = Transform(read=lambda theirs: [theirs], write=lambda ours: ours[0])
+TRANSPOSED = Transform(read=lambda theirs: [theirs.T], write=lambda ours: ours[0].T)
+THIRDS = Transform(read=lambda theirs: theirs.chunk(3), write=lambda ours: torch.cat(list(ours)))
+TRANSPOSED_THIRDS = Transform(read=lambda theirs: theirs.T.chunk(3), write=lambda ours: torch.cat(list(ours)).T)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table. `{i}` stands for the layer, `{query,key,value}` for one name after the other."""
+
+    ours: str
+    theirs: str
+    transform: Transform = PLAIN
+
+    def at(self, layer: int) -> tuple[list[str], str]:
+        """The names in one layer."""
+        ours, theirs = (name.replace("{i}", str(layer)) for name in (self.ours, self.theirs))
+        before, brace, rest = ours.partition("{")
+        if not brace:
+            return [ours], theirs
+        parts, _, after = rest.partition("}")
+        return [before + part + after for part in parts.split(",")], theirs
+
+
+Table = tuple[Row, ...]
+
+
+def import_weights(table: Table, theirs: Weights) -> dict[str, Tensor]:
+    """Their tensors under our names. Nothing may be missing, nothing may be left over."""
+    lines = _lines(table, theirs)
+    _complete({name for _, _, name in lines}, theirs)
+    ours: dict[str, Tensor] = {}
+    for transform, names, name in lines:
+        parts = transform.read(theirs[name])
+        ours |= {own: _unshared(part, theirs[name]) for own, part in zip(names, parts, strict=True)}
+    return ours
+
+
+def export_weights(table: Table, ours: Weights) -> dict[str, Tensor]:
+    """Our tensors under their names. Nothing may be missing, nothing may be left over."""
+    lines = _lines(table, ours)
+    _complete({name for _, names, _ in lines for name in names}, ours)
+    theirs: dict[str, Tensor] = {}
+    for transform, names, name in lines:
+        theirs[name] = _unshared(transform.write([ours[own] for own in names]), ours[names[0]])
+    return theirs
+
+
+def _lines(table: Table, weights: Weights) -> list[tuple[Transform, list[str], str]]:
+    """The table written out, layer by layer, for as many layers as the names of `weights` count."""
+    layers = {part for name in weights for part in name.split(".") if part.isdecimal()}
+    return [
+        (row.transform, *row.at(layer)) for row in table for layer in range(len(layers) if "{i}" in row.theirs else 1)
+    ]
+
+
+def _complete(expected: set[str], weights: Weights) -> None:
+    missing, unknown = sorted(expected - set(weights)), sorted(set(weights) - expected)
+    said = [
+        f"{len(names)} {what} ({names[0]})" for what, names in (("missing", missing), ("unknown", unknown)) if names
+    ]
+    if said:
+        raise InputError(f"these are not the tensors of this architecture: {', '.join(said)}.")
+
+
+def _unshared(tensor: Tensor, source: Tensor) -> Tensor:
+    """A part that shares its memory with others gets its own, as safetensors asks; a plain one stays as it is."""
+    return tensor if tensor is source else tensor.clone(memory_format=torch.contiguous_format)
+
+
+def require(values: Mapping[str, Any], expected: Mapping[str, Any], architecture: str) -> None:
+    """Refuse a foreign config that asks for what our model does not have; a key that is absent is as expected."""
+    for key, value in expected.items():
+        if values.get(key, value) != value:
+            raise ConfigError(f"{architecture}: {key} = {values[key]!r} has no twin here; expected {value!r}.")
+
+
+def sizes(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Their values under our names, as `names` pairs ours with theirs."""
+    for theirs in names.values():
+        if values.get(theirs) is None:
+            raise ConfigError(f"config.json: {theirs} is missing.")
+    return {ours: values[theirs] for ours, theirs in names.items()}

@@ -1,0 +1,77 @@
+"""Qwen3: models/modern.py and Hugging Face's `Qwen3ForCausalLM`.
+
+Tensor for tensor the same, only the names differ. A tied head is the embedding, in both: it is saved once, and its
+table ends one row earlier. Ids of special tokens are the tokenizer's: the caller adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from qkv.config import parse
+from qkv.interop.names import Row, Table, require, sizes
+from qkv.models.modern import ModernConfig
+
+TIED = (
+    Row("embedding.weight", "model.embed_tokens.weight"),
+    Row("blocks.{i}.attention.norm.weight", "model.layers.{i}.input_layernorm.weight"),
+    Row("blocks.{i}.attention.sublayer.query.weight", "model.layers.{i}.self_attn.q_proj.weight"),
+    Row("blocks.{i}.attention.sublayer.key.weight", "model.layers.{i}.self_attn.k_proj.weight"),
+    Row("blocks.{i}.attention.sublayer.value.weight", "model.layers.{i}.self_attn.v_proj.weight"),
+    Row("blocks.{i}.attention.sublayer.query_norm.weight", "model.layers.{i}.self_attn.q_norm.weight"),
+    Row("blocks.{i}.attention.sublayer.key_norm.weight", "model.layers.{i}.self_attn.k_norm.weight"),
+    Row("blocks.{i}.attention.sublayer.output.weight", "model.layers.{i}.self_attn.o_proj.weight"),
+    Row("blocks.{i}.feedforward.norm.weight", "model.layers.{i}.post_attention_layernorm.weight"),
+    Row("blocks.{i}.feedforward.sublayer.gate.weight", "model.layers.{i}.mlp.gate_proj.weight"),
+    Row("blocks.{i}.feedforward.sublayer.up.weight", "model.layers.{i}.mlp.up_proj.weight"),
+    Row("blocks.{i}.feedforward.sublayer.down.weight", "model.layers.{i}.mlp.down_proj.weight"),
+    Row("norm.weight", "model.norm.weight"),
+)
+OWN_HEAD = (*TIED, Row("head.weight", "lm_head.weight"))
+
+SIZES = {
+    "vocabulary": "vocab_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "key_heads": "num_key_value_heads",
+    "width": "hidden_size",
+    "head_width": "head_dim",
+    "hidden": "intermediate_size",
+    "context": "max_position_embeddings",
+    "norm_epsilon": "rms_norm_eps",
+    "dropout": "attention_dropout",  # theirs has no other; ours also drops what is added to the stream
+}
+
+# What our figure has and theirs may depart from.
+FIXED = {"hidden_act": "silu", "attention_bias": False, "use_sliding_window": False}
+
+
+def table(config: ModernConfig) -> Table:
+    return TIED if config.head == "tied" else OWN_HEAD
+
+
+def export_config(config: ModernConfig) -> dict[str, Any]:
+    """The values of a `Qwen3Config`, as config.json holds them."""
+    named = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "dtype": "float32"}
+    numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
+    with torch.device("meta"):  # the built figure knows the sizes that the config leaves to it
+        block = config.build().blocks[0]
+    attention, gate = block.get_submodule("attention.sublayer"), block.get_submodule("feedforward.sublayer.gate")
+    numbers["num_key_value_heads"], numbers["head_dim"] = attention.key_heads, attention.head_width
+    numbers["intermediate_size"] = gate.out_features
+    rotary = {"rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base}}
+    return {**named, **numbers, **rotary, "tie_word_embeddings": config.head == "tied", **FIXED}
+
+
+def import_config(values: Mapping[str, Any]) -> ModernConfig:
+    """A `Qwen3Config`'s values as ours; what our figure does not have is refused."""
+    require(values, FIXED | {"model_type": "qwen3", "rope_scaling": None}, "Qwen3")
+    # before transformers 5 the base of the rotary angles stood alone
+    rotary = values.get("rope_parameters") or {"rope_theta": values.get("rope_theta", 10000.0)}
+    require(rotary, {"rope_type": "default"}, "Qwen3")
+    head = "tied" if values.get("tie_word_embeddings", False) else "own"
+    found = {**sizes(values, SIZES), "rotary_base": rotary["rope_theta"], "head": head}
+    return parse(ModernConfig, found, "config.json")
