@@ -1,9 +1,9 @@
 """The front of the library: `qkv.load` gives a model with a method for each thing one does with it.
 
-    import qkv
-    model = qkv.load("runs/shakespeare")
-    for piece in model.generate("O Romeo", stream=True):
-        print(piece, end="")
+import qkv
+model = qkv.load("runs/shakespeare")
+for piece in model.generate("O Romeo", stream=True):
+    print(piece, end="")
 """
 
 from __future__ import annotations
@@ -164,9 +164,8 @@ class Model:
             found = stream_text(self.tokenizer, text or "")
         require(found, 2, "an evaluation")
         if found.unknown:
-            self.notes.append(
-                f"{found.unknown:,} of {len(found.tokens):,} tokens are not in the vocabulary and were scored as unknown"
-            )
+            share = f"{found.unknown:,} of {len(found.tokens):,} tokens"
+            self.notes.append(f"{share} are not in the vocabulary and were scored as unknown")
         return score(self.module, found, window=window, **more)
 
     def _prompt(self, prompt: str) -> list[int]:
@@ -183,7 +182,8 @@ class Model:
         if len(tokens) > self.module.context:
             kept = max(1, self.module.context // 2)
             self.notes.append(
-                f"the prompt has {len(tokens):,} tokens, the model's context {self.module.context:,}; the last {kept:,} are used"
+                f"the prompt has {len(tokens):,} tokens, the model's context is {self.module.context:,}; "
+                f"the last {kept:,} are used"
             )
         return tokens
 

@@ -1,6 +1,6 @@
 """Files that are never half-written: written aside, flushed to the disk, hashed, put in place by one rename.
 
-A folder written here carries `manifest.json`, the sha256 and size of each of its files; `verify` checks them before use.
+A folder written here carries `manifest.json`, the sha256 and size of each file; `verify` checks them before use.
 A crash at any instant leaves the old state or the new one.
 """
 
@@ -86,7 +86,9 @@ def verify(folder: Path, *wanted: str) -> None:
     for name, facts in listed.items():
         path = folder / name
         if not path.is_file():
-            raise RefusedError(f"{path}: missing, though the manifest lists it. The folder is damaged; use another copy.")
+            raise RefusedError(
+                f"{path}: missing, though the manifest lists it. The folder is damaged; use another copy."
+            )
         if path.stat().st_size != facts.get("bytes") or sha256(path) != facts.get("sha256"):
             raise RefusedError(
                 f"{path}: its sha256 is not the one in {MANIFEST}. The file was damaged or altered; use another copy."

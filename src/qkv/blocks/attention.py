@@ -31,10 +31,10 @@ def scores(
 
 
 def weights(scores: Float[Tensor, "... T S"], mask: Bool[Tensor, "... S"] | None = None) -> Float[Tensor, "... T S"]:
-    """Scores as shares that sum to one over the positions that may be looked at."""
-    if mask is not None:
-        scores = scores.masked_fill(~mask, float("-inf"))
-    return scores.softmax(-1)
+    """Scores as shares that sum to one over the positions that may be looked at; where there are none, all are zero."""
+    if mask is None:
+        return scores.softmax(-1)
+    return scores.masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
 
 
 def attend(
@@ -48,9 +48,7 @@ def attend(
     return weights(scores(queries, keys, scale), mask) @ values
 
 
-def parameter_free(
-    x: Float[Tensor, "... T D"], mask: Bool[Tensor, "... T"] | None = None
-) -> Float[Tensor, "... T D"]:
+def parameter_free(x: Float[Tensor, "... T D"], mask: Bool[Tensor, "... T"] | None = None) -> Float[Tensor, "... T D"]:
     """Y = softmax(X Xᵀ) X: nothing is learned, words move towards the words they resemble (decks 000, 003, 004)."""
     return attend(x, x, x, mask, scale=1.0)
 

@@ -1,7 +1,7 @@
 """The Transformer block: sublayers in a row, each with its residual and norm (`PreNorm` or `PostNorm`).
 
-GPT and BERT stack the same `Block`; what may be looked at is the mask's business. A `CrossBlock` also looks at a memory,
-as the decoder of deck 002 does.
+GPT and BERT stack the same `Block`; what may be looked at is the mask's business. A `CrossBlock` also looks at a
+memory, as the decoder of deck 002 does.
 """
 
 from __future__ import annotations

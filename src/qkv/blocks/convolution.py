@@ -1,4 +1,4 @@
-"""Convolution over time: each output is a linear function of k neighbouring inputs (deck 001, "convolutional layer")."""
+"""Convolution over time: each output is a linear function of k neighbours (deck 001, "convolutional layer")."""
 
 from __future__ import annotations
 

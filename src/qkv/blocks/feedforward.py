@@ -1,7 +1,7 @@
 """The feed-forward layer: the same small network at every position. No information moves between tokens here.
 
-    FeedForward         W₂ f(W₁ x)                    deck 001 (ReLU), deck 004 (GELU)
-    GatedFeedForward    W_down (f(W_gate x) ⊙ W_up x)    Shazeer 2020; f = SiLU gives SwiGLU
+FeedForward         W₂ f(W₁ x)                    deck 001 (ReLU), deck 004 (GELU)
+GatedFeedForward    W_down (f(W_gate x) ⊙ W_up x)    Shazeer 2020; f = SiLU gives SwiGLU
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heads: from the last vectors to the answer. A language model's answer is a score for every piece of the vocabulary."""
+"""Heads: from the last vectors to the answer. A language model's answer is a score for every piece it knows."""
 
 from __future__ import annotations
 

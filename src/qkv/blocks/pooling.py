@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 class MeanPooling(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
-        kept = present.unsqueeze(-1).to(x.dtype)
-        return (x * kept).sum(1) / kept.sum(1).clamp(min=1)
+        kept = x.masked_fill(~present.unsqueeze(-1), 0.0)
+        return kept.sum(1) / present.sum(1, keepdim=True).clamp(min=1)
 
 
 class MaxPooling(nn.Module):

@@ -47,7 +47,9 @@ def unrolled(layer: nn.RNNBase, x: Float[Tensor, "B T D"], hidden: Hidden) -> tu
     step = STEPS[layer.mode]
     finals: list[Hidden] = []
     for depth in range(layer.num_layers):
-        w_x, w_h, b_x, b_h = (getattr(layer, f"{name}_l{depth}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        w_x, w_h, b_x, b_h = (
+            getattr(layer, f"{name}_l{depth}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
         now = tuple(part[depth] for part in hidden)
         outputs = []
         for t in range(x.size(1)):

@@ -1,7 +1,7 @@
 """Residual and norm, written once. What a sublayer computes is added to what came in ("insurance", deck 000).
 
-    PreNorm     x + dropout(sublayer(norm(x)))      GPT-2 and all that followed (Xiong et al. 2020)
-    PostNorm    norm(x + dropout(sublayer(x)))      the paper's order; decks 002-004
+PreNorm     x + dropout(sublayer(norm(x)))      GPT-2 and all that followed (Xiong et al. 2020)
+PostNorm    norm(x + dropout(sublayer(x)))      the paper's order; decks 002-004
 """
 
 from __future__ import annotations

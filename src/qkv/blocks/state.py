@@ -150,10 +150,10 @@ class RecurrentState:
 
     def truncate(self, length: int) -> None:
         wanted = [min(length, own) for own in self.lengths]
-        while self._copies and self._copies[-1][0] != wanted:
-            self._copies.pop()
-        if not self._copies:
+        found = [index for index, (lengths, _) in enumerate(self._copies) if lengths == wanted]
+        if not found:
             raise ValueError(f"a recurrence can only go back to the end of an earlier call, not to length {length}")
+        del self._copies[found[-1] + 1 :]
         self.hidden = self._copies[-1][1]
         self.lengths = wanted
 
@@ -178,7 +178,7 @@ def runs(lengths: list[int]) -> list[tuple[int, int, int]]:
 
 
 def places(lengths: Sequence[int] | None, new: int, device: torch.device) -> tuple[Tensor, int]:
-    """Absolute positions of `new` tokens after `lengths` old ones, (T,) or (B, T), and how many there are to look at."""
+    """Absolute positions of `new` tokens after `lengths` old ones, (T,) or (B, T), and how many may be looked at."""
     counted = torch.arange(new, device=device)
     if lengths is None:
         return counted, new

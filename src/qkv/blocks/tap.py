@@ -1,6 +1,6 @@
-"""A tap: a named place to look inside. It is an `nn.Identity`, so it changes nothing; a forward hook on it sees the value.
+"""A tap: a named place to look inside. It is an `nn.Identity`: it changes nothing, and a forward hook sees the value.
 
-    model.blocks[2].attention.sublayer.weights.register_forward_hook(look)
+model.blocks[2].attention.sublayer.weights.register_forward_hook(look)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The entry point: picks the verb, turns every failure into a message and an exit code.
 
-`qkv --help` is written from the table below without importing anything heavy; a verb's module is imported when it is called.
+`qkv --help` is written from the table below without importing anything heavy; a verb's module is imported when called.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def application() -> App:
     from cyclopts import App
 
     app = App(name="qkv", help="qkv VERB --help explains one verb.", version_flags=[], help_format="plaintext")
-    for name, (target, line) in VERBS.items():
-        app.command(target, name=name, help=line)
+    for name, (target, _) in VERBS.items():
+        app.command(target, name=name)
     return app
 
 

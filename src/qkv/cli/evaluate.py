@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import Any, Literal
 
 from qkv.cli.output import Json, document, notes, table
 
@@ -12,16 +10,33 @@ from qkv.cli.output import Json, document, notes, table
 def evaluate(
     model: str,
     *data: str,
-    window: Annotated[int | None, Parameter(help="Score independent windows of this many tokens, as nanoGPT does. Otherwise windows overlap by half and every token has context.")] = None,
-    documents: Annotated[Literal["files", "lines", "paragraphs"] | None, Parameter(help="What one document is.")] = None,
-    text: Annotated[str | None, Parameter(help="The column that holds the text in .jsonl and .parquet files.")] = None,
-    filter: Annotated[str | None, Parameter(help="Which files of a folder to read, as '*.md'.")] = None,
-    encoding: Annotated[str | None, Parameter(help="The encoding of the files, as cp1252.")] = None,
+    window: int | None = None,
+    documents: Literal["files", "lines", "paragraphs"] | None = None,
+    text: str | None = None,
+    filter: str | None = None,
+    encoding: str | None = None,
     json: Json = False,
 ) -> None:
-    """Score a model on text: files, a folder, a named data set, or - for standard input. Every token counts once.
+    """Score a model on text. Every token counts once.
 
     The interval says how much the loss would move on other text of the same kind (95 %, from window to window).
+
+    Parameters
+    ----------
+    model
+        A run folder or a model folder.
+    data
+        Files, folders, a named data set, or - for standard input.
+    window
+        Score independent windows of this many tokens, as nanoGPT's validation does. Otherwise windows overlap by half.
+    documents
+        What one document is: a file (the default), a line or a paragraph.
+    text
+        The column that holds the text in .jsonl and .parquet files.
+    filter
+        Which files of a folder to read, as '*.md'.
+    encoding
+        The encoding of the files, as cp1252. utf-8 when nothing is said.
     """
     import qkv
     from qkv.config import parse

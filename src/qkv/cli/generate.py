@@ -16,29 +16,58 @@ if TYPE_CHECKING:
 
 def generate(
     model: str,
-    prompt: Annotated[str, Parameter(help="What to go on from; - reads it from standard input.")] = "",
+    prompt: str = "",
     *,
-    length: Annotated[int, Parameter(help="Tokens to write, at most.")] = 200,
-    samples: Annotated[int, Parameter(help="How many continuations, written in one batch.")] = 1,
-    temperature: Annotated[float, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.")] = 0.8,
-    top_k: Annotated[int, Parameter(help="Choose among the k likeliest only; 0 for all.")] = 0,
-    top_p: Annotated[float, Parameter(help="Choose among the likeliest that together reach this share.")] = 1.0,
-    min_p: Annotated[float, Parameter(help="Leave out what is less likely than this share of the likeliest.")] = 0.0,
-    repetition_penalty: Annotated[float, Parameter(help="Above 1, what was written becomes less likely.")] = 1.0,
-    greedy: Annotated[bool, Parameter(help="Always the likeliest token; the same as --temperature 0.", negative="")] = False,
-    stop: Annotated[list[str] | None, Parameter(help="End before this text. Repeat it for several.", negative="")] = None,
-    seed: Annotated[int, Parameter(help="The same seed writes the same text.")] = 0,
-    next: Annotated[int | None, Parameter(help="Write nothing; show the table of the N likeliest next pieces.")] = None,
-    cache: Annotated[bool, Parameter(help="Remember keys and values between tokens. The text is the same without, only slower.")] = True,
+    length: int = 200,
+    samples: int = 1,
+    temperature: float = 0.8,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    greedy: Annotated[bool, Parameter(negative="")] = False,
+    stop: Annotated[list[str] | None, Parameter(negative="")] = None,
+    seed: int = 0,
+    next: int | None = None,
+    cache: bool = True,
     json: Json = False,
 ) -> None:
-    """Write with a model: the text appears as it is made.
-
-    MODEL is a run folder or a model folder. Examples:
+    """Write with a model. The text appears as it is made.
 
         qkv generate runs/book-modern "Once upon a time"
         qkv generate runs/book-modern --samples 4 --temperature 0.6 --stop "."
         qkv generate runs/book-modern "The dog" --next 10
+
+    Parameters
+    ----------
+    model
+        A run folder or a model folder.
+    prompt
+        What to go on from. - reads it from standard input.
+    length
+        Tokens to write, at most.
+    samples
+        How many continuations, written in one batch.
+    temperature
+        Below 1 safer, above 1 wilder, 0 greedy.
+    top_k
+        Choose among the k likeliest only. 0 for all.
+    top_p
+        Choose among the likeliest that together reach this share.
+    min_p
+        Leave out what is less likely than this share of the likeliest.
+    repetition_penalty
+        Above 1, what was written becomes less likely.
+    greedy
+        Always the likeliest token, as --temperature 0.
+    stop
+        End before this text. Repeat it for several.
+    seed
+        The same seed writes the same text.
+    next
+        Write nothing. Show the table of the N likeliest next pieces.
+    cache
+        Remember keys and values between tokens. Without it the text is the same, only slower.
     """
     import qkv
     from qkv.errors import InputError
@@ -107,5 +136,5 @@ def show_next(model: Model, prompt: str, top: int, json: bool) -> None:
     if json:
         found = [{"piece": r.piece, "token": r.token, "probability": r.probability} for r in rows]
         return document({"prompt": prompt, "next": found, "notes": model.notes})
-    cells = [(repr(row.piece), row.token, f"{row.probability:.4f}", f"{math.log(row.probability or 1e-45):.3f}") for row in rows]
+    cells = [(repr(r.piece), r.token, f"{r.probability:.4f}", f"{math.log(r.probability or 1e-45):.3f}") for r in rows]
     return table(f"after {prompt!r}", ("piece", "id", "probability", "log"), cells)

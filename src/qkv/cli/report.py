@@ -17,14 +17,15 @@ def announce(session: Session) -> None:
     recipe, prepared = session.recipe, session.prepared
     model, training = recipe.model, recipe.training
     shape = "/".join(str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name))
+    size, documents = (getattr(prepared.train, n) + getattr(prepared.valid, n) for n in ("bytes", "documents"))
     lines = [
-        f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes, {prepared.train.documents + prepared.valid.documents:,} "
-        f"document(s); {len(prepared.train.tokens):,} tokens to learn from, {len(prepared.valid.tokens):,} to check on "
-        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
+        f"text    {size:,} bytes, {documents:,} document(s); {len(prepared.train.tokens):,} tokens to learn from, "
+        f"{len(prepared.valid.tokens):,} to check on ({prepared.tokenizer.kind}, "
+        f"{prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
         f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
-        f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, {training.dtype} on "
-        f"{training.device} with {training.threads} threads -> {session.run.folder}",
+        f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
+        f"{training.dtype} on {training.device} with {training.threads} threads -> {session.run.folder}",
     ]
     print("\n".join(lines), file=sys.stderr)
 
@@ -69,7 +70,7 @@ def next_commands(session: Session, card: str) -> str:
     more = shlex.quote(session.recipe.corpus.files[0])
     return (
         f"\nThe model is in {session.run.folder}/best; {card} tells all about the run. Next:\n"
-        f"  qkv generate {folder} \"Once upon a time\"     write with it\n"
+        f'  qkv generate {folder} "Once upon a time"     write with it\n'
         f"  qkv generate {folder} --next 10              what it expects next\n"
         f"  qkv evaluate {folder} {more}     score it on any text\n"
         f"  qkv train {more} --minutes 15     the same, with more time"

@@ -14,35 +14,75 @@ if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
 
 
+Many = Annotated[list[str] | None, Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
+
+
 def train(
     *data: str,
-    model: Annotated[str | None, Parameter(help="modern (the default), gpt, rnn, gru, lstm, or a preset: gpt-nano, gpt-micro, gpt-mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl.")] = None,
-    tokenizer: Annotated[str | None, Parameter(help="auto (the default), characters, words, bpe, wordpiece, or a tokenizer.json file.")] = None,
-    minutes: Annotated[float | None, Parameter(help="How long you have; picks the number of steps for this machine. 5 when nothing is said.")] = None,
-    steps: Annotated[int | None, Parameter(help="The number of steps, instead of a time.")] = None,
-    valid: Annotated[list[str] | None, Parameter(help="Validation text; otherwise whole documents, or the last 10 % of the only one, are held out.", negative="")] = None,
-    documents: Annotated[Literal["files", "lines", "paragraphs"] | None, Parameter(help="What one document is. files when nothing is said.")] = None,
-    text: Annotated[str | None, Parameter(help="The column that holds the text in .jsonl and .parquet files.")] = None,
-    filter: Annotated[str | None, Parameter(help="Which files of a folder to read, as '*.md'.")] = None,
-    encoding: Annotated[str | None, Parameter(help="The encoding of the files, as cp1252. utf-8 when nothing is said.")] = None,
-    run: Annotated[Path | None, Parameter(help="The run's folder. runs/DATA-MODEL when nothing is said, numbered when taken.")] = None,
-    resume: Annotated[bool, Parameter(help="Continue the run in --run where it stopped.", negative="")] = False,
-    seed: Annotated[int | None, Parameter(help="Where all randomness starts from. 0 when nothing is said.")] = None,
-    recipe: Annotated[Path | None, Parameter(help="A recipe file; options and --set stand above it.")] = None,
-    set: Annotated[list[str] | None, Parameter(help="One value of the recipe, as --set model.layers=4. Repeat it.", negative="")] = None,
-    tensorboard: Annotated[bool, Parameter(help="Also write TensorBoard files into the run folder.", negative="")] = False,
+    model: str | None = None,
+    tokenizer: str | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    valid: Many = None,
+    documents: Literal["files", "lines", "paragraphs"] | None = None,
+    text: str | None = None,
+    filter: str | None = None,
+    encoding: str | None = None,
+    run: Path | None = None,
+    resume: Flag = False,
+    seed: int | None = None,
+    recipe: Path | None = None,
+    set: Many = None,
+    tensorboard: Flag = False,
     json: Json = False,
 ) -> None:
-    """Train a language model on text: files, folders, a named data set, or - for standard input.
+    """Train a language model on text, and evaluate it.
 
-    Reads .txt and other text, .gz .zip .zst, .jsonl and .parquet. Writes a run folder with the best model, checkpoints to
-    resume from, the resolved recipe, metrics and a card. Examples:
+    Reads .txt and other text, .gz .zip .zst, .jsonl and .parquet. Writes a run folder with the best model, checkpoints
+    to resume from, the resolved recipe, metrics and a card.
 
         qkv train book.txt
         qkv train python-docs --minutes 1
         qkv train book.txt --model gpt-nano --steps 500
         qkv train notes/ --filter '*.md' --documents paragraphs
         qkv train --run runs/book-modern --resume
+
+    Parameters
+    ----------
+    data
+        Files, folders, a named data set (`qkv data list`), or - for standard input.
+    model
+        modern (the default), gpt, rnn, gru, lstm, or a preset: gpt-nano, gpt-micro, gpt-mini, gpt2, gpt2-medium,
+        gpt2-large, gpt2-xl.
+    tokenizer
+        auto (the default), characters, words, bpe, wordpiece, or a tokenizer.json file.
+    minutes
+        How long you have: picks the number of steps for this machine. 5 when nothing is said.
+    steps
+        The number of steps, instead of a time.
+    valid
+        Text to check on. Otherwise whole documents, or the last 10 % of the only one, are held out.
+    documents
+        What one document is: a file (the default), a line or a paragraph.
+    text
+        The column that holds the text in .jsonl and .parquet files.
+    filter
+        Which files of a folder to read, as '*.md'.
+    encoding
+        The encoding of the files, as cp1252. utf-8 when nothing is said.
+    run
+        The run's folder. runs/DATA-MODEL when nothing is said, numbered when taken.
+    resume
+        Continue the run in --run where it stopped.
+    seed
+        Where all randomness starts from. 0 when nothing is said.
+    recipe
+        A recipe file. Options and --set stand above it.
+    set
+        One value of the recipe, as --set model.layers=4. Repeat it for more.
+    tensorboard
+        Also write TensorBoard files into the run folder.
     """
     options = {
         "model.kind": model,
@@ -89,8 +129,7 @@ def started(
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     named = run or Path("runs") / f"{stem(files[0])}-{values.get('model', {}).get('kind', 'modern')}"
     with reading() as progress:
-        session = assembly.begin(values, named, numbered=run is None, minutes=minutes or 5.0, progress=progress)
-    return session
+        return assembly.begin(values, named, numbered=run is None, minutes=minutes or 5.0, progress=progress)
 
 
 def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], settings: list[str] | None) -> Session:
@@ -102,7 +141,9 @@ def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], se
     changed = sorted(key for key in options if key not in ("corpus.files", "model.kind"))
     if changed or settings:
         said = ", ".join([*changed, *(settings or [])])
-        raise InputError(f"--resume continues the run's own recipe; {said} cannot be changed. Start a new run for that.")
+        raise InputError(
+            f"--resume continues the run's own recipe; {said} cannot be changed. Start a new run for that."
+        )
     if run is None:
         if not data:
             raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
@@ -115,9 +156,8 @@ def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], se
     with reading() as progress:
         session = assembly.resume(run, progress)
     if data and list(data) != list(session.recipe.corpus.files):
-        raise InputError(
-            f"{run} was started on {', '.join(session.recipe.corpus.files)}, not on {', '.join(data)}. Leave the data out."
-        )
+        started_on = ", ".join(session.recipe.corpus.files)
+        raise InputError(f"{run} was started on {started_on}, not on {', '.join(data)}. Leave the data out.")
     return session
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.data.tokens import TokenStream
@@ -68,7 +69,7 @@ def score(
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     progress: Callable[[int, int], None] | None = None,
 ) -> Score:
-    """Score a text. `window` gives independent windows of that length, `limit` a spread sample of about that many tokens."""
+    """Score a text: in independent windows of length `window`, on a spread sample of about `limit` tokens."""
     length = window or model.context
     windows = plan(len(stream.tokens), length, length if window else max(1, length // 2))
     if limit and limit < len(stream.tokens):
@@ -99,7 +100,7 @@ def batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
         yield group
 
 
-def losses_of(model: LanguageModel, tokens: np.ndarray[Any, Any], batch: list[Window]) -> Tensor:
+def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -> Tensor:
     """-log p of each next token, (B, T)."""
     device = next(model.parameters()).device
     inputs, targets = cut(tokens, [place.start for place in batch], batch[0].length)
@@ -107,10 +108,12 @@ def losses_of(model: LanguageModel, tokens: np.ndarray[Any, Any], batch: list[Wi
     model.eval()
     logits = model(inputs.to(device)).float()
     model.train(was)
-    return F.cross_entropy(logits.flatten(0, 1), targets.to(device).flatten(), reduction="none").view(targets.shape).cpu()
+    return (
+        F.cross_entropy(logits.flatten(0, 1), targets.to(device).flatten(), reduction="none").view(targets.shape).cpu()
+    )
 
 
-def summary(sums: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], stream: TokenStream) -> Score:
+def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Score:
     total, scored = float(sums.sum()), int(counts.sum())
     loss = total / scored
     error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.inf

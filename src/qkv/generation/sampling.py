@@ -1,7 +1,7 @@
 """Choosing the next token. Each knob is a function from logits to logits, in the order in which `adjust` applies them.
 
-    repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p
-    (Nguyen et al. 2024). Temperature 0 is greedy: always the likeliest token.
+repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p
+(Nguyen et al. 2024). Temperature 0 is greedy: always the likeliest token.
 """
 
 from __future__ import annotations
@@ -64,11 +64,17 @@ def keep_min_p(logits: Logits, p: float) -> Logits:
     return logits.masked_fill(shares < p * shares.amax(-1, keepdim=True), NEVER)
 
 
+def keep_best(logits: Logits) -> Logits:
+    """The likeliest token alone; of several alike, the first."""
+    best = logits.argmax(-1, keepdim=True)
+    return torch.full_like(logits, NEVER).scatter(1, best, logits.gather(1, best))
+
+
 def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Logits:
     if sampling.repetition_penalty != 1.0:
         logits = penalize(logits, written, sampling.repetition_penalty)
     if sampling.temperature == 0:
-        return keep_top_k(logits, 1)
+        return keep_best(logits)
     logits = logits / sampling.temperature
     if sampling.top_k:
         logits = keep_top_k(logits, sampling.top_k)

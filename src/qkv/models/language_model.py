@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ class LanguageModel(Protocol):
     context: int
     training: bool
 
-    def eval(self) -> Self: ...
-    def train(self, mode: bool = True) -> Self: ...
+    def eval(self) -> LanguageModel: ...
+    def train(self, mode: bool = True) -> LanguageModel: ...
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]: ...
     def state(self, rows: int, capacity: int | None = None) -> State: ...
 

@@ -1,9 +1,9 @@
-"""Modern: today's decoder block, of the form of Hugging Face's Qwen3, so that what is trained opens elsewhere unchanged.
+"""Modern: today's decoder block, of the form of Hugging Face's Qwen3: what is trained here opens elsewhere unchanged.
 
     x = E[tokens];  N times: x += attention(norm(x)), x += down(silu(gate(norm(x))) ⊙ up(norm(x)));  logits = W norm(x)
 
 Rotary positions (Su et al. 2021), RMSNorm (Zhang and Sennrich 2019), gated feed-forward (Shazeer 2020), grouped keys
-(Ainslie et al. 2023), a norm on queries and keys (Henry et al. 2020). No biases. See gpt.py for the figure it grew from.
+(Ainslie et al. 2023), a norm on queries and keys (Henry et al. 2020). No biases. gpt.py is the figure it grew from.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Modern(nn.Module):
         width, heads, epsilon = config.width, config.heads, config.norm_epsilon
         key_heads = config.key_heads or heads
         head_width = config.head_width or heads_of(width, heads)
-        hidden = config.hidden or 32 * round(width / 12)
+        hidden = config.hidden or 32 * max(1, round(width / 12))
         self.vocabulary, self.context = config.vocabulary, config.context
 
         def linear(inputs: int, outputs: int) -> nn.Linear:

@@ -1,1 +1,1 @@
-"""A recipe: everything a run needs, in five sections; the rules that fill its gaps; the run and the model it leads to."""
+"""Recipes: everything a run needs, the rules that fill the gaps, the run and the model that come of it."""

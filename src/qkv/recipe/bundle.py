@@ -57,9 +57,7 @@ def save(folder: Path, bundle: Bundle) -> None:
 
 def keep_best(run: Path, bundle: Bundle) -> None:
     """Make `bundle` the run's best model: written aside, then `best` points to it, then the old one goes."""
-    target = next(
-        path for number in range(10_000) if not (path := run / f".best-{bundle.step:06d}-{number}").exists()
-    )
+    target = next(path for number in range(10_000) if not (path := run / f".best-{bundle.step:06d}-{number}").exists())
     save(target, bundle)
     point(run / "best", target)
     for old in run.glob(".best-*"):

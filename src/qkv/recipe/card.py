@@ -31,7 +31,10 @@ A `{kind}` language model of {parameters:,} parameters, trained with qkv {versio
 | tokenizer | {tokenizer}, {vocabulary:,} pieces, `{tokenizer_fingerprint}` |
 | seconds | {seconds:.1f} |
 | machine | {machine} |
-| exactness | {device}, {dtype}, {threads} threads, compile {compile}: the same recipe on the same kind of machine and torch gives the same bits; elsewhere the same model within rounding |
+| exactness | {device}, {dtype}, {threads} threads, compile {compile} |
+
+The same recipe on the same kind of machine, with the same torch, gives the same bits. Elsewhere it gives the same model
+within rounding.
 
 Loss on training windows (one mark a step, smoothed) and on validation text:
 

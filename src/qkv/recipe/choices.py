@@ -1,4 +1,4 @@
-"""The rules that fill the gaps of a recipe: sizes from the amount of text, rates from the model, the rest from the machine.
+"""The rules that fill a recipe's gaps: sizes from the amount of text, rates from the model, the rest from the machine.
 
 What the user set is never touched. Decision 0004 says where the figures come from.
 """

@@ -42,7 +42,9 @@ class Recipe:
 
     def save(self, path: Path) -> None:
         sections = {name: plain(getattr(self, name)) for name in SECTIONS}
-        write_file(path, "# Everything about this run, resolved. `qkv train --recipe` takes it.\n" + tomli_w.dumps(sections))
+        write_file(
+            path, "# Everything about this run, resolved. `qkv train --recipe` takes it.\n" + tomli_w.dumps(sections)
+        )
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:

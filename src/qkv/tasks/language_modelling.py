@@ -1,4 +1,4 @@
-"""Language modelling: predict each next token. Decks 000 (training examples), 003 (the last position), 004 (all at once).
+"""Language modelling: predict each next token. Decks 000 (the examples), 003 (the last position), 004 (all at once).
 
 The text is one long row of ids. An epoch cuts it into windows of the context's length, at an offset of its own, so that
 over the epochs every token is seen at every place of a window.
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import strict
@@ -48,7 +49,7 @@ class Windows:
         return Windows(self.tokens.to(device), self.targets.to(device), self.present.to(device))
 
 
-def cut(stream: np.ndarray[Any, Any], starts: list[int], length: int) -> tuple[Tensor, Tensor]:
+def cut(stream: NDArray[Any], starts: list[int], length: int) -> tuple[Tensor, Tensor]:
     """Windows of the stream and the same, one token later: (B, T) and (B, T)."""
     places = np.asarray(starts)[:, None] + np.arange(length + 1)
     rows = torch.from_numpy(stream[places].astype(np.int64))
@@ -56,7 +57,7 @@ def cut(stream: np.ndarray[Any, Any], starts: list[int], length: int) -> tuple[T
 
 
 class LanguageModelling:
-    def __init__(self, config: LanguageModellingConfig, stream: np.ndarray[Any, Any], context: int, seed: int) -> None:
+    def __init__(self, config: LanguageModellingConfig, stream: NDArray[Any], context: int, seed: int) -> None:
         self.config, self.stream, self.context, self.seed = config, stream, context, seed
         self.room = min(context, len(stream) - context)  # how far an epoch's offset may move the windows
         self.samples = (len(stream) - self.room) // context

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 
+@runtime_checkable
 class Batch(Protocol):
     """What one step sees. `count` is the number of things the loss is summed over."""
 
     @property
     def count(self) -> int: ...
-    def split(self, parts: int) -> Iterator[Self]: ...
-    def to(self, device: str) -> Self: ...
+    def split(self, parts: int) -> Iterator[Batch]: ...
+    def to(self, device: str) -> Batch: ...
 
 
+@runtime_checkable
 class Task(Protocol):
     """`batch(first, size)` is a pure function: the same samples for the same seed, however the run is cut."""
 

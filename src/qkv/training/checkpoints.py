@@ -2,8 +2,8 @@
 
     checkpoints/000500/   weights.safetensors  optimizer.safetensors  random.safetensors  state.json  manifest.json
 
-Folders are written aside and renamed (storage.py), named and rotated by number; an old one goes only after the new one is
-in place. Nothing is pickled.
+Folders are written aside and renamed (storage.py), named and rotated by number; an old one goes only after the new one
+is in place. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def save(folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int) -> Path:
-    """Write the state after `state.step` steps; `memory` is what the run remembers besides (best loss, bytes of metrics)."""
+    """Write the state after `state.step` steps; `memory` is what the run remembers besides."""
     final = folder / f"{state.step:06d}"
     if final.exists():
         return final
@@ -78,7 +78,9 @@ def _load_optimizer(path: Path, state: TrainingState) -> None:
     for place, tensor in read_tensors(path).items():
         kind, name, key = place.split("/")
         if kind not in state.optimizers or name not in parameters:
-            raise RefusedError(f"{path}: {place} belongs to another recipe than the run's. Use the run's own checkpoint.")
+            raise RefusedError(
+                f"{path}: {place} belongs to another recipe than the run's. Use the run's own checkpoint."
+            )
         # AdamW counts its steps in a CPU tensor unless it is fused on a device
         state.optimizers[kind].state[parameters[name]][key] = tensor.to(parameters[name].device)
 

@@ -20,7 +20,9 @@ def choose_device(wanted: str = "auto") -> str:
             torch.empty(1, device=wanted)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
-            raise InputError(f"device {wanted!r} cannot be used here: {reason}. Try --set training.device=cpu.") from None
+            raise InputError(
+                f"device {wanted!r} cannot be used here: {reason}. Try --set training.device=cpu."
+            ) from None
         return wanted
     if torch.cuda.is_available():
         return "cuda"
@@ -78,7 +80,8 @@ def restore_random_state(device: str, states: dict[str, torch.Tensor]) -> None:
 def describe(device: str) -> str:
     """The machine in one line, for the card."""
     chip = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
-    return f"{chip}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, torch {torch.__version__}"
+    software = f"{platform.system()}, Python {platform.python_version()}, torch {torch.__version__}"
+    return f"{chip}, {os.cpu_count()} cores, {software}"
 
 
 def _processor() -> str:

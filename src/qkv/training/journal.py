@@ -20,7 +20,9 @@ class Journal:
             self.file = path.open("ab")
             if keep is not None:
                 if self.file.tell() < keep:
-                    raise RefusedError(f"{path}: shorter than its checkpoint says ({self.file.tell()} of {keep} bytes).")
+                    raise RefusedError(
+                        f"{path}: shorter than its checkpoint says ({self.file.tell()} of {keep} bytes)."
+                    )
                 self.file.truncate(keep)
 
     def write(self, **values: Any) -> None:

@@ -71,9 +71,11 @@ def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[
                 loss = task.loss(computed, part) / total  # over the whole batch, so that splitting changes nothing
             loss.backward()  # type: ignore[no-untyped-call]
             loss_sum += loss.item()
-        norm = float(nn.utils.clip_grad_norm_(parameters, config.clip or math.inf))
+        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if not (math.isfinite(loss_sum) and math.isfinite(norm)):
             raise DivergedError(_diagnosis(state, task, config, loss_sum))
+        if config.clip:
+            nn.utils.clip_grads_with_norm_(parameters, config.clip, norm)
         now = share(state.step, config.steps, config.schedule, config.warmup, config.final, config.decay)
         set_rates(state.optimizers, now)
         for optimizer in state.optimizers.values():
@@ -81,7 +83,7 @@ def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[
             optimizer.zero_grad(set_to_none=True)
         state.step += 1
         state.samples += config.batch
-        yield Step(state.step, loss_sum, norm, now, total)
+        yield Step(state.step, loss_sum, float(norm), now, total)
 
 
 def _diagnosis(state: TrainingState, task: Task, config: TrainingConfig, loss: float) -> str:
@@ -97,7 +99,7 @@ def _diagnosis(state: TrainingState, task: Task, config: TrainingConfig, loss: f
     first, last = state.samples, state.samples + config.batch - 1
     return (
         f"training diverged at step {state.step + 1}: {where} is not finite (loss {loss}; samples {first}-{last}). "
-        "The update was not made and the last checkpoint is good. Try a lower rate "
+        "The update was not made; every checkpoint is good. Try a lower rate "
         f"(--set training.rate={config.rate / 3:.2g} --set training.matrix_rate={config.matrix_rate / 3:.2g})."
     )
 

@@ -1,8 +1,8 @@
 """Optimizers: AdamW (Loshchilov and Hutter 2019) and Muon (Jordan et al. 2024).
 
 Muon turns the momentum of a weight matrix into the nearest matrix whose singular values are all about one, by a few
-Newton-Schulz steps, so that every direction learns at the same pace. Matrices of one shape are stacked and turned at once.
-It is for the matrices between the embedding and the head; all else is AdamW's.
+Newton-Schulz steps, so that every direction learns at the same pace. Matrices of one shape are stacked and turned
+together. It is for the matrices between the embedding and the head; all else is AdamW's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A run: the loop, with evaluation, the best model, checkpoints, logs and signals around it. It yields what happened.
 
-    runs/NAME/   recipe.toml  best/  checkpoints/  metrics.jsonl  timings.jsonl  card.md       (product: "a run folder")
+runs/NAME/   recipe.toml  best/  checkpoints/  metrics.jsonl  timings.jsonl  card.md       (product: "a run folder")
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from qkv.errors import InputError, InterruptedRun, RefusedError
+from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
 from qkv.storage import locked, sweep
 from qkv.tasks.task import Task
 from qkv.training import checkpoints
@@ -79,7 +79,9 @@ class Run:
         choose_device(self.config.device)
         with locked(self.folder) as held:
             if not held:
-                raise InputError(f"{self.folder}: another training is writing here. Wait for it, or choose another --run.")
+                raise InputError(
+                    f"{self.folder}: another training is writing here. Wait for it, or choose another --run."
+                )
             sweep(self.folder)
             sweep(self.folder / "checkpoints")
             memory = self._restore(state)
@@ -87,6 +89,9 @@ class Run:
             timings = Journal(self.folder / "timings.jsonl")
             try:
                 yield from self._steps(state, task, memory, metrics, timings)
+            except DivergedError:
+                metrics.write(step=state.step + 1, loss=math.nan)
+                raise
             finally:
                 metrics.close()
                 timings.close()
@@ -115,7 +120,9 @@ class Run:
             for step in train(state, task, config):
                 seconds = time.perf_counter() - began
                 metrics.write(step=step.number, loss=step.loss, gradient_norm=step.gradient_norm, rate=step.rate_share)
-                timings.write(step=step.number, seconds=round(seconds, 4), tokens_per_second=_speed(step, done, seconds))
+                timings.write(
+                    step=step.number, seconds=round(seconds, 4), tokens_per_second=_speed(step, done, seconds)
+                )
                 yield step
                 last = step.number == config.steps
                 if last or step.number % config.evaluate_every == 0:

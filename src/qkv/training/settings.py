@@ -1,4 +1,4 @@
-"""The `training` section of a recipe. A zero or "auto" is chosen for the model, the data and the machine, then written down."""
+"""The `training` section of a recipe. A zero or "auto" is chosen for model, data and machine, then written down."""
 
 from __future__ import annotations
 

@@ -1,0 +1,138 @@
+"""A run: exact resume, early stopping, rotation, one writer, signals."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import CONFIGS, TRAINING, state, task
+
+from qkv.errors import InputError, InterruptedRun, RefusedError
+from qkv.storage import locked, verify
+from qkv.training import checkpoints, journal
+from qkv.training.run import Evaluation, Run, Saved, Stopped
+from qkv.training.settings import TrainingConfig
+
+ROUGH = replace(TRAINING, accumulate=2)
+
+
+def evaluate(model: torch.nn.Module) -> dict[str, float]:
+    made = task(seed=99)
+    batch = made.batch(0, 20)
+    model.eval()
+    with torch.no_grad():
+        return {"loss": float(made.loss(model, batch)) / batch.count}
+
+
+def run(folder: Path, config: TrainingConfig, score: object = evaluate) -> Run:
+    return Run(folder, config, score, lambda model, step: None)  # type: ignore[arg-type]
+
+
+def go(folder: Path, kind: str = "modern", config: TrainingConfig = ROUGH, until: int | None = None) -> list[object]:
+    """Run to the end, or walk away after step `until`, as a crash would."""
+    events = []
+    for event in run(folder, config).events(state(kind, config), task()):
+        events.append(event)
+        if until and getattr(event, "number", 0) == until:
+            break
+    return events
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    newest = checkpoints.numbered(folder / "checkpoints")[-1]
+    files = [newest / checkpoints.WEIGHTS, newest / checkpoints.OPTIMIZER, newest / checkpoints.RANDOM]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in [*files, folder / "metrics.jsonl"]}
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("until", [1, 4, 5, 11])
+def test_a_resumed_run_reaches_the_same_bits(tmp_path: Path, kind: str, until: int) -> None:
+    go(tmp_path / "whole", kind)
+    go(tmp_path / "cut", kind, until=until)
+    go(tmp_path / "cut", kind)
+    assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
+
+
+def test_a_finished_run_resumes_to_nothing(tmp_path: Path) -> None:
+    go(tmp_path)
+    before = fingerprint(tmp_path)
+    assert go(tmp_path) == []
+    assert fingerprint(tmp_path) == before
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    go(tmp_path / "whole")
+    go(tmp_path / "cut", until=10)
+    newest = checkpoints.numbered(tmp_path / "cut" / "checkpoints")[-1] / checkpoints.WEIGHTS
+    data = bytearray(newest.read_bytes())
+    data[-1] ^= 1
+    newest.write_bytes(data)
+    with pytest.raises(RefusedError, match="sha256"):
+        verify(newest.parent)
+    go(tmp_path / "cut")
+    assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
+
+
+def test_checkpoints_rotate_by_number(tmp_path: Path) -> None:
+    go(tmp_path, config=replace(TRAINING, checkpoint_every=1, steps=12, keep=3))
+    assert [int(path.name) for path in checkpoints.numbered(tmp_path / "checkpoints")] == [10, 11, 12]
+    assert not list((tmp_path / "checkpoints").glob(".*"))
+    for number in ("9", "1000000"):
+        (tmp_path / "checkpoints" / number).mkdir()
+    assert [path.name for path in checkpoints.numbered(tmp_path / "checkpoints")][0] == "9"
+    assert [path.name for path in checkpoints.numbered(tmp_path / "checkpoints")][-1] == "1000000"
+
+
+def test_early_stopping_stops_and_stays_stopped(tmp_path: Path) -> None:
+    losses = iter([3.0, 2.0, 2.5, 2.6, 1.0])
+    config = replace(TRAINING, steps=100, evaluate_every=2, patience=2)
+    made = run(tmp_path, config, lambda model: {"loss": next(losses)})
+    events = list(made.events(state(), task()))
+    assert [event for event in events if isinstance(event, Stopped)] == [Stopped(8, 4)]
+    assert [event.best for event in events if isinstance(event, Evaluation)] == [True, True, False, False]
+    assert list(made.events(state(), task())) == []
+
+
+def test_the_second_writer_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path) as held:
+        assert held
+        with pytest.raises(InputError, match="another training"):
+            go(tmp_path)
+    assert go(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    go(tmp_path / "whole")
+    events = []
+    with pytest.raises(InterruptedRun, match="--resume") as caught:
+        for event in run(tmp_path / "cut", ROUGH).events(state("modern", ROUGH), task()):
+            events.append(event)
+            if getattr(event, "number", 0) == 6:
+                os.kill(os.getpid(), number)
+    assert caught.value.exit_code == 128 + number
+    assert isinstance(events[-1], Saved)
+    assert events[-1].step == 6
+    go(tmp_path / "cut")
+    assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
+
+
+def test_metrics_hold_values_only(tmp_path: Path) -> None:
+    go(tmp_path)
+    lines = journal.read(tmp_path / "metrics.jsonl")
+    assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
+    assert {key for line in lines for key in line} == {"step", "loss", "gradient_norm", "rate", "validation_loss"}
+    assert all("seconds" in line for line in journal.read(tmp_path / "timings.jsonl"))
+
+
+def test_a_journal_writes_null_for_what_is_not_a_number(tmp_path: Path) -> None:
+    made = journal.Journal(tmp_path / "log.jsonl")
+    made.write(loss=float("nan"))
+    made.close()
+    assert json.loads((tmp_path / "log.jsonl").read_text()) == {"loss": None}
