@@ -98,13 +98,12 @@ def verify(folder: Path, *wanted: str) -> None:
 def manifest(folder: Path) -> dict[str, Any]:
     values = read_json(folder / MANIFEST)
     listed = values.get("files")
-    plain = isinstance(listed, dict) and all(
+    if isinstance(listed, dict) and all(
         isinstance(facts, dict) and name == Path(name).name and name not in ("", ".", "..", MANIFEST)
         for name, facts in listed.items()
-    )
-    if not plain:
-        raise RefusedError(f"{folder / MANIFEST}: 'files' must list plain file names with sha256 and bytes.")
-    return listed  # type: ignore[no-any-return]
+    ):
+        return listed
+    raise RefusedError(f"{folder / MANIFEST}: 'files' must list plain file names with sha256 and bytes.")
 
 
 def read_json(path: Path) -> dict[str, Any]:

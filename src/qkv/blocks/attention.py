@@ -135,7 +135,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, H K)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (-1, self.head_width)).transpose(1, 2)  # (B, T, H K) -> (B, H, T, K)
+        return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)  # (B, T, H K) -> (B, H, T, K)
 
     def _share(self, x: Tensor) -> Tensor:
         """Every group of query heads looks at the same keys: (B, G, S, K) -> (B, H, S, K)."""

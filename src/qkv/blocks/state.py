@@ -19,8 +19,8 @@ Pair = tuple[Tensor, Tensor]
 class State(Protocol):
     """What is remembered for every row of a batch."""
 
-    lengths: list[int]
-
+    @property
+    def lengths(self) -> list[int]: ...
     def rows(self, index: Sequence[int]) -> State: ...
     def truncate(self, length: int) -> None: ...
     def reset(self, row: int) -> None: ...
@@ -177,11 +177,12 @@ def runs(lengths: list[int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def places(lengths: Sequence[int] | None, new: int, device: torch.device) -> tuple[Tensor, int]:
-    """Absolute positions of `new` tokens after `lengths` old ones, (T,) or (B, T), and how many may be looked at."""
+def places(state: State | None, new: int, device: torch.device) -> tuple[Tensor, int]:
+    """Absolute positions of `new` tokens after the old ones, (T,) or (B, T), and how many may be looked at."""
     counted = torch.arange(new, device=device)
-    if lengths is None:
+    if state is None:
         return counted, new
+    lengths = state.lengths
     if len(set(lengths)) == 1:
         return counted + lengths[0], lengths[0] + new
-    return torch.tensor(list(lengths), device=device).unsqueeze(1) + counted, max(lengths) + new
+    return torch.tensor(lengths, device=device).unsqueeze(1) + counted, max(lengths) + new

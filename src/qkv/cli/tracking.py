@@ -26,17 +26,17 @@ def board(folder: Path, wanted: bool) -> Iterator[Callable[[Event], None]]:
     from qkv.training.loop import Step
     from qkv.training.run import Evaluation
 
-    writer = SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+    writer = SummaryWriter(str(folder / "tensorboard"))
 
     def record(event: Event) -> None:
         if isinstance(event, Step):
             for name in ("loss", "gradient_norm", "rate_share"):
-                writer.add_scalar(f"training/{name}", getattr(event, name), event.number)  # type: ignore[no-untyped-call]
+                writer.add_scalar(f"training/{name}", getattr(event, name), event.number)
         elif isinstance(event, Evaluation):
             for name, value in event.scores.items():
-                writer.add_scalar(f"validation/{name}", value, event.step)  # type: ignore[no-untyped-call]
+                writer.add_scalar(f"validation/{name}", value, event.step)
 
     try:
         yield record
     finally:
-        writer.close()  # type: ignore[no-untyped-call]
+        writer.close()

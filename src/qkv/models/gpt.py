@@ -88,11 +88,11 @@ class GPT(nn.Module):
         return LayerStates.empty(len(self.blocks), rows, capacity or self.context)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
-        where, answers = places(state and state.lengths, tokens.size(1), tokens.device)
+        where, answers = places(state, tokens.size(1), tokens.device)
         mask = masks.causal(where, answers)
         x = self.embedded(self.dropout(self.positions(self.embedding(tokens), where)))
         for depth, block in enumerate(self.blocks):
-            x = block(x, mask=mask, places=where, state=state and state.layers[depth])
+            x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
         return self.logits(self.head(self.norm(x)))
 
     def _initialize(self, layers: int) -> None:

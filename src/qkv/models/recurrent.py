@@ -8,6 +8,7 @@ Deck 003's character model is `input = "one-hot"` with one layer, and its loss l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from jaxtyping import Float, Int
@@ -36,7 +37,11 @@ class RecurrentConfig:
         return RecurrentLanguageModel(self)
 
 
-LAYERS: dict[str, tuple[type[nn.RNNBase], int]] = {"rnn": (nn.RNN, 1), "gru": (nn.GRU, 1), "lstm": (nn.LSTM, 2)}
+LAYERS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {
+    "rnn": (nn.RNN, 1),
+    "gru": (nn.GRU, 1),
+    "lstm": (nn.LSTM, 2),
+}
 
 
 class RecurrentLanguageModel(nn.Module):

@@ -103,7 +103,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
 
 def _recipe(values: dict[str, Any], prepared: Prepared) -> Recipe:
     known = {"corpus": plain(prepared.corpus), "tokenizer": plain(prepared.tokenizer_config), "task": {}}
-    return parse(Recipe, {**known, **values, "corpus": known["corpus"], "tokenizer": known["tokenizer"]}, "the recipe")  # type: ignore[no-any-return]
+    return parse(Recipe, {**known, **values, "corpus": known["corpus"], "tokenizer": known["tokenizer"]}, "the recipe")
 
 
 def _claim(folder: Path, numbered: bool) -> Path:

@@ -54,7 +54,7 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
 
 def load(path: Path) -> Recipe:
     """A complete recipe, as a run folder holds it."""
-    return parse(Recipe, read(path), str(path))  # type: ignore[no-any-return]
+    return parse(Recipe, read(path), str(path))
 
 
 def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:

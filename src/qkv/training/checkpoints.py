@@ -64,7 +64,7 @@ def load(folder: Path, state: TrainingState, device: str) -> dict[str, Any]:
 
 
 def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
-    names = {parameter: name for name, parameter in state.model.named_parameters()}
+    names: dict[Tensor, str] = {parameter: name for name, parameter in state.model.named_parameters()}
     return {
         f"{kind}/{names[parameter]}/{key}": value
         for kind, optimizer in state.optimizers.items()

@@ -6,7 +6,7 @@ Everything the loop remembers between two steps is in `TrainingState`, so that s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -58,7 +58,7 @@ def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
 def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[Step]:
     """Steps until `config.steps`. Sample order is a function of the seed and of the samples consumed, nothing else."""
     model = state.model
-    computed = torch.compile(model) if config.compile == "on" else model
+    computed: nn.Module = torch.compile(model) if config.compile == "on" else model  # type: ignore[assignment]
     parameters = [p for p in model.parameters() if p.requires_grad]
     while state.step < config.steps:
         model.train()
@@ -112,18 +112,14 @@ def _first_bad_output(state: TrainingState, task: Task, config: TrainingConfig) 
     """Run the batch again with a look at every module's output, in the order of the forward pass."""
     found: list[str] = []
 
-    def look(name: str) -> object:
+    def look(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
             if isinstance(output, Tensor) and not output.isfinite().all():
                 found.append(name)
 
         return hook
 
-    handles = [
-        module.register_forward_hook(look(name))  # type: ignore[arg-type]
-        for name, module in state.model.named_modules()
-        if name
-    ]
+    handles = [module.register_forward_hook(look(name)) for name, module in state.model.named_modules() if name]
     try:
         with torch.no_grad(), autocast(config.device, config.dtype):
             task.loss(state.model, task.batch(state.samples, config.batch).to(config.device))

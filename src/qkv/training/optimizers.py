@@ -71,8 +71,8 @@ class Muon(torch.optim.Optimizer):
         rows, columns = parameters[0].shape
         turned = orthogonalize(torch.stack(list(ahead)), self.coefficients).unbind(0)
         if group["weight_decay"]:
-            torch._foreach_mul_(parameters, 1 - rate * group["weight_decay"])
-        torch._foreach_add_(parameters, turned, alpha=-rate * max(1.0, rows / columns) ** 0.5)
+            torch._foreach_mul_(list[Tensor](parameters), 1 - rate * group["weight_decay"])
+        torch._foreach_add_(list[Tensor](parameters), turned, alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
 
 def is_matrix(name: str, parameter: Tensor) -> bool:
