@@ -1,1 +1,1 @@
-"""Readers of the files people bring, splits and the token cache. No torch."""
+"""From the files people bring to token streams: readers, splits, the cache, the catalog. Knows no torch."""

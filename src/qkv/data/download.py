@@ -1,0 +1,88 @@
+"""Fetching a file of the catalog: continued where it broke off, checked by its sha256, put in place at once."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+from qkv.data.cachefolder import cache_folder, root
+from qkv.errors import InputError, storage
+from qkv.storage import sha256
+
+if TYPE_CHECKING:
+    from qkv.data.catalog import CatalogFile
+
+CHUNK = 2**18
+TIMEOUT_SECONDS = 30
+
+
+def fetched(file: CatalogFile) -> Path:
+    """Where a fetched file is kept: under the name of the original, which may not be packed as our own copy is."""
+    path = PurePosixPath(file.path)
+    name = PurePosixPath(urlparse(file.address).path).name if file.address else path.name
+    return root() / "sets" / path.parent / name
+
+
+def fetch(file: CatalogFile, progress: Callable[[int, int], None] | None = None) -> Path:
+    """Download a file into the cache and return its place."""
+    if file.address is None:
+        raise InputError(
+            f"{file.path}: not at hand, and there is no single address to fetch it from. Put it below a folder and set "
+            "QKV_DATA to that folder; `qkv data list` names its source."
+        )
+    final = fetched(file)
+    cache_folder("sets", *PurePosixPath(file.path).parent.parts)
+    part = final.with_name(final.name + ".part")
+    size = file.original_bytes or file.bytes
+    with storage(final, size):
+        _download(file.address, part, size, progress)
+        if sha256(part) != (file.original_sha256 or file.sha256):
+            part.unlink()
+            raise InputError(
+                f"{file.address}: what came is not the expected file (its sha256 differs). Try again; if it stays so, "
+                "the original has changed: get it by hand and name it by its path."
+            )
+        os.replace(part, final)
+    return final
+
+
+def _download(address: str, part: Path, size: int, progress: Callable[[int, int], None] | None) -> None:
+    done = part.stat().st_size if part.exists() else 0
+    if done > size:
+        part.unlink()
+        done = 0
+    if done == size:
+        return
+    request = urllib.request.Request(address, headers={"User-Agent": "qkv"})
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            continued = getattr(answer, "status", 200) == 206
+            done = done if continued else 0
+            with part.open("ab" if continued else "wb") as file:
+                # one byte more than expected is enough to see that the file is another
+                while done <= size and (chunk := answer.read(min(CHUNK, size - done + 1))):
+                    file.write(chunk)
+                    done += len(chunk)
+                    if progress is not None:
+                        progress(done, size)
+                file.flush()
+                os.fsync(file.fileno())
+    except urllib.error.HTTPError as error:
+        raise InputError(f"{address}: the server answers {error.code} {error.reason}. {_offline()}") from None
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", error)
+        raise InputError(f"{address}: cannot be fetched ({reason}). {_offline()}") from None
+
+
+def _offline() -> str:
+    return (
+        "Without a network: put the file below a folder, in the layout `qkv data list --json` shows, and set QKV_DATA "
+        "to that folder; python-docs and python-stdlib need no network."
+    )

@@ -1,0 +1,57 @@
+"""What was noticed or changed while reading, counted, to be said in one line each."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def shown(path: str | Path) -> str:
+    """A file's name fit for a message: one line, no control characters, whatever bytes it is made of."""
+    text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+@dataclass
+class Findings:
+    boms: list[str] = field(default_factory=list)
+    crlf: int = 0
+    cr: int = 0
+    newlines: int = 0
+    """Line ends that were \\n from the start."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Files of folders and archives that were left out, by reason."""
+    bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
+    """Per file: where the first was, how many, of how many rows, what was wrong with the first."""
+    empty: int = 0
+    columns: dict[str, str] = field(default_factory=dict)
+    """The text column that was guessed, by file."""
+    said: list[str] = field(default_factory=list)
+
+    def say(self, line: str) -> None:
+        if line not in self.said:
+            self.said.append(line)
+
+    def notes(self) -> tuple[str, ...]:
+        lines = list(self.said)
+        if self.boms:
+            more = f" and {len(self.boms) - 1:,} more" if len(self.boms) > 1 else ""
+            lines.append(f"{self.boms[0]}{more}: a byte order mark at the start was left out.")
+        if self.crlf:
+            lines.append(f"{self.crlf:,} line ends \\r\\n (CRLF) were read as \\n.")
+        if self.cr:
+            lines.append(f"{self.cr:,} lone carriage returns (CR) were read as \\n.")
+        for where, count, rows, problem in self.bad_rows:
+            lines.append(f"{where}: {count:,} of {rows:,} rows left out, the first here: {problem}.")
+        guessed = Counter(self.columns.values())
+        for column, count in guessed.items():
+            files = next(iter(self.columns)) if count == 1 else f"{count:,} files"
+            lines.append(f"{files}: the text was taken from {column!r}; --text says otherwise.")
+        if self.skipped:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.skipped.items()))
+            lines.append(f"files left out: {reasons}.")
+        if self.empty:
+            lines.append(f"{self.empty:,} empty documents were left out.")
+        return tuple(lines)

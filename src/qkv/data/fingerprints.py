@@ -1,0 +1,101 @@
+"""The identity of a corpus: its bytes and how they are read. Names do not count, so a copy is the same corpus."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from qkv.data.formats import CHUNK, Builtin, Source, unreadable
+from qkv.data.survey import Parts
+from qkv.errors import DataError
+
+Progress = Callable[[str, int, int | None], None]
+
+# raise when the same bytes would be read as other documents or split otherwise
+READING_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """The size and time of each file when it was fingerprinted."""
+
+    files: tuple[tuple[Path, int, int], ...]
+
+    @classmethod
+    def of(cls, sources: Sequence[Source | Builtin]) -> Stamp:
+        paths = dict.fromkeys(source.path for source in sources if isinstance(source, Source))
+        return cls(tuple((path, *_state(path)) for path in paths))
+
+    def require_unchanged(self) -> None:
+        """Refuse to go on with a corpus that changed under our hands: its fingerprint would be a lie."""
+        for path, *state in self.files:
+            if _state(path) != tuple(state):
+                raise DataError(Source(path).shown, "changed while it was being read", "Start again when it rests.")
+
+
+def _state(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise unreadable(Source(path).shown, error) from None
+    return status.st_size, status.st_mtime_ns
+
+
+def fingerprint(parts: Parts, progress: Progress) -> tuple[str, Stamp]:
+    """sha256 over content, order, reading options and split; and the files' stamps."""
+    stamp = Stamp.of(parts.sources)
+    total = sum(size for _, size, _ in stamp.files)
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("fingerprinting", done, total)
+
+    hashes: dict[Path, str] = {}
+    listed = []
+    for sources in (parts.files, parts.valid):
+        listed.append([_identity(source, hashes, watch) for source in sources])
+    stamp.require_unchanged()
+    corpus = parts.corpus
+    reading = {
+        "version": READING_VERSION,
+        "files": listed[0],
+        "valid": listed[1],
+        "documents": corpus.documents,
+        "encoding": corpus.encoding,
+        "text": corpus.text,
+        "valid_fraction": corpus.valid_fraction,
+    }
+    return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest(), stamp
+
+
+def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Callable[[int], None]) -> list[str]:
+    if isinstance(source, Builtin):
+        return ["built in", _text_hash(source)]
+    if source.path not in hashes:
+        hashes[source.path] = _file_hash(source, watch)
+    return [source.format, source.packing, source.member or "", hashes[source.path]]
+
+
+def _file_hash(source: Source, watch: Callable[[int], None]) -> str:
+    digest = hashlib.sha256()
+    try:
+        with source.path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+                watch(len(chunk))
+    except OSError as error:
+        raise unreadable(source.shown, error) from None
+    return digest.hexdigest()
+
+
+def _text_hash(source: Builtin) -> str:
+    digest = hashlib.sha256()
+    for document in source.documents():
+        encoded = document.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.hexdigest()

@@ -1,0 +1,207 @@
+"""From files to two token streams: fingerprint, survey, tokenizer, encoding; each kept in the cache.
+
+The cache is keyed by content: the hash of the bytes and of how they are read, and the tokenizer's fingerprint. What is
+found there is used, what is missing is built aside and put in place at once, so that two processes that build the same
+thing both end well, and a crash leaves nothing that could be mistaken for a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from qkv.config import plain
+from qkv.data import cache, standard_input
+from qkv.data.corpus import CorpusConfig
+from qkv.data.fingerprints import Stamp, fingerprint
+from qkv.data.splits import Side
+from qkv.data.survey import Parts, Survey, survey
+from qkv.data.tokens import Cutter, TokenStream, TokenWriter, require, token_type
+from qkv.errors import ConfigError, DataError
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+from qkv.text.training import choose, train_tokenizer
+
+__all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_text"]
+
+Progress = Callable[[str, int, int | None], None]
+
+# raise these when the same text would give other tokenizers or other streams
+TOKENIZER_VERSION, LAYOUT_VERSION = 1, 1
+# a vocabulary is learned from at most this much text, taken evenly from the whole
+LEARN_FROM = 64_000_000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    tokenizer: Tokenizer
+    train: TokenStream
+    valid: TokenStream
+    notes: tuple[str, ...]
+    """What was changed, left out or decided, to be said to the user."""
+    fingerprint: str
+    """Of data, tokenizer and layout together."""
+    tokenizer_config: TokenizerConfig
+    """Resolved: nothing is "auto" any more."""
+    corpus: CorpusConfig
+    """Resolved: with the fingerprint of the data."""
+
+
+def prepare(
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    given_tokenizer: Tokenizer | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Read, split and encode a corpus; `given_tokenizer` is one that a model already has."""
+    if not 0 < corpus.valid_fraction < 1:
+        raise ConfigError(f"corpus.valid_fraction = {corpus.valid_fraction}: expected a share between 0 and 1.")
+    if tokenizer.kind == "file" and given_tokenizer is None:
+        given_tokenizer = train_tokenizer(tokenizer, ())
+    work = _Work(corpus, progress or _silent)
+    if given_tokenizer is None:
+        learned, config = work.learned(tokenizer)
+    else:
+        learned, config = given_tokenizer, tokenizer
+        if config.kind == "auto":
+            config = replace(config, kind=given_tokenizer.kind)
+    key = _key("tokens", str(LAYOUT_VERSION), work.fingerprint, learned.fingerprint)
+    folder = cache.obtain("tokens", key, lambda aside: work.encode(learned, aside))
+    facts = cache.facts(folder)
+    return Prepared(
+        tokenizer=learned,
+        train=_open(folder, "train", facts["train"], learned),
+        valid=_open(folder, "valid", facts["valid"], learned),
+        notes=(*work.notes, *facts["notes"]),
+        fingerprint=key,
+        tokenizer_config=config,
+        corpus=work.corpus,
+    )
+
+
+def stream(
+    tokenizer: Tokenizer, corpus: CorpusConfig, *, progress: Progress | None = None
+) -> tuple[TokenStream, tuple[str, ...]]:
+    """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
+    work = _Work(replace(corpus, valid=()), progress or _silent)
+    key = _key("whole", str(LAYOUT_VERSION), work.fingerprint, tokenizer.fingerprint)
+    folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside, whole=True))
+    facts = cache.facts(folder)
+    return _open(folder, "train", facts["train"], tokenizer), (*work.notes, *facts["notes"])
+
+
+def stream_text(tokenizer: Tokenizer, text: str) -> TokenStream:
+    """One text as a stream of one document."""
+    ids = [tokenizer.separator, *tokenizer.encode(text), tokenizer.separator]
+    tokens = np.array(ids, dtype=token_type(tokenizer.vocabulary))
+    unknown = 0 if tokenizer.unknown is None else int(np.count_nonzero(tokens == tokenizer.unknown))
+    return TokenStream(tokens, len(text.encode()), len(text), 1, unknown)
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    pass
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _open(folder: Path, name: str, facts: dict[str, int], tokenizer: Tokenizer) -> TokenStream:
+    dtype = np.dtype(token_type(tokenizer.vocabulary)).newbyteorder("<")
+    tokens = np.memmap(folder / f"{name}.bin", dtype=dtype, mode="r", shape=(facts["tokens"],))
+    return TokenStream(tokens, facts["bytes"], facts["characters"], facts["documents"], facts["unknown"])
+
+
+class _Work:
+    """One corpus on its way; the survey is made only when the cache has no answer."""
+
+    def __init__(self, corpus: CorpusConfig, progress: Progress) -> None:
+        self.progress = progress
+        corpus, spool = standard_input.received(corpus)
+        self.parts = Parts.of(corpus, spool)
+        self.fingerprint, self.stamp = fingerprint(self.parts, progress)
+        if spool is not None:
+            self.parts = self.parts.moved(standard_input.keep(spool, self.fingerprint))
+            self.stamp = Stamp.of(self.parts.sources)
+        self.corpus = replace(self.parts.corpus, fingerprint=self.fingerprint)
+        self.notes: list[str] = list(self.parts.findings.notes())
+        self._survey: Survey | None = None
+
+    def survey(self) -> Survey:
+        if self._survey is None:
+            self._survey = survey(self.parts, self.progress)
+        return self._survey
+
+    def learned(self, config: TokenizerConfig) -> tuple[Tokenizer, TokenizerConfig]:
+        """The tokenizer of this corpus, from the cache or learned now, and the resolved config."""
+        said = json.dumps(plain(config), sort_keys=True)
+        key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, said)
+
+        def learn(aside: Path) -> None:
+            found = self.survey()
+            resolved = config
+            if config.kind == "auto":
+                resolved = choose(found.statistics)
+                resolved = replace(resolved, size=config.size if config.size is not None else resolved.size)
+            stride = max(1, -(-found.characters // LEARN_FROM))
+            trained = train_tokenizer(resolved, self._texts(stride), progress=self.progress)
+            self.stamp.require_unchanged()
+            trained.save(aside / "tokenizer.json")
+            cache.write_facts(aside, {"config": plain(resolved)})
+
+        folder = cache.obtain("tokenizers", key, learn)
+        resolved = TokenizerConfig(**cache.facts(folder)["config"])
+        if config.kind == "auto":
+            size = f" of {resolved.size:,}" if resolved.size else ""
+            self.notes.append(f"tokenizer: {resolved.kind}{size}, chosen for this text; --tokenizer says otherwise.")
+        return Tokenizer.load(folder / "tokenizer.json"), resolved
+
+    def _texts(self, stride: int) -> Iterator[str]:
+        """The training part in pieces cut between words; every `stride`-th of them."""
+        cutter = Cutter()
+        number = 0
+        for valid, text, ends in self.survey().sides():
+            if valid:
+                continue
+            pieces = [*cutter.push(text), *([cutter.finish()] if ends else [])]
+            for piece in pieces:
+                if piece and number % stride == 0:
+                    yield piece
+                number += bool(piece)
+
+    def encode(self, tokenizer: Tokenizer, aside: Path, whole: bool = False) -> None:
+        """Write the streams of this corpus into a folder of the cache."""
+        found = self.survey()
+        train = TokenWriter(aside / "train.bin", tokenizer)
+        valid = None if whole else TokenWriter(aside / "valid.bin", tokenizer)
+        overlap = found.overlap()
+        done = 0
+        sides = (Side(False, text, ends) for text, ends in found.pieces()) if whole else found.sides()
+        for side in sides:
+            writer = valid if side.valid else train
+            assert writer is not None
+            writer.add(side.text, side.ends)
+            overlap.add(side)
+            done += len(side.text)
+            self.progress("encoding", done, found.characters)
+        self.stamp.require_unchanged()
+        streams = {"train": train.close()}
+        if valid is not None:
+            streams["valid"] = valid.close()
+            if not all(each["characters"] for each in streams.values()):
+                where = ", ".join(self.corpus.files)
+                raise DataError(where, "too little text to hold some out for validation", "Give more text.")
+        notes = [*found.notes(whole), *overlap.notes(), *_unknown(streams)]
+        cache.write_facts(aside, {**streams, "notes": notes})
+
+
+def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:
+    for name, stream in streams.items():
+        if count := stream["unknown"]:
+            share = f"{count / stream['tokens']:.2%}"
+            yield f"{count:,} tokens of the {name} text ({share}) are not in the vocabulary and become UNK."

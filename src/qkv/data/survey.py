@@ -1,0 +1,140 @@
+"""The first pass over a corpus: what there is, what `auto` needs to know, and where the sides part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qkv.data import catalog
+from qkv.data.corpus import CorpusConfig
+from qkv.data.findings import Findings
+from qkv.data.formats import Builtin, Source
+from qkv.data.readers import Piece, read
+from qkv.data.sources import expand
+from qkv.data.splits import Border, Census, Overlap, Side
+from qkv.data.tokens import Cutter
+from qkv.text.statistics import Counting, Statistics
+
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A corpus with its names followed to the files: those to split or to learn from, and those to validate on."""
+
+    corpus: CorpusConfig
+    files: tuple[Source | Builtin, ...]
+    valid: tuple[Source | Builtin, ...]
+    findings: Findings
+
+    @classmethod
+    def of(cls, corpus: CorpusConfig, spool: Path | None = None) -> Parts:
+        findings = Findings()
+        corpus = catalog.with_own_validation(corpus, findings)
+        if spool is not None:
+            files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
+        else:
+            files = expand(corpus.files, corpus.filter, findings)
+        valid = expand(corpus.valid, corpus.filter, findings) if corpus.valid else []
+        return cls(corpus, tuple(files), tuple(valid), findings)
+
+    @property
+    def sources(self) -> tuple[Source | Builtin, ...]:
+        return (*self.files, *self.valid)
+
+    def moved(self, path: Path) -> Parts:
+        """The same, standard input having found its place in the cache."""
+        return replace(self, files=(Source(path, name="standard input"),))
+
+
+@dataclass(frozen=True)
+class Survey:
+    parts: Parts
+    statistics: Statistics
+    """Of all the text, held out or not: `auto` must not depend on the split."""
+    census: Census
+    findings: Findings
+
+    @property
+    def characters(self) -> int:
+        return self.statistics.characters
+
+    def pieces(self) -> Iterator[Piece]:
+        """All documents again, for another pass; what is noticed was noticed already."""
+        return read(self.parts.files, self.parts.corpus, Findings())
+
+    def sides(self) -> Iterator[Side]:
+        """All documents again, each piece with its side."""
+        if self.parts.valid:
+            yield from (Side(False, text, ends) for text, ends in self.pieces())
+            held_out = read(self.parts.valid, self.parts.corpus, Findings())
+            yield from (Side(True, text, ends) for text, ends in held_out)
+        else:
+            yield from self.border.sides(self.pieces())
+
+    @property
+    def border(self) -> Border:
+        return self.census.border(self.parts.corpus.valid_fraction)
+
+    def overlap(self) -> Watcher:
+        return Watcher()
+
+    def notes(self, whole: bool = False) -> Iterator[str]:
+        yield from self.findings.notes()
+        documents = self.census.documents
+        twins = documents - self.census.distinct()
+        if twins:
+            yield f"{twins:,} of {documents:,} documents are exact copies of others."
+        if whole or self.parts.valid:
+            return
+        share = f"{self.parts.corpus.valid_fraction:.0%}"
+        if documents == 1:
+            yield f"one document: its last {share} is held out for validation."
+        else:
+            yield f"{documents:,} documents: about {share} of the text, by whole documents, is held out for validation."
+
+
+def survey(parts: Parts, progress: Progress) -> Survey:
+    findings = Findings()
+    counting = Counting()
+    census = Census()
+    cutter = Cutter()
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("reading", done, None)
+
+    def count(piece: str, ends: bool) -> None:
+        counting.add(piece, ends)
+        census.add(piece, ends)
+
+    for text, ends in read(parts.files, parts.corpus, findings, watch):
+        for piece in cutter.push(text):
+            count(piece, False)
+        if ends:
+            count(cutter.finish(), True)
+    if parts.valid:  # found out now rather than after the tokenizer was learned
+        for text, _ends in read(parts.valid, parts.corpus, findings, watch):
+            counting.characters += len(text)
+    return Survey(parts, counting.statistics(), census, findings)
+
+
+class Watcher:
+    """Watches the sides pass by for text that stands on both."""
+
+    def __init__(self) -> None:
+        self._overlap = Overlap()
+        self._begun = [False, False]
+
+    def add(self, side: Side) -> None:
+        whole = side.ends and not self._begun[side.valid]
+        self._begun[side.valid] = not side.ends
+        self._overlap.add(side.valid, side.text, whole)
+
+    def notes(self) -> Iterator[str]:
+        share = self._overlap.share()
+        if share:
+            yield f"overlap: {share:.1%} of the sentences and lines held out also stand in the training text."
