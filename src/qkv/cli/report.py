@@ -18,8 +18,10 @@ def announce(session: Session) -> None:
     model, training = recipe.model, recipe.training
     shape = "/".join(str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name))
     size, documents = (getattr(prepared.train, n) + getattr(prepared.valid, n) for n in ("bytes", "documents"))
+    if documents == 2 and not recipe.corpus.valid:
+        documents = 1  # one text, cut in two
     lines = [
-        f"text    {size:,} bytes, {documents:,} document(s); {len(prepared.train.tokens):,} tokens to learn from, "
+        f"text    {size:,} bytes, {documents:,} document{'s' if documents > 1 else ''}; {len(prepared.train.tokens):,} tokens to learn from, "
         f"{len(prepared.valid.tokens):,} to check on ({prepared.tokenizer.kind}, "
         f"{prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",

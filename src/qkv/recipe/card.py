@@ -36,8 +36,6 @@ A `{kind}` language model of {parameters:,} parameters, trained with qkv {versio
 The same recipe on the same kind of machine, with the same torch, gives the same bits. Elsewhere it gives the same model
 within rounding.
 
-Loss on training windows (one mark a step, smoothed) and on validation text:
-
 ```
 {curve}
 ```
@@ -106,15 +104,16 @@ def curve(lines: Sequence[dict[str, Any]], width: int = 76, height: int = 16) ->
 
     steps = [(line["step"], line["loss"]) for line in lines if line.get("loss") is not None]
     checks = [(line["step"], line["validation_loss"]) for line in lines if line.get("validation_loss") is not None]
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plotsize(width, height)
-    if steps:
-        plotext.plot(*zip(*smooth(steps), strict=True), label="training", marker="dot")
-    if checks:
-        plotext.plot(*zip(*checks, strict=True), label="validation", marker="x")
-    plotext.xlabel("step")
-    return plotext.uncolorize(plotext.build()).rstrip()
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    for points, marker in ((smooth(steps), "braille"), (checks, "x")):
+        if points:
+            signal = figure.signal(*(list(axis) for axis in zip(*points, strict=True)), marker=marker)
+            figure.draw(signal.lines(marker == "braille"))
+    figure.label("step (line: loss on training windows, smoothed; x: validation)", "x")
+    return str(plotext.uncolorize(str(figure.build()))).rstrip()
 
 
 def smooth(points: Sequence[tuple[int, float]], share: float = 0.9) -> list[tuple[int, float]]:

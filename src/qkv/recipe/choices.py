@@ -17,11 +17,11 @@ SMALL = 200_000
 
 # Rates for AdamW and Muon, and AdamW's betas, by model: decision 0004.
 RATES: dict[str, dict[str, Any]] = {
-    "modern": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.03, "betas": [0.8, 0.95], "momentum": 0.9},
-    "gpt": {"optimizer": "muon", "rate": 0.003, "matrix_rate": 0.02, "betas": [0.9, 0.95], "momentum": 0.9},
+    "modern": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.04, "betas": [0.8, 0.95], "momentum": 0.9},
+    "gpt": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.04, "betas": [0.9, 0.95], "momentum": 0.9},
     "rnn": {"optimizer": "adamw", "rate": 0.002, "betas": [0.9, 0.99]},
     "gru": {"optimizer": "adamw", "rate": 0.004, "betas": [0.9, 0.99]},
-    "lstm": {"optimizer": "adamw", "rate": 0.006, "betas": [0.9, 0.99]},
+    "lstm": {"optimizer": "adamw", "rate": 0.012, "betas": [0.9, 0.99]},
 }
 
 

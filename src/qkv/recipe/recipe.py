@@ -69,8 +69,9 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
     model = values.get("model", {})
     kind = model.get("kind", "modern")
     if isinstance(kind, str) and kind in PRESETS:
-        chosen = plain(PRESETS[kind])
-        del chosen["vocabulary"]
+        shape = ("kind", "layers", "heads", "width")  # the rest follows from the text, where the preset leaves it open
+        usual = plain(type(PRESETS[kind])())
+        chosen = {k: v for k, v in plain(PRESETS[kind]).items() if k in shape or v != usual[k]}
         values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
     elif kind not in KINDS:
         known = [*KINDS, *PRESETS]
