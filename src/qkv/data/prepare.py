@@ -34,6 +34,7 @@ Progress = Callable[[str, int, int | None], None]
 TOKENIZER_VERSION, LAYOUT_VERSION = 1, 1
 # a vocabulary is learned from at most this much text, taken evenly from the whole
 LEARN_FROM = 64_000_000
+SAY_EVERY = 2**18
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,22 @@ def prepare(
     )
 
 
+def learn_tokenizer(
+    corpus: CorpusConfig, config: TokenizerConfig, *, progress: Progress | None = None
+) -> tuple[Tokenizer, TokenizerConfig, tuple[str, ...]]:
+    """A tokenizer alone, learned from all of the text; with it the resolved config and the notes."""
+    work = _Work(replace(corpus, valid=()), progress or _silent, whole=True)
+    learned, resolved = work.learned(config)
+    return learned, resolved, tuple(work.notes)
+
+
 def stream(
     tokenizer: Tokenizer, corpus: CorpusConfig, *, progress: Progress | None = None
 ) -> tuple[TokenStream, tuple[str, ...]]:
     """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
-    work = _Work(replace(corpus, valid=()), progress or _silent)
+    work = _Work(replace(corpus, valid=()), progress or _silent, whole=True)
     key = _key("whole", str(LAYOUT_VERSION), work.fingerprint, tokenizer.fingerprint)
-    folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside, whole=True))
+    folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside))
     facts = cache.facts(folder)
     return _open(folder, "train", facts["train"], tokenizer), (*work.notes, *facts["notes"])
 
@@ -120,8 +130,9 @@ def _open(folder: Path, name: str, facts: dict[str, int], tokenizer: Tokenizer) 
 class _Work:
     """One corpus on its way; the survey is made only when the cache has no answer."""
 
-    def __init__(self, corpus: CorpusConfig, progress: Progress) -> None:
+    def __init__(self, corpus: CorpusConfig, progress: Progress, whole: bool = False) -> None:
         self.progress = progress
+        self.whole = whole  # nothing is held out
         corpus, spool = standard_input.received(corpus)
         self.parts = Parts.of(corpus, spool)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
@@ -140,7 +151,8 @@ class _Work:
     def learned(self, config: TokenizerConfig) -> tuple[Tokenizer, TokenizerConfig]:
         """The tokenizer of this corpus, from the cache or learned now, and the resolved config."""
         said = json.dumps(plain(config), sort_keys=True)
-        key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, said)
+        part = "all" if self.whole else "training part"
+        key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, said, part)
 
         def learn(aside: Path) -> None:
             found = self.survey()
@@ -165,7 +177,7 @@ class _Work:
         """The training part in pieces cut between words; every `stride`-th of them."""
         cutter = Cutter()
         number = 0
-        for valid, text, ends in self.survey().sides():
+        for valid, text, ends in self._sides():
             if valid:
                 continue
             pieces = [*cutter.push(text), *([cutter.finish()] if ends else [])]
@@ -174,21 +186,26 @@ class _Work:
                     yield piece
                 number += bool(piece)
 
-    def encode(self, tokenizer: Tokenizer, aside: Path, whole: bool = False) -> None:
+    def _sides(self) -> Iterator[Side]:
+        found = self.survey()
+        return (Side(False, text, ends) for text, ends in found.pieces()) if self.whole else found.sides()
+
+    def encode(self, tokenizer: Tokenizer, aside: Path) -> None:
         """Write the streams of this corpus into a folder of the cache."""
         found = self.survey()
         train = TokenWriter(aside / "train.bin", tokenizer)
-        valid = None if whole else TokenWriter(aside / "valid.bin", tokenizer)
+        valid = None if self.whole else TokenWriter(aside / "valid.bin", tokenizer)
         overlap = found.overlap()
-        done = 0
-        sides = (Side(False, text, ends) for text, ends in found.pieces()) if whole else found.sides()
-        for side in sides:
+        done = said = 0
+        for side in self._sides():
             writer = valid if side.valid else train
             assert writer is not None
             writer.add(side.text, side.ends)
             overlap.add(side)
             done += len(side.text)
-            self.progress("encoding", done, found.characters)
+            if done - said > SAY_EVERY:
+                self.progress("encoding", done, found.characters)
+                said = done
         self.stamp.require_unchanged()
         streams = {"train": train.close()}
         if valid is not None:
@@ -196,7 +213,7 @@ class _Work:
             if not all(each["characters"] for each in streams.values()):
                 where = ", ".join(self.corpus.files)
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
-        notes = [*found.notes(whole), *overlap.notes(), *_unknown(streams)]
+        notes = [*found.notes(self.whole), *overlap.notes(), *_unknown(streams)]
         cache.write_facts(aside, {**streams, "notes": notes})
 
 

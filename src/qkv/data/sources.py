@@ -18,72 +18,13 @@ from qkv.data.findings import Findings, shown
 from qkv.data.formats import Builtin, Source, disguise, read_bytes, unreadable, zip_members
 from qkv.errors import DataError
 
-# names that promise no text; a file of any other name is looked into
-_NOT_TEXT = frozenset(
-    f".{ending}"
-    for ending in [
-        "png",
-        "jpg",
-        "jpeg",
-        "gif",
-        "bmp",
-        "ico",
-        "webp",
-        "tif",
-        "tiff",
-        "pdf",
-        "doc",
-        "docx",
-        "xls",
-        "xlsx",
-        "ppt",
-        "pptx",
-        "odt",
-        "epub",
-        "mp3",
-        "mp4",
-        "wav",
-        "ogg",
-        "flac",
-        "avi",
-        "mov",
-        "exe",
-        "dll",
-        "so",
-        "dylib",
-        "o",
-        "a",
-        "class",
-        "jar",
-        "pyc",
-        "pyd",
-        "whl",
-        "egg",
-        "npy",
-        "npz",
-        "pt",
-        "pth",
-        "bin",
-        "safetensors",
-        "gguf",
-        "onnx",
-        "pkl",
-        "pickle",
-        "h5",
-        "db",
-        "sqlite",
-        "tar",
-        "tgz",
-        "bz2",
-        "xz",
-        "7z",
-        "rar",
-        "woff",
-        "woff2",
-        "ttf",
-        "otf",
-    ]
-)
+# endings that promise no text; a file of any other name is looked into
+_OTHER = """
+png jpg jpeg gif bmp ico webp tif tiff pdf doc docx xls xlsx ppt pptx odt epub mp3 mp4 wav ogg flac avi mov
+exe dll so dylib o a class jar pyc pyd whl egg npy npz pt pth bin safetensors gguf onnx pkl pickle h5 db sqlite
+tar tgz bz2 xz 7z rar woff woff2 ttf otf
+"""
+_NOT_TEXT = frozenset(f".{ending}" for ending in _OTHER.split())
 
 
 def expand(names: Sequence[str], pattern: str | None, findings: Findings) -> list[Source | Builtin]:

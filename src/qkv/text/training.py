@@ -28,6 +28,7 @@ RARE_WORDS_MATTER = 1000
 # the library's trainers take time quadratic in the length of a word, and would learn tokens as long
 LONGEST_WORD = 256
 LONGEST_TOKEN = 32
+SAY_EVERY = 2**18
 
 
 def choose(statistics: Statistics) -> TokenizerConfig:
@@ -72,12 +73,13 @@ def _smallest(kind: Kind) -> int:
 
 
 def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
-    done = 0
+    done = said = 0
     for text in texts:
         yield text
         done += len(text)
-        if progress is not None:
+        if progress is not None and done - said > SAY_EVERY:
             progress("learning the tokenizer", done, None)
+            said = done
 
 
 def _characters(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:

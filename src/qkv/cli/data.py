@@ -1,0 +1,198 @@
+"""`qkv data`: named data sets, what a file holds, what would go wrong in training."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from qkv.cli.output import Json, document, notes, table
+
+app = App(
+    name="data",
+    help="Named data sets; what a file holds; what would go wrong in training.",
+    version_flags=[],
+    help_format="plaintext",
+)
+
+Data = Annotated[
+    str, Parameter(help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True)
+]
+Encoding = Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. utf-8 when nothing is said.")]
+Column = Annotated[str | None, Parameter(help="The column that holds the text in .jsonl and .parquet.")]
+Filter = Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")]
+Documents = Annotated[
+    Literal["files", "lines", "paragraphs"] | None,
+    Parameter(help="What one document is: a file (the default), a line or a paragraph."),
+]
+
+
+@app.command(name="list")
+def list_sets(*, json: Json = False) -> None:
+    """The named data sets: source, size, checksum, terms, task, and whether they are at hand.
+
+    Sets are looked for in the folders of QKV_DATA, then in the cache; `qkv data get NAME` fetches one.
+    """
+    from dataclasses import asdict
+
+    from qkv.data import catalog
+
+    sets = [(entry, _at_hand(entry)) for entry in catalog.every()]
+    if json:
+        return document({"sets": [{**asdict(entry), "bytes": entry.bytes, "at_hand": here} for entry, here in sets]})
+    for entry, here in sets:
+        print(f"{entry.name:<20}{_size(entry.bytes):>9}  {here:<7}  {entry.task}: {entry.what}")
+        sums = ", ".join(f"{file.sha256[:12]}..." for file in (*entry.train, *entry.valid))
+        print(f"{'':<20}{'':>9}  {'':<7}  {entry.terms}; {entry.source}" + (f"; sha256 {sums}" if sums else ""))
+    return None
+
+
+def _at_hand(entry: Any) -> str:
+    from qkv.errors import QkvError
+
+    try:
+        return "yes" if entry.at_hand() else "no"
+    except QkvError:
+        return "damaged"
+
+
+def _size(count: int | None) -> str:
+    if count is None:
+        return "built in"
+    return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.0f} kB"
+
+
+@app.command
+def get(name: str, *, json: Json = False) -> None:
+    """Make a named data set available and say where it is.
+
+    Parameters
+    ----------
+    name
+        A name from `qkv data list`.
+    """
+    import difflib
+
+    from qkv.data import catalog
+    from qkv.errors import InputError
+
+    entry = catalog.find(name)
+    if entry is None:
+        near = difflib.get_close_matches(name, catalog.names(), 1)
+        hint = f"Did you mean {near[0]!r}?" if near else "`qkv data list` names them all."
+        raise InputError(f"there is no data set named {name!r}. {hint}")
+    paths = [str(file.obtain()) for file in (*entry.train, *entry.valid)]
+    if json:
+        return document({"name": name, "files": paths, "built_in": entry.builtin, "terms": entry.terms})
+    notes([f"terms: {entry.terms}."])
+    print("\n".join(paths) if paths else f"{name} is built in: qkv train {name}")
+    return None
+
+
+@app.command
+def describe(
+    *data: Data,
+    documents: Documents = None,
+    text: Column = None,
+    filter: Filter = None,
+    encoding: Encoding = None,
+    json: Json = False,
+) -> None:
+    """What files hold: counts, the beginning, and the tokenizer that `auto` would choose."""
+    from qkv.cli.progress import reading
+    from qkv.data.describing import describe as look
+
+    corpus = _corpus(data, documents=documents, text=text, filter=filter, encoding=encoding)
+    with reading() as watch:
+        found = look(corpus, watch)
+    if json:
+        return document({"data": list(data), **found.values()})
+    notes(found.notes)
+    values = found.values()
+    counted = [(name.replace("_", " "), f"{value:,}") for name, value in values.items() if isinstance(value, int)]
+    rows: list[tuple[str, str]] = [("kind", found.kind), *counted]
+    size = f", {found.tokenizer['size']:,} tokens" if "size" in found.tokenizer else ""
+    rows.append(("tokenizer (auto)", f"{found.tokenizer['kind']}{size}"))
+    table(", ".join(data), ("what", "value"), rows)
+    print(f"\nbegins:\n{_printable(found.beginning)}")
+    return None
+
+
+def _printable(text: str) -> str:
+    """Text for a terminal: what could steer it is shown as an escape."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def _corpus(data: tuple[str, ...], **options: Any) -> Any:
+    from qkv.config import parse
+    from qkv.data.corpus import CorpusConfig
+    from qkv.errors import InputError
+
+    for name in data:
+        if name.startswith("-") and name != "-":
+            raise InputError(f"unknown option {name}. `qkv data --help` lists what there is.")
+    if not data:
+        raise InputError("no data was named. Give a file, a folder, or a name from `qkv data list`.")
+    given = {key: value for key, value in options.items() if value is not None}
+    return parse(CorpusConfig, {"files": list(data), **given}, "the options")
+
+
+@app.command
+def check(
+    *data: Data,
+    valid: Annotated[str | None, Parameter(help="The text to validate on, as in training.")] = None,
+    context: Annotated[int, Parameter(help="The context the model would have, in tokens.")] = 256,
+    tokenizer: Annotated[
+        str, Parameter(help="auto, characters, words, bpe, wordpiece, a tokenizer.json, or a model's folder.")
+    ] = "auto",
+    documents: Documents = None,
+    text: Column = None,
+    filter: Filter = None,
+    encoding: Encoding = None,
+    json: Json = False,
+) -> None:
+    """Say everything that would go wrong in training, before it does. Exit code 2 when training would refuse the data."""
+    from qkv.cli.progress import reading
+    from qkv.cli.tokenize import which
+    from qkv.data.checking import check as look
+    from qkv.errors import InputError
+
+    if context < 1:
+        raise InputError(f"--context {context}: expected a number of tokens, at least 1.")
+    held_out = [valid] if valid is not None else None
+    corpus = _corpus(data, valid=held_out, documents=documents, text=text, filter=filter, encoding=encoding)
+    config, given = which(tokenizer)
+    with reading() as watch:
+        report = look(corpus, config, context, given_tokenizer=given, progress=watch)
+    if json:
+        found = {"problems": [str(error) for error in report.problems], "warnings": report.warnings}
+        document({"data": list(data), **found, "notes": report.notes, **_streams(report.prepared)})
+    else:
+        notes(report.notes)
+        for warning in report.warnings:
+            print(f"warning: {warning}")
+        if report.prepared is not None:
+            table("", ("part", "tokens", "characters", "documents", "UNK"), _rows(report.prepared))
+    for error in report.problems[1:]:
+        notes([f"problem: {error}"])
+    if report.problems:
+        raise report.problems[0]
+    if not json:
+        print(f"ready to train; {len(report.warnings)} warnings.")
+
+
+def _rows(prepared: Any) -> list[tuple[object, ...]]:
+    parts = (("training", prepared.train), ("validation", prepared.valid))
+    return [(n, f"{len(s.tokens):,}", f"{s.characters:,}", f"{s.documents:,}", f"{s.unknown:,}") for n, s in parts]
+
+
+def _streams(prepared: Any) -> dict[str, Any]:
+    if prepared is None:
+        return {}
+    facts = {}
+    for name in ("train", "valid"):
+        stream = getattr(prepared, name)
+        names = ("bytes", "characters", "documents", "unknown")
+        facts[name] = {"tokens": len(stream.tokens), **{key: getattr(stream, key) for key in names}}
+    tokenizer = {"kind": prepared.tokenizer.kind, "vocabulary": prepared.tokenizer.vocabulary}
+    return {**facts, "tokenizer": tokenizer, "fingerprint": prepared.corpus.fingerprint}

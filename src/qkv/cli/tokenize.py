@@ -1,0 +1,227 @@
+"""`qkv tokenize`: pieces, ids and compression of a text under a tokenizer; trains one alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from qkv.cli.output import Json, document, notes, table
+
+if TYPE_CHECKING:
+    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+
+KINDS = ("auto", "characters", "words", "bpe", "wordpiece")
+SHOWN = 200
+
+
+def tokenize(
+    *text: Annotated[
+        str, Parameter(help="The text to cut; - reads it from standard input.", allow_leading_hyphen=True)
+    ],
+    tokenizer: Annotated[
+        str | None, Parameter(help="A model's folder, a tokenizer.json, or a kind to learn from --train.")
+    ] = None,
+    file: Annotated[str | None, Parameter(help="Cut the text of a file, folder or named data set.")] = None,
+    train: Annotated[
+        tuple[str, ...], Parameter(help="Learn a tokenizer from these files.", consume_multiple=True, negative="")
+    ] = (),
+    kind: Annotated[
+        Literal["auto", "characters", "words", "bpe", "wordpiece"] | None, Parameter(help="Which kind to learn.")
+    ] = None,
+    size: Annotated[int | None, Parameter(help="How many tokens the vocabulary may have.")] = None,
+    save: Annotated[str | None, Parameter(help="Write the tokenizer.json here.")] = None,
+    force: Annotated[bool, Parameter(help="Replace a file that --save finds.", negative="")] = False,
+    encoding: Annotated[str, Parameter(help="The encoding of the files.")] = "utf-8",
+    json: Json = False,
+) -> None:
+    """Show how a text is cut into tokens, or learn a tokenizer.
+
+    qkv tokenize "O Romeo" --tokenizer runs/shakespeare-modern     with the tokenizer of a model
+    qkv tokenize --train book.txt --kind bpe --size 2000 --save tokenizer.json
+    qkv tokenize --file book.txt --tokenizer tokenizer.json        only the counts
+    """
+    from qkv.errors import InputError
+
+    for word in text:
+        if word.startswith("--"):
+            raise InputError(f"unknown option {word}. `qkv tokenize --help` lists what there is.")
+    words = " ".join(text)
+    if words == "-":
+        words = _standard_input(encoding)
+    chosen, resolved = _choose(words, tokenizer, tuple(train), kind, size, encoding, file)
+    saved = _save(chosen, save, force)
+    found: dict[str, Any] = {
+        "tokenizer": {
+            "kind": chosen.kind,
+            "vocabulary": chosen.vocabulary,
+            "fingerprint": chosen.fingerprint,
+            **({"config": resolved} if resolved else {}),
+            **({"saved": saved} if saved else {}),
+        }
+    }
+    if words:
+        found["text"] = _cut(chosen, words)
+    if file is not None:
+        found["file"] = _measure(chosen, file, encoding)
+    if json:
+        return document(found)
+    return _print(chosen, found)
+
+
+def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
+    """What `--tokenizer NAME` means: a kind, a tokenizer.json, or the folder of a model."""
+    from pathlib import Path
+
+    from qkv.errors import InputError
+    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+
+    if name in KINDS:
+        return TokenizerConfig(kind=name), None  # type: ignore[arg-type]
+    path = Path(name)
+    places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        expected = f"{', '.join(KINDS)}, a tokenizer.json, or the folder of a model"
+        raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
+    return TokenizerConfig(kind="file", file=str(found)), Tokenizer.load(found)
+
+
+def _choose(
+    words: str,
+    tokenizer: str | None,
+    train: tuple[str, ...],
+    kind: str | None,
+    size: int | None,
+    encoding: str,
+    file: str | None,
+) -> tuple[Tokenizer, dict[str, Any] | None]:
+    from dataclasses import replace
+
+    from qkv.config import plain
+    from qkv.errors import InputError
+
+    if kind is not None and tokenizer is not None:
+        raise InputError("--kind and --tokenizer both name a tokenizer; give one of them.")
+    config, given = which(tokenizer or kind or "auto")
+    if given is not None:
+        if train or size is not None:
+            raise InputError(
+                "--tokenizer names a finished tokenizer; --train and --size would learn another. Drop one."
+            )
+        return given, None
+    config = replace(config, size=size)
+    if train:
+        from qkv.cli.progress import reading
+        from qkv.data.corpus import CorpusConfig
+        from qkv.data.prepare import learn_tokenizer
+
+        with reading() as watch:
+            learned, resolved, said = learn_tokenizer(
+                CorpusConfig(files=train, encoding=encoding), config, progress=watch
+            )
+        notes(said)
+        return learned, plain(resolved)
+    if not words and file is not None:
+        return _choose(words, tokenizer, (file,), kind, size, encoding, None)
+    if not words:
+        raise InputError("nothing to do. Give a text and --tokenizer, or --train DATA to learn a tokenizer.")
+    return _from_text(words, config)
+
+
+def _from_text(words: str, config: TokenizerConfig) -> tuple[Tokenizer, dict[str, Any]]:
+    """Learn from the very text that is shown: enough to see how a kind works."""
+    from dataclasses import replace
+
+    from qkv.config import plain
+    from qkv.text.training import train_tokenizer
+
+    if config.kind == "auto":
+        config = replace(config, kind="characters")
+    notes([f"the {config.kind} tokenizer was learned from this text alone; --train or --tokenizer say otherwise."])
+    return train_tokenizer(config, [words]), plain(config)
+
+
+def _standard_input(encoding: str) -> str:
+    import sys
+
+    from qkv.data.decoding import decode, require_encoding
+    from qkv.data.findings import Findings
+
+    require_encoding(encoding)
+    findings = Findings()
+    words = "".join(decode(iter([sys.stdin.buffer.read()]), "standard input", encoding, findings))
+    notes(findings.notes())
+    return words
+
+
+def _save(tokenizer: Tokenizer, save: str | None, force: bool) -> str | None:
+    from pathlib import Path
+
+    from qkv.errors import InputError
+
+    if save is None:
+        return None
+    path = Path(save)
+    if path.is_dir():
+        path = path / "tokenizer.json"
+    if path.exists() and not force:
+        raise InputError(f"{path}: is already there. Choose another name, or replace it with --force.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} is not there. Make it first.")
+    tokenizer.save(path)
+    return str(path)
+
+
+def _cut(tokenizer: Tokenizer, words: str) -> dict[str, Any]:
+    ids = tokenizer.encode(words)
+    pieces = [tokenizer.piece(number) for number in ids]
+    unknown = tokenizer.unknown_characters(words)
+    counts = _counts(len(ids), len(words), len(words.encode()), len(words.split()))
+    return {**counts, "ids": ids, "pieces": pieces, "unknown": unknown, "decoded": tokenizer.decode(ids)}
+
+
+def _measure(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, Any]:
+    from qkv.cli.progress import reading
+    from qkv.data.corpus import CorpusConfig
+    from qkv.data.prepare import stream
+
+    with reading() as watch:
+        found, said = stream(tokenizer, CorpusConfig(files=(file,), encoding=encoding), progress=watch)
+    notes(said)
+    # the separators between documents are not text
+    tokens = len(found.tokens) - found.documents - 1
+    counts = _counts(tokens, found.characters, found.bytes, None)
+    return {"name": file, **counts, "documents": found.documents, "unknown_tokens": found.unknown}
+
+
+def _counts(tokens: int, characters: int, size: int, words: int | None) -> dict[str, Any]:
+    counts: dict[str, Any] = {"tokens": tokens, "characters": characters, "bytes": size}
+    if words is not None:
+        counts["words"] = words
+        counts["tokens_per_word"] = tokens / words if words else None
+    counts["tokens_per_character"] = tokens / characters if characters else None
+    counts["tokens_per_byte"] = tokens / size if size else None
+    return counts
+
+
+def _print(tokenizer: Tokenizer, found: dict[str, Any]) -> None:
+    rows: list[tuple[str, str]] = [("kind", tokenizer.kind), ("vocabulary", f"{tokenizer.vocabulary:,}")]
+    if "saved" in found["tokenizer"]:
+        rows.append(("saved", found["tokenizer"]["saved"]))
+    if cut := found.get("text"):
+        if cut["unknown"]:
+            listed = ", ".join(repr(each) for each in cut["unknown"][:20])
+            notes([f"not in the vocabulary, read as UNK: {listed}."])
+        pieces = list(zip(cut["pieces"], cut["ids"], strict=True))
+        table("", ("piece", "id"), [(repr(piece), number) for piece, number in pieces[:SHOWN]])
+        if len(pieces) > SHOWN:
+            print(f"... and {len(pieces) - SHOWN:,} more")
+        print()
+    for part in (found.get("text"), found.get("file")):
+        for name, value in (part or {}).items():
+            if isinstance(value, int):
+                rows.append((name.replace("_", " "), f"{value:,}"))
+            elif isinstance(value, float):
+                rows.append((name.replace("_", " "), f"{value:.3f}"))
+    table("", ("what", "value"), rows)
