@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_named() -> None:
     theirs = export_weights(qwen3.OWN_HEAD, MODERN.build().state_dict())
     with pytest.raises(InputError, match=r"1 unknown \(lm_head\.weight\)"):
         import_weights(qwen3.TIED, theirs)
-    with pytest.raises(InputError, match="missing.*unknown"):
+    with pytest.raises(InputError, match=r"missing.*unknown"):
         import_weights(gpt2.TABLE, theirs)
     far = {**theirs, "model.layers.99999999999999.mlp.up_proj.weight": torch.zeros(1)}  # must not be counted up to
     with pytest.raises(InputError, match="unknown"):

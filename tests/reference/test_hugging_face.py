@@ -43,7 +43,7 @@ QWEN = {
 def shaken(model: torch.nn.Module) -> Any:
     """Every parameter random, norms and biases too: a start of ones and zeros would hide an exchange."""
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3 if parameter.dim() == 1 else 0.1)
+        torch.nn.init.normal_(parameter, mean=0.5 if parameter.dim() == 1 else 0.0, std=0.3)
     return model.eval()
 
 

@@ -1,8 +1,8 @@
 """Our Muon against torch.optim.Muon, given the same coefficients, and against itself one matrix at a time.
 
-torch turns the momentum in bfloat16, ours in the precision of the weights. A bfloat16 number carries eight bits, so one
-rounding is off by up to 0.4 %, and five Newton-Schulz steps add up several: the updates agree to a few percent of their
-length and point the same way. With torch's steps carried out in float32, the two agree to 1e-6.
+torch turns the momentum in bfloat16, ours in the precision of the weights. A bfloat16 number carries eight bits: one
+rounding is off by up to 0.4 %, and five Newton-Schulz steps add up several. The updates agree to about a percent of
+their length and point the same way. With torch's steps carried out in float32, the two agree to 1e-6.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def moved_by_ours() -> list[Tensor]:
 
 def test_the_same_way_as_torchs_in_bfloat16() -> None:
     for found, expected in zip(moved_by_ours(), moved_by_torch(), strict=True):
-        assert (found - expected).norm() / expected.norm() < 0.05
-        assert torch.cosine_similarity(found.flatten(), expected.flatten(), 0) > 0.998
+        assert (found - expected).norm() / expected.norm() < 0.02
+        assert torch.cosine_similarity(found.flatten(), expected.flatten(), 0) > 0.9995
 
 
 def test_equal_to_torchs_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
