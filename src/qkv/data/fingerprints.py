@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qkv.data.formats import CHUNK, Builtin, Source, unreadable
+from qkv.data.formats import CHUNK, Builtin, Source, changed, unreadable
 from qkv.data.survey import Parts
-from qkv.errors import DataError
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -33,7 +32,7 @@ class Stamp:
         """Refuse to go on with a corpus that changed under our hands: its fingerprint would be a lie."""
         for path, *state in self.files:
             if _state(path) != tuple(state):
-                raise DataError(Source(path).shown, "changed while it was being read", "Start again when it rests.")
+                raise changed(Source(path).shown)
 
 
 def _state(path: Path) -> tuple[int, int]:
@@ -84,10 +83,14 @@ def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Callable
 def _file_hash(source: Source, watch: Callable[[int], None]) -> str:
     digest = hashlib.sha256()
     try:
+        left = source.path.stat().st_size
         with source.path.open("rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
                 watch(len(chunk))
+                left -= len(chunk)
+                if left < 0:
+                    raise changed(source.shown)
     except OSError as error:
         raise unreadable(source.shown, error) from None
     return digest.hexdigest()

@@ -115,9 +115,15 @@ def read_bytes(source: Source) -> Iterator[bytes]:
                     f"unpacks to more than {SUSPICIOUS_RATIO} times its {packed:,} bytes, as archive bombs do",
                     "If it is honest text, unpack it yourself and give the unpacked file.",
                 )
+            if source.packing == "plain" and unpacked > packed:  # a log that is being written would never end
+                raise changed(source.shown)
             yield chunk
     except OSError as error:
         raise unreadable(source.shown, error) from None
+
+
+def changed(where: str) -> DataError:
+    return DataError(where, "changed while it was being read", "Start again when it rests, or make a copy first.")
 
 
 def _size(source: Source) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from tokenizers import pre_tokenizers, trainers
@@ -24,7 +25,7 @@ Progress = Callable[[str, int, int | None], None]
 SMALL_CORPUS = 300_000
 MANY_CHARACTERS = 1000
 LARGEST_WORD_VOCABULARY = 16_384
-RARE_WORDS_MATTER = 1000
+RARE_WORDS_MATTER = 200_000  # characters
 # the library's trainers take time quadratic in the length of a word, and would learn tokens as long
 LONGEST_WORD = 256
 LONGEST_TOKEN = 32
@@ -96,18 +97,26 @@ def _characters(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """Ids in order of frequency. Where there are many words, those seen once become UNK, so that UNK is learned too."""
-    cut = build("words", _numbered("words", [])).pre_tokenizer  # the very cut that encoding makes
-    counts: Counter[str] = Counter()
+    """Ids in order of frequency. In a longer text, words seen once become UNK, so that UNK is learned too."""
+    texts = iter(texts)
+    head: list[str] = []
     for text in texts:
-        counts.update(word for word, _ in cut.pre_tokenize_str(text))
-    if config.size is not None:
-        kept = _most_frequent(counts, config.size - len(SPECIAL["words"]))
+        head.append(text)
+        if sum(map(len, head)) > RARE_WORDS_MATTER:
+            break
     else:
-        if len(counts) > RARE_WORDS_MATTER:
-            counts = Counter({word: count for word, count in counts.items() if count > 1})
-        kept = _most_frequent(counts, LARGEST_WORD_VOCABULARY)
-    return Tokenizer(build("words", _numbered("words", kept)), "words")
+        texts = iter(())
+    rare = config.size is None and sum(map(len, head)) > RARE_WORDS_MATTER
+    backend = build("words", _numbered("words", []))
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=config.size or LARGEST_WORD_VOCABULARY,
+        min_frequency=2 if rare else 0,
+        special_tokens=SPECIAL["words"],
+        show_progress=False,
+    )
+    backend.train_from_iterator(chain(head, texts), trainer)
+    learned = sorted(backend.get_vocab().items(), key=lambda item: item[1])
+    return Tokenizer(build("words", dict(learned)), "words")
 
 
 def _most_frequent(counts: Counter[str], number: int) -> list[str]:
