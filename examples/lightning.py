@@ -11,13 +11,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import pytorch_lightning
 import torch
-from qkv.data.prepare import prepare
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-import lightning
 from qkv.data.corpus import CorpusConfig
+from qkv.data.prepare import prepare
 from qkv.models.modern import ModernConfig
 from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig, Windows
 from qkv.text.tokenizer import TokenizerConfig
@@ -39,7 +39,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         return window.tokens[0], window.targets[0]
 
 
-class Module(lightning.LightningModule):
+class Module(pytorch_lightning.LightningModule):
     """A qkv model and a qkv task as Lightning wants them; Muon and AdamW side by side need manual optimization."""
 
     def __init__(self, model: nn.Module, task: LanguageModelling, steps: int) -> None:
@@ -74,12 +74,12 @@ class Module(lightning.LightningModule):
 
 def main(path: str, steps: int = 100, batch: int = 16) -> list[float]:
     """Train for `steps` steps and return the losses."""
-    lightning.seed_everything(0, verbose=False)
+    pytorch_lightning.seed_everything(0, verbose=False)
     prepared = prepare(CorpusConfig(files=(path,)), TokenizerConfig())
     config = ModernConfig(vocabulary=prepared.tokenizer.vocabulary, layers=2, heads=2, width=64, context=64)
     task = LanguageModelling(LanguageModellingConfig(), prepared.train.tokens, config.context, seed=0)
     module = Module(config.build(), task, steps)
-    trainer = lightning.Trainer(
+    trainer = pytorch_lightning.Trainer(
         max_steps=steps * 2,  # Lightning counts every optimizer's step
         accelerator="cpu",
         logger=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -22,10 +23,14 @@ def make(folder: Path) -> Path:
     return folder
 
 
+def fail_half_way(folder: Path) -> None:
+    (folder / "a").write_text("half")
+    raise ZeroDivisionError
+
+
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "model") as aside:
-        (aside / "a").write_text("half")
-        raise ZeroDivisionError
+        fail_half_way(aside)
     assert list(tmp_path.iterdir()) == []
     verify(make(tmp_path / "model"), "a.bin", "b.json")
 
@@ -56,7 +61,7 @@ def test_every_change_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "", ".", ".."])
 def test_a_manifest_names_plain_files_only(tmp_path: Path, name: str) -> None:
     folder = make(tmp_path / "model")
-    (folder / MANIFEST).write_text('{"files": {"%s": {"sha256": "", "bytes": 0}}}' % name)
+    (folder / MANIFEST).write_text(json.dumps({"files": {name: {"sha256": "", "bytes": 0}}}))
     with pytest.raises(RefusedError, match="plain file names"):
         verify(folder)
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-__version__ = "0.1.0"
-__all__ = ["load", "train"]
+from qkv.version import __version__
+
+__all__ = ["__version__", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in ("load", "train"):
         from qkv import api
 
         return getattr(api, name)

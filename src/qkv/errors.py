@@ -1,14 +1,14 @@
 """The exception tree. Every message says the value, what was expected and the remedy.
 
-    QkvError
-    ├── InputError          exit 2   the input, the data, the command or the machine does not fit
-    │   ├── DataError                a file of the corpus cannot be read as text
-    │   ├── ConfigError              a recipe, an option or a --set does not fit
-    │   └── MissingExtraError        an optional package is not installed
-    ├── DivergedError       exit 3   training reached a value that is not a number
-    ├── StorageError        exit 4   the disk refused; what was saved before is intact
-    ├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
-    └── InterruptedRun      exit 130 or 143, by signal; the state was saved
+QkvError
+├── InputError          exit 2   the input, the data, the command or the machine does not fit
+│   ├── DataError                a file of the corpus cannot be read as text
+│   ├── ConfigError              a recipe, an option or a --set does not fit
+│   └── MissingExtraError        an optional package is not installed
+├── DivergedError       exit 3   training reached a value that is not a number
+├── StorageError        exit 4   the disk refused; what was saved before is intact
+├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
+└── InterruptedRun      exit 130 or 143, by signal; the state was saved
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as some
-from tiny import CONFIGS, VOCABULARY, stream
 
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.language import plan, score
+from tiny import CONFIGS, VOCABULARY, stream
 
 
 @given(tokens=some.integers(2, 300), length=some.integers(1, 40), overlap=some.integers(0, 39))

@@ -7,10 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as some
-from tiny import state, task
 
 from qkv.tasks import order
 from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from tiny import state, task
 
 
 @given(tokens=some.integers(6, 400), context=some.integers(1, 60), seed=some.integers(0, 5))

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import CONFIGS, TRAINING, state, task
 
 from qkv.errors import DivergedError
 from qkv.training.loop import TrainingState, train
 from qkv.training.schedules import share
+from tiny import CONFIGS, TRAINING, state, task
 
 
 def digest(made: TrainingState) -> str:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import CONFIGS, TRAINING, state, task
 
 from qkv.errors import InputError, InterruptedRun, RefusedError
 from qkv.storage import locked, verify
 from qkv.training import checkpoints, journal
 from qkv.training.run import Evaluation, Run, Saved, Stopped
 from qkv.training.settings import TrainingConfig
+from tiny import CONFIGS, TRAINING, state, task
 
 ROUGH = replace(TRAINING, accumulate=2)
 
@@ -85,8 +85,8 @@ def test_checkpoints_rotate_by_number(tmp_path: Path) -> None:
     assert not list((tmp_path / "checkpoints").glob(".*"))
     for number in ("9", "1000000"):
         (tmp_path / "checkpoints" / number).mkdir()
-    assert [path.name for path in checkpoints.numbered(tmp_path / "checkpoints")][0] == "9"
-    assert [path.name for path in checkpoints.numbered(tmp_path / "checkpoints")][-1] == "1000000"
+    names = [path.name for path in checkpoints.numbered(tmp_path / "checkpoints")]
+    assert names == ["9", "000010", "000011", "000012", "1000000"]
 
 
 def test_early_stopping_stops_and_stays_stopped(tmp_path: Path) -> None:
@@ -110,12 +110,16 @@ def test_the_second_writer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
     go(tmp_path / "whole")
-    events = []
-    with pytest.raises(InterruptedRun, match="--resume") as caught:
+    events: list[object] = []
+
+    def go_until_told() -> None:
         for event in run(tmp_path / "cut", ROUGH).events(state("modern", ROUGH), task()):
             events.append(event)
             if getattr(event, "number", 0) == 6:
                 os.kill(os.getpid(), number)
+
+    with pytest.raises(InterruptedRun, match="--resume") as caught:
+        go_until_told()
     assert caught.value.exit_code == 128 + number
     assert isinstance(events[-1], Saved)
     assert events[-1].step == 6

@@ -55,15 +55,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         print(help_text(), end="")
         sys.exit(0)
     if words[0] in ("--version", "-V"):
-        import qkv
+        from qkv.version import __version__
 
-        print(f"qkv {qkv.__version__}")
+        print(f"qkv {__version__}")
         sys.exit(0)
+    # a thread that waits must not spin: where another program takes a core, spinning makes a step many times slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     debug = "--debug" in words
     code = run([word for word in words if word != "--debug"], debug)
-    # skip the interpreter's slow teardown of torch; everything is written and flushed by now
-    sys.stdout.flush()
-    sys.stderr.flush()
     sys.exit(code)
 
 

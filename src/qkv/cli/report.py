@@ -21,9 +21,9 @@ def announce(session: Session) -> None:
     if documents == 2 and not recipe.corpus.valid:
         documents = 1  # one text, cut in two
     lines = [
-        f"text    {size:,} bytes, {documents:,} document{'s' if documents > 1 else ''}; {len(prepared.train.tokens):,} tokens to learn from, "
-        f"{len(prepared.valid.tokens):,} to check on ({prepared.tokenizer.kind}, "
-        f"{prepared.tokenizer.vocabulary:,} pieces)",
+        f"text    {size:,} bytes, {documents:,} {'document' if documents == 1 else 'documents'}; "
+        f"{len(prepared.train.tokens):,} tokens to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
         f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
         f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import torch
 from pydantic import Field
 
-import qkv
 from qkv.config import parse, plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.models.language_model import LanguageModel
@@ -21,6 +20,7 @@ from qkv.recipe.recipe import ModelConfig
 from qkv.storage import new_folder, point, read_json, remove_folder, verify
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import load_weights, write_tensors
+from qkv.version import __version__
 
 FORMAT = "qkv/1"
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
@@ -44,7 +44,7 @@ def save(folder: Path, bundle: Bundle) -> None:
     weights = {name: tensor.contiguous().cpu() for name, tensor in bundle.model.state_dict().items()}
     values = {
         "format": FORMAT,
-        "qkv": qkv.__version__,
+        "qkv": __version__,
         "model": plain(bundle.config),
         "documents": bundle.documents,
         "step": bundle.step,

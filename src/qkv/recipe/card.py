@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import qkv
 from qkv.evaluation.language import Score
 from qkv.models.language_model import count
 from qkv.recipe.assembly import Session
 from qkv.storage import write_file
 from qkv.training import devices, journal
+from qkv.version import __version__
 
 CARD = """\
 # {name}
@@ -56,7 +56,7 @@ def write(session: Session, score: Score) -> Path:
         name=folder.name,
         kind=recipe.model.kind,
         parameters=count(session.state.model),
-        version=qkv.__version__,
+        version=__version__,
         loss=score.loss,
         low=score.low,
         high=score.high,

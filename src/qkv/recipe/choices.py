@@ -14,6 +14,7 @@ Values = dict[str, dict[str, Any]]
 
 TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than the text has to teach
 SMALL = 200_000
+SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 # Rates for AdamW and Muon, and AdamW's betas, by model: decision 0004.
 RATES: dict[str, dict[str, Any]] = {
@@ -44,17 +45,25 @@ def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
         fill(model, layers=3, heads=3, width=48)
     else:
         fill(model, layers=4, heads=4, width=128)
+    if tokens < TINY:
+        model.setdefault("dropout", 0.2)
     fill(model, context=min(32 if tokens < TINY else 128, max(1, tokens // 4)))
 
 
 def choose_training(values: Values, tokens: int) -> None:
     """Everything of the training section but the number of steps."""
     training, model = values.setdefault("training", {}), values["model"]
-    fill(training, **RATES[model["kind"]])
+    rates = dict(RATES[model["kind"]])
+    if tokens < TINY:  # a page is learned by heart in a moment: go slower, and the table of next words stays honest
+        rates.update({name: rates[name] / 4 for name in ("rate", "matrix_rate") if name in rates})
+    fill(training, **rates)
+    training.setdefault("patience", 8)
     fill(training, batch=batch_size(model["context"], tokens))
     fill(training, device=devices.choose_device(training.get("device", "auto")))
     fill(training, dtype=devices.choose_dtype(training.get("dtype", "auto"), training["device"]))
-    fill(training, threads=devices.choose_threads(), compile="off", matrix_rate=training["rate"])
+    work = training["batch"] * model["context"] * model["width"]
+    fill(training, threads=1 if work < SHARED else devices.choose_threads())
+    fill(training, compile="off", matrix_rate=training["rate"])
     accumulate = training.get("accumulate", 1)
     if isinstance(accumulate, int) and accumulate > 1 and isinstance(training["batch"], int):
         training["batch"] = max(accumulate, training["batch"] // accumulate * accumulate)
@@ -67,7 +76,7 @@ def batch_size(context: int, tokens: int) -> int:
 
 def epochs_worth(tokens: int) -> int:
     """After how many epochs a small model has nothing more to learn from a text: many for a page, few for a library."""
-    return 300 if tokens < TINY else 60 if tokens < SMALL else 30
+    return 100 if tokens < TINY else 60 if tokens < SMALL else 30
 
 
 def choose_steps(values: Values, tokens: int, steps: int) -> None:
