@@ -62,7 +62,7 @@ def begin(
     where = "the recipe"
     values = copy.deepcopy(sections(values, where))
     for name in ("model", "task", "training"):  # a wrong word is reported before a long text is read
-        parse_section(name, {"model": {"kind": "modern"}, **values}, where)
+        parse_section(name, {**values, "model": {"kind": "modern", **values.get("model", {})}}, where)
     corpus = parse_section("corpus", values, where)
     prepared = prepare(corpus, parse_section("tokenizer", values, where), progress=progress)
     tokens = len(prepared.train.tokens)
