@@ -1,7 +1,7 @@
 """The bad inputs of promises.md D1 that a language model can meet, as files in a folder.
 
 `build(folder)` makes them and says what is expected of each: refused with exit code 2 and a message that mentions
-something, or accepted with a note or warning that does. Cases that this system cannot make (no root, no pipes) are left out.
+something, or accepted with a note or warning that does. Cases that this system cannot make are left out.
 """
 
 from __future__ import annotations

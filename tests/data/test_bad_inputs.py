@@ -8,8 +8,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from data.bad_inputs import Case, build
 
+from data.bad_inputs import Case, build
 from qkv.data.checking import check
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import shown

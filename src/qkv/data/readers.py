@@ -92,16 +92,16 @@ def paragraphs(texts: Iterable[str]) -> Iterator[Piece]:
     """Lines up to a blank one are a document."""
     inside = False  # a paragraph has begun
     begun = False  # a line of it has begun
-    for piece in lines(texts):
-        blank = not begun and not piece.text.strip()
-        if blank and piece.ends:
+    held = ""  # the start of a line that may turn out to be blank
+    for text, ends in lines(texts):
+        held += text
+        if begun or held.strip() or len(held) > CHUNK:
+            yield Piece("\n" + held if inside and not begun else held, False)
+            inside, begun, held = True, not ends, ""
+        elif ends:
             if inside:
                 yield Piece("", True)
-            inside = False
-        elif piece.text:
-            yield Piece("\n" + piece.text if inside and not begun else piece.text, False)
-            inside = True
-        begun = not piece.ends
+            inside, held = False, ""
     if inside:
         yield Piece("", True)
 

@@ -200,9 +200,10 @@ class _Buffer:
                 if held > LONGEST_ROW:
                     raise self._broken("an element is too long or broken") from None
                 # read on until the buffer has doubled, so that a long element costs no more than twice its length
-                while len(self.text) - self.place < 2 * held + 1:
-                    if not self.more():
-                        raise self._broken(str(error)) from None
+                while len(self.text) - self.place < 2 * held + 1 and self.more():
+                    pass
+                if len(self.text) - self.place == held:
+                    raise self._broken(str(error)) from None
 
     def _broken(self, problem: str) -> DataError:
         line = self.line + self.text.count("\n", 0, self.place)

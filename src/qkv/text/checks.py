@@ -140,7 +140,7 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
     model = values["model"]
     name = model.get("type")
-    if name not in _MODEL_KEYS:
+    if not isinstance(name, str) or name not in _MODEL_KEYS:
         raise refuse("model.type", f"{_short(name)}, expected one of {', '.join(_MODEL_KEYS)}")
     for key, value in model.items():
         if key in ("type", "vocab", "merges"):
@@ -211,11 +211,13 @@ def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refus
     special = {entry["content"] for entry in values["added_tokens"]}
     for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
         raise refuse("added_tokens", f"the special token {name} is missing")
+    for name in sorted({UNKNOWN, "[UNK]"} & special - values["model"]["vocab"].keys()):
+        raise refuse("model.vocab", f"{name} is not in it")
     if not special & set(SEPARATORS):
         raise refuse("added_tokens", f"no document separator; expected one of {', '.join(SEPARATORS)}")
     if kind == "bpe" and not set(byte_of_character()) <= ids.keys():
         raise refuse("model.vocab", "the 256 bytes are not all there")
-    if kind == "wordpiece" and values["post_processor"] not in (None, template(ids)):
+    if kind == "wordpiece" and values.get("post_processor") not in (None, template(ids)):
         raise refuse("post_processor", "expected BERT's template, [CLS] text [SEP]")
 
 
