@@ -68,7 +68,14 @@ class InterruptedRun(QkvError):  # noqa: N818  (a fact, not a mistake)
         self.exit_code = 128 + signal_number
 
 
-_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+_FULL = "make room, then continue with --resume."
+_REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EIO: "check the disk, then continue with --resume.",
+    errno.EROFS: "make it writable and continue with --resume, or choose another folder with --run.",
+}
 
 
 def free_bytes(path: Path) -> int:
@@ -82,21 +89,19 @@ def free_bytes(path: Path) -> int:
 def storage(path: Path, needed: int = 0) -> Iterator[None]:
     """Turn the disk's refusals into one clear sentence, and refuse early when `needed` bytes are not there."""
 
-    def refusal(reason: str) -> StorageError:
+    def refusal(reason: str, remedy: str) -> StorageError:
         amount = f"{needed:,} bytes are needed, " if needed else ""
         return StorageError(
-            f"{path}: {reason}; {amount}{free_bytes(path):,} bytes are free. "
-            "What was saved before is intact: make room, then continue with --resume."
+            f"{path}: {reason}; {amount}{free_bytes(path):,} bytes are free. What was saved before is intact: {remedy}"
         )
 
     if needed and free_bytes(path) < needed:
-        raise refusal("not enough room on the disk")
+        raise refusal("not enough room on the disk", _FULL)
     try:
         yield
     except OSError as error:
-        # safetensors reports the disk's refusal as text only
-        if error.errno in _STORAGE or "No space left" in str(error):
-            raise refusal(error.strerror or str(error)) from error
+        if error.errno in _REMEDIES:
+            raise refusal(error.strerror or str(error), _REMEDIES[error.errno]) from error
         if error.errno == errno.EACCES or error.errno == errno.EPERM:
             raise StorageError(f"{path}: no permission to write here. Choose another folder with --run.") from error
         raise

@@ -6,6 +6,7 @@ A crash at any instant leaves the old state or the new one.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -21,17 +22,21 @@ MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 TRASH = ".trash"
 
+_CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR}
+_CANNOT_LINK = {errno.EACCES, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL}
+
 
 def flush(path: Path) -> None:
     """Ask the disk to keep a file, or a folder's list of names."""
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    except OSError:  # some systems cannot flush a folder
-        if not path.is_dir():
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:  # some systems cannot flush a folder; a disk that fails is another matter
+        if not (path.is_dir() and error.errno in _CANNOT_FLUSH_FOLDERS):
             raise
-    finally:
-        os.close(descriptor)
 
 
 def sha256(path: Path) -> str:
@@ -61,7 +66,10 @@ def new_folder(final: Path, needed: int = 0) -> Iterator[Path]:
     with storage(final, needed):
         aside = final.with_name(f".{final.name}.{os.getpid()}{PARTIAL}")
         shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
+        if not final.parent.is_dir():
+            final.parent.mkdir(parents=True)
+            flush(final.parent.parent)
+        aside.mkdir()
         try:
             yield aside
             files = sorted(path for path in aside.iterdir() if path.is_file())
@@ -124,7 +132,7 @@ def remove_folder(folder: Path) -> None:
     if folder.exists():
         gone = folder.with_name(f".{folder.name}.{os.getpid()}{TRASH}")
         folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        gone.unlink() if gone.is_symlink() else shutil.rmtree(gone, ignore_errors=True)
 
 
 def sweep(folder: Path) -> None:
@@ -132,21 +140,24 @@ def sweep(folder: Path) -> None:
     if folder.is_dir():
         for path in folder.iterdir():
             if path.name.endswith((PARTIAL, TRASH)):
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                real = path.is_dir() and not path.is_symlink()
+                shutil.rmtree(path, ignore_errors=True) if real else path.unlink(missing_ok=True)
 
 
 def point(link: Path, target: Path) -> None:
     """Make `link` name `target`, a folder beside it, in one step; where links are not to be had, move the folder."""
-    aside = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL}")
-    aside.unlink(missing_ok=True)
-    try:
-        aside.symlink_to(target.name, target_is_directory=True)
-    except OSError:  # a system that gives links to administrators only
-        if link.is_dir():
-            remove_folder(link)
-        target.rename(link)
-        return
     with storage(link):
+        aside = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL}")
+        aside.unlink(missing_ok=True)
+        try:
+            aside.symlink_to(target.name, target_is_directory=True)
+        except OSError as error:  # a system that gives links to administrators only
+            if error.errno not in _CANNOT_LINK:
+                raise
+            aside = target
+        # only a link can be replaced by a link in one step; a copied run may have a real folder here
+        if link.is_dir() and (aside == target or not link.is_symlink()):
+            remove_folder(link)
         aside.replace(link)
         flush(link.parent)
 
@@ -154,8 +165,10 @@ def point(link: Path, target: Path) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
     """Hold a folder for this process; gives False where another process holds it. A dead process holds nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+b") as file:
+    with storage(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a+b")
+    with file:
         yield _lock(file.fileno())
 
 

@@ -25,6 +25,7 @@ from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle, choices
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import Recipe, load, parse_section, sections
+from qkv.storage import PARTIAL, flush, verify
 from qkv.tasks.language_modelling import LanguageModelling
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
@@ -90,6 +91,8 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
     recipe = load(folder / "recipe.toml")
     known = folder / "best" / bundle.TOKENIZER
+    if known.is_file():
+        verify(known.parent, bundle.TOKENIZER)
     tokenizer = Tokenizer.load(known) if known.is_file() else None
     prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
     if prepared.corpus.fingerprint != recipe.corpus.fingerprint:
@@ -109,13 +112,20 @@ def _recipe(values: dict[str, Any], prepared: Prepared) -> Recipe:
 def _claim(folder: Path, numbered: bool) -> Path:
     """Make the run's folder, under a name that no other run has."""
     with storage(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(f"{folder}: a file is in the way of this folder. Choose another --run.") from None
         if not numbered:
-            if folder.is_dir() and any(folder.iterdir()):
-                raise InputError(f"{folder}: not empty. Continue that run with --resume, or choose another --run.")
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"{folder}: a file of this name is in the way. Choose another --run.")
+            if (folder / "recipe.toml").exists():
+                raise InputError(f"{folder}: a run is there. Continue it with --resume, or choose another --run.")
+            # a run that was killed before it had a recipe leaves only what it had put aside
+            if folder.is_dir() and any(path.suffix != PARTIAL for path in folder.iterdir()):
+                raise InputError(f"{folder}: not empty, and not a run. Choose another --run.")
             folder.mkdir(exist_ok=True)
+            flush(folder.parent)
             return folder
         for number in range(1, 100_000):
             candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
@@ -123,6 +133,7 @@ def _claim(folder: Path, numbered: bool) -> Path:
                 candidate.mkdir()
             except FileExistsError:
                 continue
+            flush(folder.parent)
             return candidate
     raise InputError(f"{folder}: too many runs of this name. Choose another with --run.")
 

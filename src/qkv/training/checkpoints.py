@@ -9,6 +9,8 @@ is in place. Nothing is pickled.
 from __future__ import annotations
 
 import json
+import os
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -56,10 +58,17 @@ def load(folder: Path, state: TrainingState, device: str) -> dict[str, Any]:
     """Put a checkpoint back into `state`; what it lacks or has too much is an error, never a warning."""
     verify(folder, WEIGHTS, OPTIMIZER, RANDOM, STATE)
     values = read_json(folder / STATE)
+    for name, kind in (("step", int), ("samples", int), ("memory", dict)):
+        if not isinstance(values.get(name), kind):
+            raise RefusedError(f"{folder / STATE}: {name} = {values.get(name)!r} does not fit. The file was altered.")
     load_weights(folder / WEIGHTS, state.model)
     _load_optimizer(folder / OPTIMIZER, state)
-    restore_random_state(device, {name: tensor.cpu() for name, tensor in read_tensors(folder / RANDOM).items()})
-    state.step, state.samples = int(values["step"]), int(values["samples"])
+    random = {name: tensor.cpu() for name, tensor in read_tensors(folder / RANDOM).items()}
+    try:
+        restore_random_state(device, random)
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise RefusedError(f"{folder / RANDOM}: no random state of {device} ({error}). The file was altered.") from None
+    state.step, state.samples = values["step"], values["samples"]
     return dict(values["memory"])
 
 
@@ -75,9 +84,16 @@ def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
 
 def _load_optimizer(path: Path, state: TrainingState) -> None:
     parameters = dict(state.model.named_parameters())
-    for place, tensor in read_tensors(path).items():
-        kind, name, key = place.split("/")
-        if kind not in state.optimizers or name not in parameters:
+    tensors = read_tensors(path)
+    held = {name for place in tensors if place.count("/") == 2 for name in [place.split("/")[1]]}
+    wanted = {name for name, parameter in parameters.items() if parameter.requires_grad}
+    if lacking := sorted(wanted - held):
+        raise RefusedError(f"{path}: nothing about {lacking[0]}. Use the run's own checkpoint.")
+    for place, tensor in tensors.items():
+        kind, _, rest = place.partition("/")
+        name, _, key = rest.partition("/")
+        fits = name in parameters and (tensor.ndim == 0 or tensor.shape == parameters[name].shape)
+        if kind not in state.optimizers or not key or not fits:
             raise RefusedError(
                 f"{path}: {place} belongs to another recipe than the run's. Use the run's own checkpoint."
             )
@@ -89,7 +105,11 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     try:
         save_file({name: tensor.detach() for name, tensor in tensors.items()}, path)
     except SafetensorError as error:
-        raise OSError(f"No space left on device ({error})" if "os error 28" in str(error) else str(error)) from error
+        # safetensors reports the disk's refusal as text only
+        number = re.search(r"os error (\d+)", str(error))
+        if not number:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -16,26 +17,31 @@ class Journal:
 
     def __init__(self, path: Path, keep: int | None = None) -> None:
         self.path = path
+        self.waiting = 0  # bytes not yet given to the disk
         with storage(path):
+            keep = _whole_lines(path) if keep is None else keep
             self.file = path.open("ab")
-            if keep is not None:
-                if self.file.tell() < keep:
-                    raise RefusedError(
-                        f"{path}: shorter than its checkpoint says ({self.file.tell()} of {keep} bytes)."
-                    )
-                self.file.truncate(keep)
+            if self.file.tell() < keep:
+                raise RefusedError(
+                    f"{path}: shorter than its checkpoint says ({self.file.tell():,} of {keep:,} bytes). "
+                    "Put the file back, or start a new run."
+                )
+            self.file.truncate(keep)
 
     def write(self, **values: Any) -> None:
         """Not-a-number is written as null: it stays visible, and the line stays JSON."""
         clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
-        with storage(self.path):
-            self.file.write(json.dumps(clean).encode() + b"\n")
+        line = json.dumps(clean).encode() + b"\n"
+        self.waiting = min(self.waiting, io.DEFAULT_BUFFER_SIZE) + len(line)
+        with storage(self.path, self.waiting):
+            self.file.write(line)
 
     def length(self) -> int:
         """Bytes so far, safely on the disk."""
-        with storage(self.path):
+        with storage(self.path, self.waiting):
             self.file.flush()
             os.fsync(self.file.fileno())
+            self.waiting = 0
             return self.file.tell()
 
     def close(self) -> None:
@@ -43,7 +49,12 @@ class Journal:
             self.file.close()
 
 
+def _whole_lines(path: Path) -> int:
+    """Bytes up to the last line's end: what follows was cut short by a crash or a full disk."""
+    return path.read_bytes().rfind(b"\n") + 1 if path.exists() else 0
+
+
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; a last line that a crash cut short is left out."""
+    """The lines of a journal; one that a crash cut short or filled with zeros is left out."""
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]

@@ -86,6 +86,15 @@ def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[
         yield Step(state.step, loss_sum, float(norm), now, total)
 
 
+def require_finite(state: TrainingState) -> None:
+    """The last update may have overflowed; the next step would notice, but a checkpoint must not keep it."""
+    if bad := _first_bad(dict(state.model.named_parameters())):
+        raise DivergedError(
+            f"training diverged at step {state.step}: the update made the weight {bad} not finite. It was not saved; "
+            "every checkpoint is good. Try a lower rate (--set training.rate, --set training.matrix_rate)."
+        )
+
+
 def _diagnosis(state: TrainingState, task: Task, config: TrainingConfig, loss: float) -> str:
     """Name the first tensor that is not finite: a weight, then a value on the way forward, then a gradient."""
     bad = _first_bad(dict(state.model.named_parameters()))

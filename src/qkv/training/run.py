@@ -21,7 +21,7 @@ from qkv.tasks.task import Task
 from qkv.training import checkpoints
 from qkv.training.devices import choose_device
 from qkv.training.journal import Journal
-from qkv.training.loop import Step, TrainingState, train
+from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
 from qkv.training.signals import listening
 
@@ -102,7 +102,7 @@ class Run:
         refusal: RefusedError | None = None
         for folder in reversed(found):
             try:
-                return Memory(**checkpoints.load(folder, state, self.config.device))
+                return _memory(folder, checkpoints.load(folder, state, self.config.device))
             except RefusedError as error:
                 refusal = refusal or error
         if refusal:
@@ -149,6 +149,7 @@ class Run:
         return Evaluation(state.step, scores, best)
 
     def _checkpoint(self, state: TrainingState, memory: Memory, metrics: Journal) -> Saved:
+        require_finite(state)
         memory.metrics_bytes = metrics.length()
         folder = self.folder / "checkpoints"
         saved = checkpoints.save(folder, state, _finite(asdict(memory)), self.config.device, self.config.keep)
@@ -164,6 +165,13 @@ class Run:
             f"qkv train --run {self.folder} --resume",
             number,
         )
+
+
+def _memory(folder: Path, values: dict[str, Any]) -> Memory:
+    usual = asdict(Memory())
+    if values.keys() != usual.keys() or any(type(values[key]) is not type(usual[key]) for key in usual):
+        raise RefusedError(f"{folder / checkpoints.STATE}: 'memory' does not fit. The file was altered.")
+    return Memory(**values)
 
 
 def _speed(step: Step, done: int, seconds: float) -> int:
