@@ -151,7 +151,7 @@ def check(
     encoding: Encoding = None,
     json: Json = False,
 ) -> None:
-    """Say everything that would go wrong in training, before it does. Exit code 2 when training would refuse the data."""
+    """Say everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
     from qkv.cli.progress import reading
     from qkv.cli.tokenize import which
     from qkv.data.checking import check as look

@@ -65,6 +65,7 @@ def _download(address: str, part: Path, size: int, progress: Callable[[int, int]
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             continued = getattr(answer, "status", 200) == 206
             done = done if continued else 0
+            promised = done + int(answer.headers.get("Content-Length") or 0)
             with part.open("ab" if continued else "wb") as file:
                 # one byte more than expected is enough to see that the file is another
                 while done <= size and (chunk := answer.read(min(CHUNK, size - done + 1))):
@@ -74,6 +75,10 @@ def _download(address: str, part: Path, size: int, progress: Callable[[int, int]
                         progress(done, size)
                 file.flush()
                 os.fsync(file.fileno())
+        if done < min(promised, size):
+            raise InputError(
+                f"{address}: broke off after {done:,} of {size:,} bytes. Try again: it goes on from there."
+            )
     except urllib.error.HTTPError as error:
         raise InputError(f"{address}: the server answers {error.code} {error.reason}. {_offline()}") from None
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:

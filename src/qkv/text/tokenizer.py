@@ -124,12 +124,12 @@ class Tokenizer:
             return [row.ids for row in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
         except (TypeError, UnicodeError):  # how the library meets a lone surrogate
             for text in texts:
-                _require_unicode(text)
+                require_unicode(text)
             raise
 
     def _look_up(self, text: str) -> npt.NDArray[np.uint32]:
         """A character tokenizer is one table lookup: the library's answer, some fifty times faster."""
-        _require_unicode(text)
+        require_unicode(text)
         table = self._table
         points = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
         return table[np.minimum(points, len(table) - 1)]
@@ -194,7 +194,8 @@ def token_bytes(token: str) -> bytes:
         return token.encode()
 
 
-def _require_unicode(text: str) -> None:
+def require_unicode(text: str) -> None:
+    """Refuse a text with half a surrogate pair: what a stray byte on the command line becomes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -18,7 +18,7 @@ from tokenizers import pre_tokenizers, trainers
 from qkv.errors import ConfigError, DataError
 from qkv.text.pipelines import SPECIAL, Kind, build
 from qkv.text.statistics import Statistics
-from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig, require_unicode
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -76,6 +76,7 @@ def _smallest(kind: Kind) -> int:
 def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
     done = said = 0
     for text in texts:
+        require_unicode(text)
         yield text
         done += len(text)
         if progress is not None and done - said > SAY_EVERY:

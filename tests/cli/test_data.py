@@ -1,0 +1,121 @@
+"""`qkv data`, as a user calls it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.bad_inputs import prose
+from data_at_hand import folder, real
+from qkv.cli import app
+
+
+def run(words: list[str], debug: bool) -> int:
+    """The exit code of a command."""
+    try:
+        return app.run(words, debug)
+    except SystemExit as left:
+        return int(left.code or 0)
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> str:
+    path = tmp_path / "book.txt"
+    path.write_text(prose())
+    return str(path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert run([*words, "--json"], False) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "list"], False) == 0
+    assert "tinyshakespeare" in capsys.readouterr().out
+    sets = answer(capsys, "data", "list")["sets"]
+    assert all({"name", "what", "task", "terms", "source", "train", "at_hand", "bytes"} <= each.keys() for each in sets)
+
+
+def test_get(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    real("names/names.txt")
+    monkeypatch.setenv("QKV_DATA", str(folder()))
+    assert run(["data", "get", "names"], False) == 0
+    shown = capsys.readouterr()
+    assert shown.out.strip().endswith("names.txt")
+    assert "MIT" in shown.err
+    assert answer(capsys, "data", "get", "python-docs")["built_in"]
+    assert run(["data", "get", "nmaes"], False) == 2
+    assert "Did you mean 'names'" in capsys.readouterr().err
+
+
+def test_describe(capsys: pytest.CaptureFixture[str], book: str) -> None:
+    found = answer(capsys, "data", "describe", book)
+    text = Path(book).read_text()
+    assert found["characters"] == len(text)
+    assert found["lines"] == text.count("\n")
+    assert found["words"] == len(text.split())
+    assert found["longest_line"] == max(map(len, text.split("\n")))
+    assert found["tokenizer"]["kind"] == "characters"
+    assert found["beginning"] == text[:400]
+    assert run(["data", "describe", book], False) == 0
+    assert "begins:" in capsys.readouterr().out
+
+
+def test_describe_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one two\r\nthree\n")))
+    found = answer(capsys, "data", "describe", "-")
+    assert found["words"] == 3
+    assert any("CRLF" in note for note in found["notes"])
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text("hello \x1b[31mred\x07\n" * 10)
+    assert run(["data", "describe", str(path)], False) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def test_check_says_what_it_finds(capsys: pytest.CaptureFixture[str], book: str) -> None:
+    found = answer(capsys, "data", "check", book, "--context", "32")
+    assert found["problems"] == []
+    assert found["train"]["tokens"] > found["valid"]["tokens"] > 0
+    assert run(["data", "check", book, "--context", "32"], False) == 0
+    assert "ready to train" in capsys.readouterr().out
+
+
+def test_check_refuses(capsys: pytest.CaptureFixture[str], book: str, tmp_path: Path) -> None:
+    assert run(["data", "check", book, "--context", "100000"], False) == 2
+    assert "needs at least 100,001 tokens" in capsys.readouterr().err
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"caf\xe9\n")
+    assert run(["data", "check", str(bad), "--json"], False) == 2
+    shown = capsys.readouterr()
+    assert "bad.txt:1:3" in json.loads(shown.out)["problems"][0]
+    assert "bad.txt:1:3" in shown.err
+
+
+def test_check_with_a_validation_text(capsys: pytest.CaptureFixture[str], book: str) -> None:
+    found = answer(capsys, "data", "check", book, "--valid", book, "--context", "32", "--documents", "lines")
+    assert any("overlap: 100" in warning for warning in found["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "mention"),
+    [
+        (["describe"], "no data was named"),
+        (["check", "--contxt", "3"], "--contxt"),
+        (["check", "gone.txt"], "no such file"),
+        (["check", "python-docs", "--context", "0"], "at least 1"),
+        (["check", "python-docs", "--tokenizer", "gone.json"], "no tokenizer here"),
+        (["describe", "python-doc"], "python-docs"),
+        (["describe", "python-docs", "--encoding", "utf-9"], "is not known"),
+    ],
+)
+def test_usage(capsys: pytest.CaptureFixture[str], words: list[str], mention: str) -> None:
+    assert run(["data", *words], False) == 2
+    assert mention in capsys.readouterr().err
