@@ -69,7 +69,7 @@ class Module(pytorch_lightning.LightningModule):
         for optimizer in self.found.values():
             optimizer.step()
             optimizer.zero_grad()
-        self.losses.append(float(loss))
+        self.losses.append(loss.item())
 
 
 def main(path: str, steps: int = 100, batch: int = 16) -> list[float]:
@@ -80,7 +80,7 @@ def main(path: str, steps: int = 100, batch: int = 16) -> list[float]:
     task = LanguageModelling(LanguageModellingConfig(), prepared.train.tokens, config.context, seed=0)
     module = Module(config.build(), task, steps)
     trainer = pytorch_lightning.Trainer(
-        max_steps=steps * 2,  # Lightning counts every optimizer's step
+        max_epochs=1,  # the data set below holds exactly the samples of `steps` steps
         accelerator="cpu",
         logger=False,
         enable_checkpointing=False,

@@ -1,0 +1,151 @@
+"""`qkv train`, `generate` and `evaluate`, as a user runs them: real processes, real text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data_at_hand import real
+
+SETTINGS = ("training.threads=1", "model.layers=2", "model.heads=2", "model.width=24", "model.context=16")
+SMALL = [word for setting in SETTINGS for word in ("--set", setting)]
+RUN = [sys.executable, "-c", "from qkv.cli.app import main; main()"]
+
+
+def qkv(*words: str, cwd: Path, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    done = subprocess.run(
+        [*RUN, *map(str, words)], input=stdin, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    words = ["train", str(real("names/names.txt")), "--tokenizer", "characters", "--steps", "30", *SMALL]
+    done = qkv(*words, cwd=folder)
+    assert "validation loss" in done.stdout
+    assert "bits per byte" in done.stdout
+    assert "qkv generate runs/names-modern" in done.stdout
+    return folder
+
+
+def test_the_run_folder_is_as_promised(trained: Path) -> None:
+    run = trained / "runs" / "names-modern"
+    assert {path.name for path in run.iterdir() if not path.name.startswith(".")} == {
+        "recipe.toml", "best", "checkpoints", "metrics.jsonl", "timings.jsonl", "card.md",
+    }  # fmt: skip
+    assert sorted(path.name for path in (run / "best").iterdir()) == [
+        "config.json", "manifest.json", "model.safetensors", "tokenizer.json",
+    ]  # fmt: skip
+    config = json.loads((run / "best" / "config.json").read_text())
+    assert config["format"] == "qkv/1"
+    card = (run / "card.md").read_text()
+    assert "bits per byte" in card
+    assert "fingerprint" in card
+    assert "┤" in card
+
+
+def test_generate_streams_and_repeats(trained: Path) -> None:
+    first = qkv("generate", "runs/names-modern", "an", "--length", "30", "--seed", "3", cwd=trained).stdout
+    again = qkv("generate", "runs/names-modern", "an", "--length", "30", "--seed", "3", "--no-cache", cwd=trained)
+    other = qkv("generate", "runs/names-modern", "an", "--length", "30", "--seed", "4", cwd=trained).stdout
+    assert first.startswith("an")
+    assert first == again.stdout
+    assert first != other
+
+
+def test_generate_as_json(trained: Path) -> None:
+    words = ["generate", "runs/names-modern/best", "", "--samples", "3", "--length", "20", "--json", "--stop", "\n"]
+    answer = json.loads(qkv(*words, cwd=trained).stdout)
+    assert len(answer["samples"]) == 3
+    for sample in answer["samples"]:
+        assert "\n" not in sample["text"]
+        assert len(sample["tokens"]) == len(sample["logprobs"]) == len(sample["pieces"])
+        assert all(value <= 0 for value in sample["logprobs"])
+        assert sample["finish"] in ("stop", "length", "end")
+
+
+def test_unknown_characters_are_named(trained: Path) -> None:
+    done = qkv("generate", "runs/names-modern", "añ€", "--length", "3", cwd=trained)
+    assert "'ñ', '€'" in done.stderr
+
+
+def test_next_table(trained: Path) -> None:
+    done = qkv("generate", "runs/names-modern", "an", "--next", "5", "--json", cwd=trained)
+    found = json.loads(done.stdout)["next"]
+    assert len(found) == 5
+    assert found == sorted(found, key=lambda row: -row["probability"])
+
+
+def test_evaluate(trained: Path) -> None:
+    data = str(real("names/names.txt"))
+    plain = qkv("evaluate", "runs/names-modern", data, "--window", "16", cwd=trained).stdout
+    answer = json.loads(qkv("evaluate", "runs/names-modern", data, "--window", "16", "--json", cwd=trained).stdout)
+    assert f"{answer['loss']:.4f}" in plain
+    assert answer["low"] < answer["loss"] < answer["high"]
+    # bytes = characters here, and there is one token a character
+    assert answer["bits_per_byte"] == pytest.approx(answer["loss"] / 0.6931, rel=1e-3)
+    strided = json.loads(qkv("evaluate", "runs/names-modern", data, "--json", cwd=trained).stdout)
+    assert strided["tokens"] == answer["tokens"]
+
+
+def test_a_second_run_gets_a_number(trained: Path) -> None:
+    words = ["train", str(real("names/names.txt")), "--tokenizer", "characters", "--steps", "2", *SMALL]
+    answer = json.loads(qkv(*words, "--json", cwd=trained).stdout)
+    assert answer["run"] == "runs/names-modern-2"
+    assert answer["steps"] == 2
+
+
+def test_an_interrupted_command_resumes_to_the_same_bits(trained: Path) -> None:
+    """The run is made shorter by its recipe, then taken up again as it was."""
+    again = trained / "again"
+    words = ["--recipe", "runs/names-modern/recipe.toml", "--run", "again"]
+    qkv("train", *words, cwd=trained)
+    whole = (trained / "runs/names-modern/metrics.jsonl").read_bytes()
+    assert (again / "metrics.jsonl").read_bytes() == whole
+    assert "a run is there" in qkv("train", *words, cwd=trained, code=2).stderr
+    qkv("train", "--run", "again", "--resume", cwd=trained)
+    assert (again / "metrics.jsonl").read_bytes() == whole
+
+
+def test_standard_input_and_minutes(tmp_path: Path) -> None:
+    text = "the dog sees the cat. the cat sees the dog. " * 60
+    done = qkv("train", "-", "--minutes", "0.05", *SMALL, cwd=tmp_path, stdin=text)
+    assert (tmp_path / "runs" / "stdin-modern" / "best").is_dir()
+    assert re.search(r"words|characters", done.stderr)
+
+
+@pytest.mark.parametrize("kind", ["gpt", "rnn", "gru", "lstm"])
+def test_every_model_trains_from_the_command_line(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a.txt").write_text("abc def ghi. " * 100)
+    words = ["--model", kind, "--steps", "3", "--tokenizer", "bpe", "--tensorboard"]
+    for setting in ("tokenizer.size=280", "model.width=24", "training.threads=1"):
+        words += ["--set", setting]
+    qkv("train", "a.txt", *words, cwd=tmp_path)
+    assert list((tmp_path / "runs" / f"a-{kind}" / "tensorboard").iterdir())
+
+
+def test_library(trained: Path) -> None:
+    import qkv as library
+
+    model = library.load(trained / "runs" / "names-modern", device="cpu")
+    streamed = "".join(model.generate("an", stream=True, length=25, seed=5))
+    assert streamed == model.generate("an", length=25, seed=5)
+    assert model.evaluate("anna\nbob\n").tokens == 10
+    assert sum(row.probability for row in model.next("an", top=100)) == pytest.approx(1.0)
+    steps = list(library.train(real("names/names.txt"), trained / "library", recipe={
+        "model": {"layers": 1, "heads": 1, "width": 8, "context": 8},
+        "training": {"steps": 3, "threads": 1},
+    }))  # fmt: skip
+    assert sum(type(event).__name__ == "Step" for event in steps) == 3
+    assert (trained / "library" / "card.md").is_file()

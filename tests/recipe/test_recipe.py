@@ -1,0 +1,120 @@
+"""Recipes: strict, complete, saved and read back; rules that never touch what the user set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qkv.config import parse, set_value
+from qkv.data.corpus import CorpusConfig
+from qkv.errors import ConfigError
+from qkv.models.gpt import GPTConfig
+from qkv.models.modern import ModernConfig
+from qkv.recipe import choices
+from qkv.recipe.recipe import KINDS, PRESETS, Recipe, load, read, sections
+from qkv.tasks.language_modelling import LanguageModellingConfig
+from qkv.text.tokenizer import TokenizerConfig
+from qkv.training.settings import TrainingConfig
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+def made(**training: object) -> Recipe:
+    return Recipe(
+        model=ModernConfig(vocabulary=9),
+        tokenizer=TokenizerConfig(kind="words"),
+        corpus=CorpusConfig(files=("a.txt", "ü b.txt")),
+        task=LanguageModellingConfig(),
+        training=TrainingConfig(steps=7, batch=4, **training),
+    )
+
+
+def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
+    made(betas=(0.8, 0.9)).save(tmp_path / "recipe.toml")
+    assert load(tmp_path / "recipe.toml") == made(betas=(0.8, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"modell": {}}, "did you mean 'model'"),
+        ({"model": {"kind": "gtp"}}, "did you mean 'gpt'"),
+        ({"model": {"kind": "gpt", "layer": 3}}, "did you mean 'layers'"),
+        ({"model": {"kind": "gpt", "layers": "3"}}, "model.layers = '3'"),
+        ({"model": {"kind": "gpt", "layers": 0}}, "greater than or equal to 1"),
+        ({"model": {"kind": "gpt", "width": 50, "heads": 3}}, "does not divide into 3 heads"),
+        ({"model": {"kind": "modern", "heads": 4, "key_heads": 3}}, "multiple of key_heads"),
+        ({"model": {"kind": "lstm", "heads": 3}}, "unknown key"),
+        ({"training": {"rate": -1.0}}, "training.rate"),
+        ({"training": {"dtype": "f64"}}, "f32"),
+        ({"training": {"batch": 5, "accumulate": 2}}, "multiple of accumulate"),
+        ({"model": 3}, "a section"),
+    ],
+)
+def test_mistakes_are_named(values: dict[str, object], message: str) -> None:
+    complete = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, "training": {}, "model": {"kind": "modern"}}
+    with pytest.raises(ConfigError, match=message):
+        parse(Recipe, sections({**complete, **values}, "here"), "here")
+
+
+def test_set_values() -> None:
+    values: dict[str, object] = {}
+    for assignment in ("model.layers=4", "training.rate=1e-3", "model.kind=gpt", "corpus.files=['a', 'b']"):
+        set_value(values, assignment)
+    assert values == {
+        "model": {"layers": 4, "kind": "gpt"},
+        "training": {"rate": 1e-3},
+        "corpus": {"files": ["a", "b"]},
+    }
+    for wrong in ("layers=4", "model.layers", "=3", "model.=3"):
+        with pytest.raises(ConfigError, match=r"section\.key=value"):
+            set_value({}, wrong)
+
+
+def test_presets_unfold_and_can_be_changed() -> None:
+    model = sections({"model": {"kind": "gpt-nano", "width": 96}}, "here")["model"]
+    assert model == {"kind": "gpt", "layers": 3, "heads": 3, "width": 96}
+    assert sections({"model": {"kind": "gpt2"}}, "here")["model"]["context"] == 1024
+    assert PRESETS["gpt2-xl"] == GPTConfig(layers=48, heads=25, width=1600, context=1024)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *PRESETS])
+@pytest.mark.parametrize("tokens", [40, 5_000, 100_000, 5_000_000])
+def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
+    values = sections({"model": {"kind": kind}}, "here")
+    choices.choose_model(values, 100, tokens)
+    choices.choose_training(values, tokens)
+    choices.choose_steps(values, tokens, 500)
+    complete = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, **values}
+    recipe = parse(Recipe, complete, "here")
+    training = recipe.training
+    assert recipe.model.vocabulary == 100
+    assert training.steps >= 1
+    assert training.evaluate_every >= 1
+    assert "auto" not in (training.optimizer, training.device, training.dtype)
+    assert min(training.rate, training.batch, training.threads) > 0
+
+
+def test_the_rules_leave_what_the_user_set() -> None:
+    said = {"layers": 7, "heads": 2, "width": 64, "context": 16, "dropout": 0.0}
+    values = {"model": {"kind": "gpt", **said}, "training": {"rate": 0.5, "patience": 0, "batch": 6, "accumulate": 3}}
+    choices.choose_model(values, 10, 1000)
+    choices.choose_training(values, 1000)
+    choices.choose_steps(values, 1000, 10)
+    assert {name: values["model"][name] for name in said} == said
+    assert values["training"]["rate"] == 0.5
+    assert values["training"]["patience"] == 0
+    assert values["training"]["batch"] == 6
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_shipped_recipes_are_sound(path: Path) -> None:
+    """Each names its deck first, and completes."""
+    assert path.read_text().startswith("# ")
+    assert "Deck 00" in path.read_text().partition("\n\n")[0]
+    values = read(path)
+    choices.choose_model(values, 65, 100_000)
+    choices.choose_training(values, 100_000)
+    choices.choose_steps(values, 100_000, 100)
+    parse(Recipe, {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, **values}, str(path))
