@@ -20,8 +20,8 @@ SHARED = 30_000  # values a layer works on; below it threads cost more than they
 RATES: dict[str, dict[str, Any]] = {
     "modern": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.04, "betas": [0.8, 0.95], "momentum": 0.9},
     "gpt": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.04, "betas": [0.9, 0.95], "momentum": 0.9},
-    "rnn": {"optimizer": "adamw", "rate": 0.002, "betas": [0.9, 0.99]},
-    "gru": {"optimizer": "adamw", "rate": 0.004, "betas": [0.9, 0.99]},
+    "rnn": {"optimizer": "adamw", "rate": 0.004, "betas": [0.9, 0.99]},
+    "gru": {"optimizer": "adamw", "rate": 0.008, "betas": [0.9, 0.99]},
     "lstm": {"optimizer": "adamw", "rate": 0.012, "betas": [0.9, 0.99]},
 }
 
