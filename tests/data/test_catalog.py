@@ -13,7 +13,10 @@ import pytest
 from data_at_hand import folder, real
 from qkv.data import catalog, download
 from qkv.data.catalog import CatalogFile
+from qkv.data.corpus import CorpusConfig
+from qkv.data.prepare import prepare, stream
 from qkv.errors import DataError, InputError
+from qkv.text.tokenizer import TokenizerConfig
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -172,6 +175,17 @@ def test_what_every_python_has() -> None:
         texts = list(source.documents())  # type: ignore[union-attr]
         assert sum(map(len, texts)) > least
         assert texts == list(source.documents())  # type: ignore[union-attr]
+
+
+def test_a_set_with_its_own_validation_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    real("wikitext-2/test.txt.gz")
+    monkeypatch.setenv("QKV_DATA", str(folder()))
+    prepared = prepare(CorpusConfig(files=("wikitext-2",)), TokenizerConfig(kind="characters"))
+    assert (prepared.train.bytes, prepared.valid.bytes) == (1_121_681, 1_256_449)
+    assert prepared.corpus.valid == ()  # no path of this machine goes into a recipe
+    found, notes = stream(prepared.tokenizer, CorpusConfig(files=("wikitext-2",)))
+    assert found.bytes == 1_121_681
+    assert not any("validated on" in note for note in notes)
 
 
 def test_sets_for_other_tasks_are_refused() -> None:

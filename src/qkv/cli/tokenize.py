@@ -48,7 +48,7 @@ def tokenize(
             raise InputError(f"unknown option {word}. `qkv tokenize --help` lists what there is.")
     words = " ".join(text)
     if words == "-":
-        words = _standard_input(encoding)
+        words = standard_input(encoding)
     chosen, resolved = _choose(words, tokenizer, tuple(train), kind, size, encoding, file)
     saved = _save(chosen, save, force)
     found: dict[str, Any] = {
@@ -142,7 +142,7 @@ def _from_text(words: str, config: TokenizerConfig) -> tuple[Tokenizer, dict[str
     return train_tokenizer(config, [words]), plain(config)
 
 
-def _standard_input(encoding: str) -> str:
+def standard_input(encoding: str) -> str:
     import sys
 
     from qkv.data.decoding import decode, require_encoding

@@ -10,7 +10,7 @@ import os
 import sysconfig
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -124,15 +124,15 @@ def data_folders() -> list[Path]:
     return [Path(folder) for folder in os.environ.get("QKV_DATA", "").split(os.pathsep) if folder]
 
 
-def with_own_validation(corpus: CorpusConfig, findings: Findings) -> CorpusConfig:
+def own_validation(corpus: CorpusConfig, findings: Findings) -> list[Source]:
     """A set that brings its own validation file is validated on it, unless the user says otherwise."""
     if len(corpus.files) != 1 or corpus.valid or os.path.lexists(corpus.files[0]):
-        return corpus
+        return []
     found = find(corpus.files[0])
     if found is None or not found.valid or found.task != "language modelling":
-        return corpus
+        return []
     findings.say(f"{found.name}: validated on its own {', '.join(file.path for file in found.valid)}.")
-    return replace(corpus, valid=tuple(str(file.obtain()) for file in found.valid))
+    return [source for file in found.valid for source in _sources(file.obtain())]
 
 
 def _require_sum(path: Path, expected: str) -> None:

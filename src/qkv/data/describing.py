@@ -44,7 +44,7 @@ class Description:
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
     corpus, spool = standard_input.received(corpus)
     try:
-        parts = Parts.of(corpus, spool)
+        parts = Parts.of(corpus, spool, whole=True)
         found = survey(parts, progress)
         beginning, words = _beginning_and_words(parts)
     finally:

@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int | None], None]
 # raise these when the same text would give other tokenizers or other streams
 TOKENIZER_VERSION, LAYOUT_VERSION = 1, 1
 # a vocabulary is learned from at most this much text, taken evenly from the whole
-LEARN_FROM = 64_000_000
+LEARN_FROM = 16_000_000
 SAY_EVERY = 2**18
 
 
@@ -134,7 +134,7 @@ class _Work:
         self.progress = progress
         self.whole = whole  # nothing is held out
         corpus, spool = standard_input.received(corpus)
-        self.parts = Parts.of(corpus, spool)
+        self.parts = Parts.of(corpus, spool, whole)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
         if spool is not None:
             self.parts = self.parts.moved(standard_input.keep(spool, self.fingerprint))

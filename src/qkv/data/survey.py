@@ -29,14 +29,16 @@ class Parts:
     findings: Findings
 
     @classmethod
-    def of(cls, corpus: CorpusConfig, spool: Path | None = None) -> Parts:
+    def of(cls, corpus: CorpusConfig, spool: Path | None = None, whole: bool = False) -> Parts:
+        """Follow the names; `whole` when nothing is to be held out or validated on."""
         findings = Findings()
-        corpus = catalog.with_own_validation(corpus, findings)
         if spool is not None:
             files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
         else:
             files = expand(corpus.files, corpus.filter, findings)
-        valid = expand(corpus.valid, corpus.filter, findings) if corpus.valid else []
+        valid: Sequence[Source | Builtin] = [] if whole else catalog.own_validation(corpus, findings)
+        if corpus.valid and not whole:
+            valid = expand(corpus.valid, corpus.filter, findings)
         return cls(corpus, tuple(files), tuple(valid), findings)
 
     @property
