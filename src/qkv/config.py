@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 Count = Annotated[int, Field(ge=1, le=2**31)]
 CountOrZero = Annotated[int, Field(ge=0, le=2**31)]
+Layers = Annotated[int, Field(ge=1, le=1024)]
+Width = Annotated[int, Field(ge=1, le=2**16)]  # also of heads, in number and size
+WidthOrZero = Annotated[int, Field(ge=0, le=2**18)]
+Context = Annotated[int, Field(ge=1, le=2**20)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -131,7 +131,8 @@ def remove_folder(folder: Path) -> None:
     """Take a folder's name away first, then its files, so that a crash never leaves half of it under its name."""
     if folder.exists():
         gone = folder.with_name(f".{folder.name}.{os.getpid()}{TRASH}")
-        folder.rename(gone)
+        with storage(folder):
+            folder.rename(gone)
         gone.unlink() if gone.is_symlink() else shutil.rmtree(gone, ignore_errors=True)
 
 

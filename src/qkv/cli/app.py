@@ -43,7 +43,13 @@ def help_text() -> str:
 def application() -> App:
     from cyclopts import App
 
-    app = App(name="qkv", help="qkv VERB --help explains one verb.", version_flags=[], help_format="plaintext")
+    app = App(
+        name="qkv",
+        help="qkv VERB --help explains one verb.",
+        version_flags=[],
+        help_format="plaintext",
+        result_action="return_value",
+    )
     for name, (target, _) in VERBS.items():
         app.command(target, name=name)
     return app
@@ -61,6 +67,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(0)
     # a thread that waits must not spin: where another program takes a core, spinning makes a step many times slower
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):  # a character that the terminal cannot show is no reason to stop
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
     debug = "--debug" in words
     code = run([word for word in words if word != "--debug"], debug)
     sys.exit(code)
@@ -78,7 +87,8 @@ def run(words: list[str], debug: bool) -> int:
         application()(words, exit_on_error=False, print_error=False)
         return 0
     except CycloptsError as error:
-        return say(f"{str(error).rstrip('.')}. `qkv {words[0]} --help` lists what it takes.", 2)
+        reason = " ".join(str(error).split()).rstrip(".")
+        return say(f"{reason}. `qkv {words[0]} --help` lists what it takes.", 2)
     except QkvError as error:
         if debug:
             raise
@@ -104,7 +114,9 @@ def unknown_verb(word: str) -> int:
 
 
 def say(message: str, code: int) -> int:
-    print(f"qkv: {message}", file=sys.stderr)
+    """One line, whatever a file's name or a value is made of."""
+    line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message)
+    print(f"qkv: {line}", file=sys.stderr)
     return code
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from qkv.cli.options import Column, Data, Documents, Encoding, Filter
+from qkv.cli.options import corpus as corpus_of
 from qkv.cli.output import Json, document, notes, table
 
 app = App(
@@ -14,17 +16,6 @@ app = App(
     version_flags=[],
     help_format="plaintext",
 )
-
-Data = Annotated[
-    str, Parameter(help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True)
-]
-Encoding = Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. utf-8 when nothing is said.")]
-Column = Annotated[str | None, Parameter(help="The column that holds the text in .jsonl and .parquet.")]
-Filter = Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")]
-Documents = Annotated[
-    Literal["files", "lines", "paragraphs"] | None,
-    Parameter(help="What one document is: a file (the default), a line or a paragraph."),
-]
 
 
 @app.command(name="list")
@@ -102,7 +93,7 @@ def describe(
     from qkv.cli.progress import reading
     from qkv.data.describing import describe as look
 
-    corpus = _corpus(data, documents=documents, text=text, filter=filter, encoding=encoding)
+    corpus = corpus_of(data, "data", documents=documents, text=text, filter=filter, encoding=encoding)
     with reading() as watch:
         found = look(corpus, watch)
     if json:
@@ -121,20 +112,6 @@ def describe(
 def _printable(text: str) -> str:
     """Text for a terminal: what could steer it is shown as an escape."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
-
-
-def _corpus(data: tuple[str, ...], **options: Any) -> Any:
-    from qkv.config import parse
-    from qkv.data.corpus import CorpusConfig
-    from qkv.errors import InputError
-
-    for name in data:
-        if name.startswith("-") and name != "-":
-            raise InputError(f"unknown option {name}. `qkv data --help` lists what there is.")
-    if not data:
-        raise InputError("no data was named. Give a file, a folder, or a name from `qkv data list`.")
-    given = {key: value for key, value in options.items() if value is not None}
-    return parse(CorpusConfig, {"files": list(data), **given}, "the options")
 
 
 @app.command
@@ -160,7 +137,7 @@ def check(
     if context < 1:
         raise InputError(f"--context {context}: expected a number of tokens, at least 1.")
     held_out = [valid] if valid is not None else None
-    corpus = _corpus(data, valid=held_out, documents=documents, text=text, filter=filter, encoding=encoding)
+    corpus = corpus_of(data, "data", valid=held_out, documents=documents, text=text, filter=filter, encoding=encoding)
     config, given = which(tokenizer)
     with reading() as watch:
         report = look(corpus, config, context, given_tokenizer=given, progress=watch)

@@ -73,7 +73,9 @@ def generate(
     from qkv.errors import InputError
 
     if prompt == "-":
-        prompt = sys.stdin.read()
+        from qkv.cli.tokenize import standard_input
+
+        prompt = standard_input("utf-8")
     if seed < 0 or seed > 2**40:
         raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")
     opened = qkv.load(model)

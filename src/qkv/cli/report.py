@@ -27,7 +27,7 @@ def announce(session: Session) -> None:
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
         f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
         f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
-        f"{training.dtype} on {training.device} with {training.threads} threads -> {session.run.folder}",
+        f"{training.dtype} on {training.device} with {training.threads} {'thread' if training.threads == 1 else 'threads'} -> {session.run.folder}",
     ]
     print("\n".join(lines), file=sys.stderr)
 
@@ -48,7 +48,7 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         for number, sample in enumerate(samples, 1):
             print(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
         print(
-            f"\nvalidation loss {score.loss:.4f} (95 % interval {score.low:.4f} to {score.high:.4f}; windows of "
+            f"\nvalidation loss {score.loss:.4f} (95 % interval {score.interval()}; windows of "
             f"{recipe.model.context}), perplexity {score.perplexity:.2f}, {score.bits_per_byte:.3f} bits per byte"
         )
         print(next_commands(session, written.name))

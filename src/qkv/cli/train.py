@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from qkv.cli.options import Column, Data, Documents, Encoding, Filter, named
 from qkv.cli.output import Json, document, notes
 
 if TYPE_CHECKING:
@@ -19,16 +20,16 @@ Flag = Annotated[bool, Parameter(negative="")]
 
 
 def train(
-    *data: str,
+    *data: Data,
     model: str | None = None,
     tokenizer: str | None = None,
     minutes: float | None = None,
     steps: int | None = None,
     valid: Many = None,
-    documents: Literal["files", "lines", "paragraphs"] | None = None,
-    text: str | None = None,
-    filter: str | None = None,
-    encoding: str | None = None,
+    documents: Documents = None,
+    text: Column = None,
+    filter: Filter = None,
+    encoding: Encoding = None,
     run: Path | None = None,
     resume: Flag = False,
     seed: int | None = None,
@@ -50,8 +51,6 @@ def train(
 
     Parameters
     ----------
-    data
-        Files, folders, a named data set (`qkv data list`), or - for standard input.
     model
         modern (the default), gpt, rnn, gru, lstm, or a preset: gpt-nano, gpt-micro, gpt-mini, gpt2, gpt2-medium,
         gpt2-large, gpt2-xl.
@@ -63,14 +62,6 @@ def train(
         The number of steps, instead of a time.
     valid
         Text to check on. Otherwise whole documents, or the last 10 % of the only one, are held out.
-    documents
-        What one document is: a file (the default), a line or a paragraph.
-    text
-        The column that holds the text in .jsonl and .parquet files.
-    filter
-        Which files of a folder to read, as '*.md'.
-    encoding
-        The encoding of the files, as cp1252. utf-8 when nothing is said.
     run
         The run's folder. runs/DATA-MODEL when nothing is said, numbered when taken.
     resume
@@ -89,7 +80,7 @@ def train(
         "tokenizer.kind": tokenizer,
         "training.steps": steps,
         "training.seed": seed,
-        "corpus.files": [*data] or None,
+        "corpus.files": named(data, "train") or None,
         "corpus.valid": valid,
         "corpus.documents": documents,
         "corpus.text": text,
@@ -127,9 +118,9 @@ def started(
     files = values.get("corpus", {}).get("files")
     if not files:
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
-    named = run or Path("runs") / f"{stem(files[0])}-{values.get('model', {}).get('kind', 'modern')}"
+    target = run or Path("runs") / f"{stem(files[0])}-{values.get('model', {}).get('kind', 'modern')}"
     with reading() as progress:
-        return assembly.begin(values, named, numbered=run is None, minutes=minutes or 5.0, progress=progress)
+        return assembly.begin(values, target, numbered=run is None, minutes=minutes or 5.0, progress=progress)
 
 
 def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], settings: list[str] | None) -> Session:

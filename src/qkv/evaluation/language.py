@@ -37,6 +37,10 @@ class Score:
     def values(self) -> dict[str, float]:
         return asdict(self)
 
+    def interval(self) -> str:
+        """The interval in words; a single window cannot tell how much another would differ."""
+        return f"{self.low:.4f} to {self.high:.4f}" if math.isfinite(self.low) else "unknown: one window only"
+
 
 @dataclass(frozen=True)
 class Window:

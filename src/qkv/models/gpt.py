@@ -24,17 +24,17 @@ from qkv.blocks.positions import LearnedPositions
 from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
-from qkv.config import Count, CountOrZero, Share, strict
+from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
 
 
 @strict
 class GPTConfig:
     kind: Literal["gpt"] = "gpt"
     vocabulary: CountOrZero = 0  # 0: the tokenizer's
-    layers: Count = 4
-    heads: Count = 4
-    width: Count = 128
-    context: Count = 256
+    layers: Layers = 4
+    heads: Width = 4
+    width: Width = 128
+    context: Context = 256
     dropout: Share = 0.0
 
     def __post_init__(self) -> None:

@@ -24,20 +24,20 @@ from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
-from qkv.config import Count, CountOrZero, Positive, Share, strict
+from qkv.config import Context, CountOrZero, Layers, Positive, Share, Width, WidthOrZero, strict
 
 
 @strict
 class ModernConfig:
     kind: Literal["modern"] = "modern"
     vocabulary: CountOrZero = 0  # 0: the tokenizer's
-    layers: Count = 4
-    heads: Count = 4
-    key_heads: CountOrZero = 0  # 0: as many as heads
-    width: Count = 128
-    head_width: CountOrZero = 0  # 0: width / heads
-    hidden: CountOrZero = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
-    context: Count = 256
+    layers: Layers = 4
+    heads: Width = 4
+    key_heads: WidthOrZero = 0  # 0: as many as heads
+    width: Width = 128
+    head_width: WidthOrZero = 0  # 0: width / heads
+    hidden: WidthOrZero = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
+    context: Context = 256
     rotary_base: Positive = 10000.0
     norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"

@@ -19,16 +19,16 @@ from qkv.blocks.embeddings import Embedding, OneHot
 from qkv.blocks.recurrent import LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.state import RecurrentState
 from qkv.blocks.tap import Tap
-from qkv.config import Count, CountOrZero, Share, strict
+from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
 
 
 @strict
 class RecurrentConfig:
     kind: Literal["rnn", "gru", "lstm"] = "lstm"
     vocabulary: CountOrZero = 0  # 0: the tokenizer's
-    layers: Count = 1
-    width: Count = 256
-    context: Count = 128  # the length of a training window; nothing in the model depends on it
+    layers: Layers = 1
+    width: Width = 256
+    context: Context = 128  # the length of a training window; nothing in the model depends on it
     input: Literal["embedding", "one-hot"] = "embedding"
     start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
     dropout: Share = 0.0

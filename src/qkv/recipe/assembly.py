@@ -24,6 +24,7 @@ from qkv.evaluation.language import Score, score
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle, choices
 from qkv.recipe.bundle import Bundle
+from qkv.recipe.memory import require_room
 from qkv.recipe.recipe import Recipe, load, parse_section, sections
 from qkv.storage import PARTIAL, flush, verify
 from qkv.tasks.language_modelling import LanguageModelling
@@ -73,6 +74,7 @@ def begin(
     require(prepared.valid, 2, "validation")
     choices.choose_training(values, tokens)
     recipe = _recipe(values, prepared)
+    require_room(recipe)
     if not recipe.training.steps:
         steps = _steps_in(minutes, recipe, prepared)
         choices.choose_steps(values, tokens, steps)
@@ -185,8 +187,10 @@ def _steps_in(minutes: float, recipe: Recipe, prepared: Prepared) -> int:
         next(steps)
         spent.append(time.perf_counter() - mark)
     mark = time.perf_counter()
-    evaluate(recipe, prepared, 8192, state.model)  # type: ignore[arg-type]
-    evaluation = (time.perf_counter() - mark) * 4 * 20
+    probed = evaluate(recipe, prepared, 4096, state.model)  # type: ignore[arg-type]
+    a_token = (time.perf_counter() - mark) / probed.tokens
+    whole = len(prepared.valid.tokens)
+    evaluation = a_token * (choices.EVALUATIONS * min(choices.EVALUATED, whole) + whole)
     usual = sorted(spent[1:])[len(spent[1:]) // 2]
-    left = 60 * minutes * 0.94 - (time.perf_counter() - began) - evaluation
+    left = 60 * minutes * 0.95 - (time.perf_counter() - began) - evaluation
     return max(20, int(left / usual))

@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-from pydantic import Field
 
-from qkv.config import parse, plain
+from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.models.language_model import LanguageModel
-from qkv.recipe.recipe import ModelConfig
+from qkv.recipe.recipe import ModelConfig, parse_model
 from qkv.storage import new_folder, point, read_json, remove_folder, verify
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import load_weights, write_tensors
@@ -68,10 +67,14 @@ def keep_best(run: Path, bundle: Bundle) -> None:
 def find(name: str | Path) -> Path:
     """The model folder that a run folder or a model folder names."""
     folder = Path(name)
-    for candidate in (folder / "best", folder):
-        if (candidate / CONFIG).is_file():
-            return candidate
-    if not folder.exists():
+    try:
+        for candidate in (folder / "best", folder):
+            if (candidate / CONFIG).is_file():
+                return candidate
+        there = folder.exists()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: cannot be opened: {getattr(error, 'strerror', error)}. Check the name.") from None
+    if not there:
         raise InputError(f"{folder}: no such model. Give a run folder (as runs/NAME) or a model folder.")
     if (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: this run has no model yet; continue it with: qkv train --run {folder} --resume")
@@ -91,7 +94,7 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     if tokenizer.vocabulary != config.vocabulary:
         raise RefusedError(
-            f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model has {config.vocabulary}. "
+            f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model of {CONFIG} has {config.vocabulary}. "
             "The files belong to different models."
         )
     _fits(config, folder / WEIGHTS)
@@ -103,7 +106,7 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
 def _config(values: dict[str, Any], folder: Path) -> Any:
     where = str(folder / CONFIG)
     try:
-        config = parse(Annotated[ModelConfig, Field(discriminator="kind")], values.get("model", {}), where)
+        config = parse_model(values.get("model", {}), where)
     except ConfigError as error:
         raise RefusedError(str(error)) from None
     for name in ("documents", "step"):

@@ -20,7 +20,7 @@ A `{kind}` language model of {parameters:,} parameters, trained with qkv {versio
 
 | | |
 | --- | --- |
-| validation loss | {loss:.4f} (95 % interval {low:.4f} to {high:.4f}), independent windows of {context} tokens |
+| validation loss | {loss:.4f} (95 % interval {interval}), independent windows of {context} tokens |
 | perplexity | {perplexity:.3f} |
 | bits per byte | {bits:.4f} |
 | best model | after step {best} of {steps} |
@@ -58,8 +58,7 @@ def write(session: Session, score: Score) -> Path:
         parameters=count(session.state.model),
         version=__version__,
         loss=score.loss,
-        low=score.low,
-        high=score.high,
+        interval=score.interval(),
         context=recipe.model.context,
         perplexity=score.perplexity,
         bits=score.bits_per_byte,

@@ -14,6 +14,8 @@ Values = dict[str, dict[str, Any]]
 
 TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than the text has to teach
 SMALL = 200_000
+EVALUATIONS = 10  # in a run
+EVALUATED = 16_384  # tokens looked at in each
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 # Rates for AdamW and Muon, and AdamW's betas, by model: decision 0004.
@@ -47,7 +49,7 @@ def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
         fill(model, layers=4, heads=4, width=128)
     if tokens < TINY:
         model.setdefault("dropout", 0.2)
-    fill(model, context=min(32 if tokens < TINY else 128, max(1, tokens // 4)))
+    fill(model, context=min(32 if tokens < TINY else 128, max(16, tokens // 4)))
 
 
 def choose_training(values: Values, tokens: int) -> None:
@@ -88,7 +90,7 @@ def choose_steps(values: Values, tokens: int, steps: int) -> None:
     steps = training["steps"]
     if training.get("warmup", -1) == -1:
         training["warmup"] = min(steps // 10, 20)
-    fill(training, evaluate_every=max(1, steps // 20), evaluate_tokens=32768)
+    fill(training, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=EVALUATED)
     fill(training, checkpoint_every=training["evaluate_every"])
 
 

@@ -84,5 +84,20 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
 def parse_section(name: str, values: dict[str, dict[str, Any]], where: str) -> Any:
     """One section alone, so that the corpus can be read before the rest of the recipe is known."""
     kinds = {"tokenizer": TokenizerConfig, "corpus": CorpusConfig, "task": TaskConfig, "training": TrainingConfig}
-    kind = kinds.get(name) or Annotated[ModelConfig, Field(discriminator="kind")]
-    return parse(kind, values.get(name, {}), f"{where}: [{name}]")
+    if name == "model":
+        return parse_model(values.get(name, {}), where)
+    return parse(kinds[name], values.get(name, {}), f"{where}: [{name}]")
+
+
+@strict
+class _ModelSection:
+    model: Annotated[ModelConfig, Field(discriminator="kind")]
+
+
+def parse_model(values: Any, where: str) -> ModelConfig:
+    """A model's config of any kind; messages name the key as `model.heads`."""
+    if not isinstance(values, dict) or values.get("kind") not in KINDS:
+        found = values.get("kind") if isinstance(values, dict) else values
+        raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(KINDS)}.")
+    section: _ModelSection = parse(_ModelSection, {"model": values}, where)
+    return section.model

@@ -52,6 +52,16 @@ def set_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
+def memory_bytes(device: str) -> int | None:
+    """All memory of the device; None where the system does not say."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def autocast(device: str, dtype: str) -> AbstractContextManager[object]:
     """Within it, matrix products run in the chosen format; the weights stay f32."""
     if dtype == "bf16":

@@ -9,6 +9,8 @@ from pydantic import Field
 from qkv.config import Count, CountOrZero, Positive, PositiveOrZero, Share, strict
 from qkv.training.schedules import Schedule
 
+Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyond it the product of two is no f32
+
 
 @strict
 class TrainingConfig:
@@ -16,11 +18,11 @@ class TrainingConfig:
     batch: CountOrZero = 0  # windows a step
     accumulate: Count = 1  # parts in which a batch is computed; saves memory, changes nothing else
     optimizer: Literal["auto", "muon", "adamw"] = "auto"
-    rate: PositiveOrZero = 0.0  # of AdamW
-    matrix_rate: PositiveOrZero = 0.0  # of Muon
+    rate: Rate = 0.0  # of AdamW
+    matrix_rate: Rate = 0.0  # of Muon
     betas: tuple[Share, Share] = (0.9, 0.95)
     momentum: Share = 0.95
-    weight_decay: PositiveOrZero = 0.0  # of matrices only
+    weight_decay: Rate = 0.0  # of matrices only
     warmup: Annotated[int, Field(ge=-1)] = -1  # steps; -1: chosen
     schedule: Schedule = "linear"
     final: Share = 0.03  # share of the rate at the end
