@@ -49,6 +49,7 @@ def application() -> App:
         version_flags=[],
         help_format="plaintext",
         result_action="return_value",
+        suppress_keyboard_interrupt=False,
     )
     for name, (target, _) in VERBS.items():
         app.command(target, name=name)

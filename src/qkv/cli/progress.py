@@ -50,20 +50,23 @@ def show(events: Iterable[Event], session: Session) -> Iterator[Event]:
             for line in display.lines(event):
                 print(line, file=sys.stderr, flush=True)
             yield event
+        display.end()
         return
     from rich.live import Live
 
     drawn = 0.0
     with Live(console=screen, auto_refresh=False, transient=False) as live:
         for event in events:
-            display.take(event)
+            for remark in display.take(event):
+                screen.print(remark)
             now = time.perf_counter()
             if now - drawn > REFRESH_SECONDS:
                 live.update(display.picture(screen.width), refresh=True)
                 drawn = now
             yield event
-        if display.steps:
+        if display.number:
             live.update(display.picture(screen.width), refresh=True)
+    display.end()
 
 
 class Display:
@@ -80,16 +83,17 @@ class Display:
         self.bits: float | None = None
         self.saved: int | None = None
 
-    @property
-    def steps(self) -> int:
-        return self.number
-
-    def take(self, event: Event) -> None:
+    def take(self, event: Event) -> list[str]:
+        """Remember an event; what is worth a line of its own."""
         from qkv.training.loop import Step
-        from qkv.training.run import Evaluation, Saved
+        from qkv.training.run import Evaluation, Saved, Stopped
 
+        remarks = []
         if isinstance(event, Step):
-            self.first = event.number - 1 if self.first is None else self.first
+            if self.first is None:
+                self.first = event.number - 1
+                if self.first:
+                    remarks.append(f"going on after step {self.first:,}")
             self.number = event.number
             self.tokens += event.tokens
             self.lines_of_journal.append({"step": event.number, "loss": event.loss})
@@ -98,6 +102,13 @@ class Display:
             self.lines_of_journal.append({"step": event.step, "validation_loss": self.validation})
         elif isinstance(event, Saved):
             self.saved = event.step
+        elif isinstance(event, Stopped):
+            remarks.append(f"stopped early: nothing better since step {event.best_step:,}")
+        return remarks
+
+    def end(self) -> None:
+        if not self.number:
+            print("nothing was left to train; the run was over already", file=sys.stderr)
 
     def status(self) -> str:
         spent = time.perf_counter() - self.began
@@ -115,16 +126,14 @@ class Display:
 
     def lines(self, event: Event) -> list[str]:
         """Plain lines: one at every evaluation, and one every few seconds between."""
-        from qkv.training.run import Evaluation, Stopped
+        from qkv.training.run import Evaluation
 
-        self.take(event)
+        said = self.take(event)
         now = time.perf_counter()
-        if isinstance(event, Stopped):
-            return [f"stopped early: nothing better since step {event.best_step}"]
         if isinstance(event, Evaluation) or now - self.said > LINE_SECONDS:
             self.said = now
-            return [self.status()]
-        return []
+            said.append(self.status())
+        return said
 
     def picture(self, width: int) -> Group:
         from rich.console import Group

@@ -20,6 +20,7 @@ def announce(session: Session) -> None:
     size, documents = (getattr(prepared.train, n) + getattr(prepared.valid, n) for n in ("bytes", "documents"))
     if documents == 2 and not recipe.corpus.valid:
         documents = 1  # one text, cut in two
+    threads = f"{training.threads} {'thread' if training.threads == 1 else 'threads'}"
     lines = [
         f"text    {size:,} bytes, {documents:,} {'document' if documents == 1 else 'documents'}; "
         f"{len(prepared.train.tokens):,} tokens to learn from, {len(prepared.valid.tokens):,} to check on "
@@ -27,7 +28,7 @@ def announce(session: Session) -> None:
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
         f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
         f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
-        f"{training.dtype} on {training.device} with {training.threads} {'thread' if training.threads == 1 else 'threads'} -> {session.run.folder}",
+        f"{training.dtype} on {training.device} with {threads} -> {session.run.folder}",
     ]
     print("\n".join(lines), file=sys.stderr)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,7 +89,7 @@ def train(
     }
     given = {key: value for key, value in options.items() if value is not None}
     session = resumed(data, run, given, set) if resume else started(given, recipe, set or [], run, minutes)
-    work(session, resume, tensorboard, json)
+    work(session, tensorboard, json)
 
 
 def started(
@@ -158,19 +158,25 @@ def stem(name: str) -> str:
     return "stdin" if name == "-" else base.lstrip(".").split(".")[0] or "text"
 
 
-def work(session: Session, resumed: bool, tensorboard: bool, json: bool) -> None:
+def work(session: Session, tensorboard: bool, json: bool) -> None:
     """Run the training, show it, then evaluate the best model and say what to do next."""
     from qkv.cli.progress import show
     from qkv.cli.report import announce, finish
     from qkv.cli.tracking import board
+    from qkv.errors import InterruptedRun
 
     notes(session.prepared.notes)
     announce(session)
     with board(session.run.folder, tensorboard) as record:
         for event in show(session.run.events(session.state, session.task), session):
             record(event)
-    if session.state.step and resumed:
-        print(f"resumed from the checkpoints in {session.run.folder}", file=sys.stderr)
-    result = finish(session, quiet=json)
+    try:
+        result = finish(session, quiet=json)
+    except KeyboardInterrupt:
+        raise InterruptedRun(
+            "stopped by SIGINT after the last step, before the last evaluation; the model and the state are saved. "
+            f"{session.run.how_to_go_on()}",
+            signal.SIGINT,
+        ) from None
     if json:
         document(result)

@@ -6,6 +6,7 @@ runs/NAME/   recipe.toml  best/  checkpoints/  metrics.jsonl  timings.jsonl  car
 from __future__ import annotations
 
 import math
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -114,7 +115,7 @@ class Run:
     ) -> Iterator[Event]:
         config = self.config
         began, done = time.perf_counter(), state.step
-        with listening() as stop:
+        with listening(f"stopped at once; the last checkpoint is whole. {self.how_to_go_on()}") as stop:
             if self._exhausted(memory):
                 return
             for step in train(state, task, config):
@@ -160,11 +161,10 @@ class Run:
 
     def _interrupted(self, number: int, step: int) -> InterruptedRun:
         name = signal.Signals(number).name
-        return InterruptedRun(
-            f"stopped by {name} after step {step}; the state is saved. Continue with: "
-            f"qkv train --run {self.folder} --resume",
-            number,
-        )
+        return InterruptedRun(f"stopped by {name} after step {step}; the state is saved. {self.how_to_go_on()}", number)
+
+    def how_to_go_on(self) -> str:
+        return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"
 
 
 def _memory(folder: Path, values: dict[str, Any]) -> Memory:

@@ -1,0 +1,116 @@
+"""What a forked child does: run a command, go on with a run, stand before a write. Imports all that is heavy, once."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import cyclopts
+import plotext
+import rich.console
+import rich.table
+import torch
+import torch._dynamo  # every optimizer imports it, and it is as heavy as the rest of torch
+
+from qkv.cli import app
+from qkv.errors import QkvError
+from qkv.recipe import assembly, bundle
+from qkv.storage import verify
+from qkv.training import checkpoints
+from qkv.training.loop import Step
+from qkv.training.run import Saved
+
+torch.set_num_threads(1)
+assert cyclopts
+assert plotext
+assert rich.table
+
+
+def cli(words: list[str], stdin: str | None = None) -> None:
+    """What the command `qkv` does."""
+    if stdin is not None:
+        opened = os.open(stdin, os.O_RDONLY)
+        os.dup2(opened, 0)
+        os.close(opened)
+    app.main(words)
+
+
+def several(commands: list[dict[str, Any]], report: str) -> None:
+    """Many commands one after the other in one process; a line of the report for each: code, out, err."""
+    with open(report, "w", encoding="utf-8") as file:
+        for command in commands:
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                try:
+                    app.main(command["words"])
+                except SystemExit as end:
+                    code = end.code
+            file.write(json.dumps({"code": code, "out": out.getvalue(), "err": err.getvalue()}) + "\n")
+            file.flush()
+
+
+def go_on(folder: str) -> None:
+    """Resume a run and train to its end, without the report that the command prints after it."""
+    session = assembly.resume(Path(folder))
+    for _ in session.run.events(session.state, session.task):
+        pass
+
+
+def before_a_write(folder: str, step: int, go: str) -> int:
+    """Resume, train to `step`, wait for the file `go`; then evaluate, keep the best model, write the checkpoint."""
+    try:
+        _write(folder, step, go)
+    except QkvError as error:  # as the command says it
+        return app.say(str(error), error.exit_code)
+    return 0
+
+
+def _write(folder: str, step: int, go: str) -> None:
+    session = assembly.resume(Path(folder))
+    for event in session.run.events(session.state, session.task):
+        if isinstance(event, Step) and event.number == step:
+            sys.stderr.write("ready\n")
+            sys.stderr.flush()
+            while not os.path.exists(go):
+                time.sleep(0.003)
+        if isinstance(event, Saved) and event.step == step:
+            os._exit(0)
+
+
+def examine(folder: str) -> None:
+    """Say what of a run folder is whole: every checkpoint and the best model, opened as a user would."""
+    run = Path(folder)
+    found = {"checkpoints": {}, "best": None}
+    for path in checkpoints.numbered(run / "checkpoints"):
+        verify(path, checkpoints.WEIGHTS, checkpoints.OPTIMIZER, checkpoints.RANDOM, checkpoints.STATE)
+        found["checkpoints"][path.name] = hashes(path)
+    if (run / "best").exists():
+        made = bundle.load(run)
+        verify(run / "best")
+        found["best"] = {"step": made.step, **hashes(run / "best")}
+    print(json.dumps(found))
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    from qkv.storage import sha256
+
+    return {path.name: sha256(path) for path in sorted(folder.iterdir())}
+
+
+def all_finite(folder: str) -> int:
+    """Whether every number of every checkpoint and of the best model is one."""
+    run = Path(folder)
+    files = [path / checkpoints.WEIGHTS for path in checkpoints.numbered(run / "checkpoints")]
+    files += [path for path in [run / "best" / bundle.WEIGHTS] if path.exists()]
+    return int(not all(t.isfinite().all() for path in files for t in checkpoints.read_tensors(path).values()))
+
+
+def fresh(words: list[str]) -> None:
+    """The command in a new interpreter."""
+    os.execv(sys.executable, [sys.executable, "-c", "from qkv.cli.app import main; main()", *words])

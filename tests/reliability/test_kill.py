@@ -1,0 +1,101 @@
+"""T1: kill -9 at any moment, resume: the same bits as the run that nobody interrupted."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from reliability.nursery import Nursery
+from reliability.report import record
+from reliability.runs import FAMILIES, command, fingerprint, left_over, resume, whole
+
+
+class Trial:
+    """One family's uninterrupted run, and runs like it that are killed."""
+
+    def __init__(self, nursery: Nursery, folder: Path, text: Path, family: str, **more: object) -> None:
+        self.nursery, self.folder, self.text, self.family, self.more = nursery, folder, text, family, more
+        run = folder / "whole"
+        began = time.time()
+        self.wanted = whole(nursery, self.words(run), run)
+        # from the start of the command to its last checkpoint; what follows only reads
+        last = max((run / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime)
+        self.seconds = last.stat().st_mtime - began
+
+    def words(self, run: Path) -> list[str]:
+        return command(self.text, run, self.family, **self.more)
+
+    def killed(self, name: str, moments: list[float]) -> dict[str, object]:
+        """Kill at each moment (a share of the whole time), go on each time, run to the end at last."""
+        run = self.folder / name
+        facts: dict[str, object] = {"in a write": 0, "before the run": 0, "after the end": 0}
+        for moment in moments:
+            words = resume(run) if (run / "recipe.toml").exists() else self.words(run)
+            child = self.nursery.start("cli", words=words)
+            time.sleep(moment * self.seconds)
+            child.kill()
+            code = child.wait().code
+            facts["after the end"] += code != -signal.SIGKILL
+            facts["in a write"] += bool(run.exists() and left_over(run))
+            facts["before the run"] += not (run / "recipe.toml").exists()
+        done = self.nursery.qkv(*(resume(run) if (run / "recipe.toml").exists() else self.words(run)))
+        assert done.code == 0, done.err
+        assert fingerprint(run) == self.wanted
+        assert left_over(run) == []
+        return facts
+
+
+def kill(trials: list[tuple[Trial, str, list[float]]], figure: str) -> None:
+    failures, total = [], {}
+    for trial, name, moments in trials:
+        try:
+            facts = trial.killed(name, moments)
+        except (AssertionError, OSError, ValueError, TimeoutError) as error:
+            failures.append(f"{trial.family} {name} {moments}: {error}")
+            continue
+        for key, value in facts.items():
+            total[key] = total.get(key, 0) + value
+    kills = sum(len(moments) for _, _, moments in trials)
+    record(figure, len(trials), len(failures), kills=kills, **total)
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_killed_twice_in_a_while(nursery: Nursery, tmp_path: Path, text: Path, family: str) -> None:
+    trial = Trial(nursery, tmp_path, text, family)
+    chance = random.Random(f"default {family}")
+    moments = [(half + chance.random()) / 2 for half in range(2)]
+    kill([(trial, f"killed-{n}", [moment]) for n, moment in enumerate(moments)], f"T1 kill -9, {family}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ten_kills_of_the_nano_shape(nursery: Nursery, tmp_path: Path, text: Path, family: str) -> None:
+    trial = Trial(nursery, tmp_path, text, family, model__width=48, model__layers=3, model__context=64)
+    chance = random.Random(f"nano {family}")
+    moments = [(part + chance.random()) / 10 for part in range(10)]
+    kill([(trial, f"killed-{n}", [moment]) for n, moment in enumerate(moments)], f"T1 kill -9, nano {family}, slow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_five_kills_of_one_run(nursery: Nursery, tmp_path: Path, text: Path, family: str) -> None:
+    trial = Trial(nursery, tmp_path, text, family)
+    chance = random.Random(f"five {family}")
+    runs = [(trial, f"killed-{n}", [0.6 * chance.random() for _ in range(5)]) for n in range(2)]
+    kill(runs, f"T1 five kills in one run, {family}, slow")
+
+
+@pytest.mark.slow
+def test_kills_among_checkpoints_of_every_step(nursery: Nursery, tmp_path: Path, text: Path) -> None:
+    """Most of the time goes into writing here, so most kills fall into a write."""
+    every = {"training__checkpoint_every": 1, "training__evaluate_every": 1, "steps": 60}
+    trial = Trial(nursery, tmp_path, text, "gpt", **every)
+    chance = random.Random("writes")
+    moments = [(part + chance.random()) / 12 for part in range(12)]
+    runs = [(trial, f"killed-{n}", [moment]) for n, moment in enumerate(moments)]
+    kill(runs, "T1 kill -9, a checkpoint every step, slow")
