@@ -1,4 +1,4 @@
-"""D1 through the verbs: every bad input is refused with 2 and a remedy, or accepted with a note; nothing stays behind."""
+"""D1 through the verbs: every bad input is refused with 2 and a remedy, or accepted with a note; nothing stays."""
 
 from __future__ import annotations
 
