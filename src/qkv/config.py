@@ -113,5 +113,13 @@ def set_value(values: dict[str, Any], assignment: str) -> None:
     try:
         value: Any = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()
+        value = _number_or_word(text.strip())
     values.setdefault(section, {})[key] = value
+
+
+def _number_or_word(text: str) -> float | str:
+    """What TOML does not take: a number as people type it (.02), or a bare word."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -60,11 +60,11 @@ def test_mistakes_are_named(values: dict[str, object], message: str) -> None:
 
 def test_set_values() -> None:
     values: dict[str, object] = {}
-    for assignment in ("model.layers=4", "training.rate=1e-3", "model.kind=gpt", "corpus.files=['a', 'b']"):
+    for assignment in ("model.layers=4", "training.rate=1e-3", "training.clip=.5", "model.kind=gpt", "corpus.files=['a', 'b']"):
         set_value(values, assignment)
     assert values == {
         "model": {"layers": 4, "kind": "gpt"},
-        "training": {"rate": 1e-3},
+        "training": {"rate": 1e-3, "clip": 0.5},
         "corpus": {"files": ["a", "b"]},
     }
     for wrong in ("layers=4", "model.layers", "=3", "model.=3"):

@@ -1,4 +1,4 @@
-"""T2, T4: a kill or a failing disk at every system call of a checkpoint and best-model write: old or new, never half."""
+"""T2, T4: a kill or a failing disk at every system call of a checkpoint and best-model write: old or new, no half."""
 
 from __future__ import annotations
 

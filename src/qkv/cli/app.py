@@ -66,8 +66,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
         print(f"qkv {__version__}")
         sys.exit(0)
-    # a thread that waits must not spin: where another program takes a core, spinning makes a step many times slower
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):  # a character that the terminal cannot show is no reason to stop
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(errors="backslashreplace")

@@ -48,8 +48,10 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     if not quiet:
         for number, sample in enumerate(samples, 1):
             print(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
+        held = len(session.prepared.valid.tokens) - 1
+        amount = "all" if score.tokens == held else f"{score.tokens:,} of"
         print(
-            f"\nvalidation loss {score.loss:.4f} (95 % interval {score.interval()}; windows of "
+            f"\nvalidation loss {score.loss:.4f} (95 % interval {score.interval()}; {amount} {held:,} tokens, windows of "
             f"{recipe.model.context}), perplexity {score.perplexity:.2f}, {score.bits_per_byte:.3f} bits per byte"
         )
         print(next_commands(session, written.name))

@@ -52,9 +52,10 @@ class Session:
         return self.state.model  # type: ignore[return-value]
 
     def final_score(self) -> Score:
-        """The best model on all of the validation text, in independent windows of the context's length."""
+        """The best model on the validation text, in independent windows of the context's length."""
         best = bundle.load(self.run.folder, self.recipe.training.device)
-        return evaluate(self.recipe, self.prepared, None, best.model)
+        limit = choices.last_tokens(self.recipe.training, self.recipe.model.context)
+        return evaluate(self.recipe, self.prepared, limit, best.model)
 
 
 def begin(
@@ -189,8 +190,8 @@ def _steps_in(minutes: float, recipe: Recipe, prepared: Prepared) -> int:
     mark = time.perf_counter()
     probed = evaluate(recipe, prepared, 4096, state.model)  # type: ignore[arg-type]
     a_token = (time.perf_counter() - mark) / probed.tokens
-    whole = len(prepared.valid.tokens)
-    evaluation = a_token * (choices.EVALUATIONS * min(choices.EVALUATED, whole) + whole)
+    last = a_token * min(len(prepared.valid.tokens), choices.LAST)
     usual = sorted(spent[1:])[len(spent[1:]) // 2]
-    left = 60 * minutes * 0.95 - (time.perf_counter() - began) - evaluation
+    usual += a_token * probe.batch * recipe.model.context * choices.EVALUATIONS * choices.EVALUATED
+    left = 60 * minutes * 0.95 - (time.perf_counter() - began) - last
     return max(20, int(left / usual))

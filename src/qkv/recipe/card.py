@@ -26,7 +26,7 @@ A `{kind}` language model of {parameters:,} parameters, trained with qkv {versio
 | best model | after step {best} of {steps} |
 | text | {files} |
 | training tokens | {train:,} in {documents:,} document(s), {epochs:.2f} epochs |
-| validation tokens | {valid:,} |
+| validation tokens | {valid:,}, {scored:,} scored |
 | data fingerprint | `{fingerprint}` |
 | tokenizer | {tokenizer}, {vocabulary:,} pieces, `{tokenizer_fingerprint}` |
 | seconds | {seconds:.1f} |
@@ -58,6 +58,7 @@ def write(session: Session, score: Score) -> Path:
         parameters=count(session.state.model),
         version=__version__,
         loss=score.loss,
+        scored=score.tokens,
         interval=score.interval(),
         context=recipe.model.context,
         perplexity=score.perplexity,

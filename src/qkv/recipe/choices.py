@@ -15,7 +15,8 @@ Values = dict[str, dict[str, Any]]
 TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than the text has to teach
 SMALL = 200_000
 EVALUATIONS = 10  # in a run
-EVALUATED = 16_384  # tokens looked at in each
+EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward pass, all ten cost a twentieth of the run
+LAST = 131_072  # tokens are looked at in the last evaluation, or a tenth of the run's if that is more
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 # Rates for AdamW and Muon, and AdamW's betas, by model: decision 0004.
@@ -90,9 +91,12 @@ def choose_steps(values: Values, tokens: int, steps: int) -> None:
     steps = training["steps"]
     if training.get("warmup", -1) == -1:
         training["warmup"] = min(steps // 10, 20)
-    fill(training, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=EVALUATED)
+    run = steps * training["batch"] * values["model"]["context"]
+    evaluated = max(4096, min(65_536, int(EVALUATED * run)))
+    fill(training, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=evaluated)
     fill(training, checkpoint_every=training["evaluate_every"])
 
 
-def complete(training: TrainingConfig) -> bool:
-    return bool(training.steps and training.batch)
+def last_tokens(training: TrainingConfig, context: int) -> int:
+    """How much of the validation text the last evaluation looks at: all of it, unless that would take long."""
+    return max(LAST, training.steps * training.batch * context // 10)
