@@ -60,7 +60,8 @@ def test_mistakes_are_named(values: dict[str, object], message: str) -> None:
 
 def test_set_values() -> None:
     values: dict[str, object] = {}
-    for assignment in ("model.layers=4", "training.rate=1e-3", "training.clip=.5", "model.kind=gpt", "corpus.files=['a', 'b']"):
+    numbers = ("model.layers=4", "training.rate=1e-3", "training.clip=.5")
+    for assignment in (*numbers, "model.kind=gpt", "corpus.files=['a', 'b']"):
         set_value(values, assignment)
     assert values == {
         "model": {"layers": 4, "kind": "gpt"},

@@ -137,13 +137,14 @@ class Display:
 
     def picture(self, width: int) -> Group:
         from rich.console import Group
-        from rich.progress_bar import ProgressBar
         from rich.text import Text
 
         from qkv.recipe.card import curve
 
-        bar = ProgressBar(total=self.total, completed=self.number, width=min(width, 80))
-        chart = Text(curve(self.lines_of_journal, min(width, 80), 14))
+        wide = min(width, 80)
+        chart = Text(curve(self.lines_of_journal, wide, 14))
+        full = round(wide * self.number / self.total)
+        bar = Text.assemble(("━" * full, "green"), ("━" * (wide - full), "bright_black"))
         return Group(chart, bar, Text(self.status()))
 
 

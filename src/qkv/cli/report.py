@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def announce(session: Session) -> None:
-    """The plan in three lines."""
+    """The plan in a few lines."""
     from qkv.models.language_model import count
 
     recipe, prepared = session.recipe, session.prepared
@@ -22,13 +22,14 @@ def announce(session: Session) -> None:
         documents = 1  # one text, cut in two
     threads = f"{training.threads} {'thread' if training.threads == 1 else 'threads'}"
     lines = [
-        f"text    {size:,} bytes, {documents:,} {'document' if documents == 1 else 'documents'}; "
-        f"{len(prepared.train.tokens):,} tokens to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"text    {size:,} bytes, {documents:,} {'document' if documents == 1 else 'documents'}",
+        f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
         f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
         f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
-        f"{training.dtype} on {training.device} with {threads} -> {session.run.folder}",
+        f"{training.dtype} on {training.device} with {threads}",
+        f"folder  {session.run.folder}",
     ]
     print("\n".join(lines), file=sys.stderr)
 
@@ -49,10 +50,11 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         for number, sample in enumerate(samples, 1):
             print(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
         held = len(session.prepared.valid.tokens) - 1
-        amount = "all" if score.tokens == held else f"{score.tokens:,} of"
+        amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
+        bits = f"{score.bits_per_byte:.3f} bits per byte"
         print(
-            f"\nvalidation loss {score.loss:.4f} (95 % interval {score.interval()}; {amount} {held:,} tokens, windows of "
-            f"{recipe.model.context}), perplexity {score.perplexity:.2f}, {score.bits_per_byte:.3f} bits per byte"
+            f"\nvalidation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}"
+            f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
         )
         print(next_commands(session, written.name))
     timings = journal.read(folder / "timings.jsonl")
@@ -73,10 +75,20 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
 def next_commands(session: Session, card: str) -> str:
     folder = shlex.quote(str(session.run.folder))
     more = shlex.quote(session.recipe.corpus.files[0])
-    return (
-        f"\nThe model is in {session.run.folder}/best; {card} tells all about the run. Next:\n"
-        f'  qkv generate {folder} "Once upon a time"     write with it\n'
-        f"  qkv generate {folder} --next 10              what it expects next\n"
-        f"  qkv evaluate {folder} {more}     score it on any text\n"
-        f"  qkv train {more} --minutes 15     the same, with more time"
-    )
+    commands = [
+        (shlex.join(["qkv", "generate", str(session.run.folder), *first_words(session)]), "write with it"),
+        (f"qkv generate {folder} --next 10", "what it expects next"),
+        (f"qkv evaluate {folder} {more}", "score it on any text"),
+        (f"qkv train {more} --minutes 15", "the same, with more time"),
+    ]
+    width = max(len(command) for command, _ in commands)
+    lines = [f"  {command:<{width}}   {what}" for command, what in commands]
+    head = f"The model is in {session.run.folder}/best; {card} tells all about the run. Next:"
+    return "\n".join(["", head, *lines])
+
+
+def first_words(session: Session) -> list[str]:
+    """A prompt that the model has a chance with: how the validation text begins."""
+    prepared = session.prepared
+    words = prepared.tokenizer.decode(prepared.valid.tokens[:40].tolist()).split()[:3]
+    return [" ".join(words)] if words and all(word.isprintable() for word in words) else []

@@ -183,7 +183,7 @@ def _steps_in(minutes: float, recipe: Recipe, prepared: Prepared) -> int:
     task = LanguageModelling(recipe.task, prepared.train.tokens, recipe.model.context, probe.seed)
     spent: list[float] = []
     steps = train(state, task, probe)
-    while len(spent) < 3 or (sum(spent) < min(2.0, 1.2 * minutes) and len(spent) < 50):
+    while len(spent) < 4 or (sum(spent) < min(10.0, 3.0 * minutes) and len(spent) < 50):
         mark = time.perf_counter()
         next(steps)
         spent.append(time.perf_counter() - mark)
@@ -191,7 +191,7 @@ def _steps_in(minutes: float, recipe: Recipe, prepared: Prepared) -> int:
     probed = evaluate(recipe, prepared, 4096, state.model)  # type: ignore[arg-type]
     a_token = (time.perf_counter() - mark) / probed.tokens
     last = a_token * min(len(prepared.valid.tokens), choices.LAST)
-    usual = sorted(spent[1:])[len(spent[1:]) // 2]
+    usual = sorted(spent[2:])[len(spent[2:]) // 2]  # the first steps are slower than all that follow
     usual += a_token * probe.batch * recipe.model.context * choices.EVALUATIONS * choices.EVALUATED
     left = 60 * minutes * 0.95 - (time.perf_counter() - began) - last
     return max(20, int(left / usual))

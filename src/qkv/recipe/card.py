@@ -112,6 +112,8 @@ def curve(lines: Sequence[dict[str, Any]], width: int = 76, height: int = 16) ->
         if points:
             signal = figure.signal(*(list(axis) for axis in zip(*points, strict=True)), marker=marker)
             figure.draw(signal.lines(marker == "braille"))
+    if last := max((step for step, _ in [*steps, *checks]), default=0):
+        figure.ruler("x").ticks(sorted({round(last * part / 5) for part in range(6)} - {0} | {1}))
     figure.label("step (line: loss on training windows, smoothed; x: validation)", "x")
     return str(plotext.uncolorize(str(figure.build()))).rstrip()
 
