@@ -23,7 +23,7 @@ install_import_hook("qkv", "beartype.beartype")
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.load_profile("ci" if os.environ.get("CI") or os.environ.get("QKV_TESTS_REPEAT") else "here")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

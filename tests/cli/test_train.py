@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from data_at_hand import real
+from qkv.recipe.recipe import KINDS, PRESETS
+from qkv.text.pipelines import Kind
 
 SETTINGS = ("training.threads=1", "model.layers=2", "model.heads=2", "model.width=24", "model.context=16")
 SMALL = [word for setting in SETTINGS for word in ("--set", setting)]
@@ -125,7 +128,7 @@ def test_standard_input_and_minutes(tmp_path: Path) -> None:
     assert re.search(r"words|characters", done.stderr)
 
 
-@pytest.mark.parametrize("kind", ["gpt", "rnn", "gru", "lstm"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "modern"])
 def test_every_model_trains_from_the_command_line(tmp_path: Path, kind: str) -> None:
     (tmp_path / "a.txt").write_text("abc def ghi. " * 100)
     words = ["--model", kind, "--steps", "3", "--tokenizer", "bpe", "--tensorboard"]
@@ -133,6 +136,15 @@ def test_every_model_trains_from_the_command_line(tmp_path: Path, kind: str) -> 
         words += ["--set", setting]
     qkv("train", "a.txt", *words, cwd=tmp_path)
     assert list((tmp_path / "runs" / f"a-{kind}" / "tensorboard").iterdir())
+
+
+def test_help_names_every_model_and_tokenizer(tmp_path: Path) -> None:
+    shown = qkv("train", "--help", cwd=tmp_path).stdout
+    for name in (*KINDS, *PRESETS, *get_args(Kind)):
+        assert re.search(rf"\b{name}\b", shown), name
+    shown = qkv("tokenize", "--help", cwd=tmp_path).stdout
+    for name in get_args(Kind):
+        assert name in shown
 
 
 def test_library(trained: Path) -> None:

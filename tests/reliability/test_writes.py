@@ -90,15 +90,8 @@ def kill_at(ground: Ground, points: list[Point], figure: str) -> None:
     assert not failures, "\n".join(failures)
 
 
-def test_kills_at_some_system_calls(ground: Ground) -> None:
-    names = {"rename", "symlink", "rmdir", "mkdir", "unlink"}
-    chosen = [p for p in ground.points if p.call in names][::3] + ground.points[::12]
-    kill_at(ground, sorted(set(chosen), key=ground.points.index), "T2 kill at system calls of a write")
-
-
-@pytest.mark.slow
 def test_kills_at_every_system_call(ground: Ground) -> None:
-    kill_at(ground, ground.points, "T2 kill at every system call of a write, slow")
+    kill_at(ground, ground.points, "T2 kill at every system call of a write")
 
 
 def fail_at(ground: Ground, points: list[tuple[Point, str, str]], figure: str) -> None:
@@ -135,7 +128,7 @@ def disk_points(ground: Ground) -> list[tuple[Point, str, str]]:
 
 
 def test_a_failing_disk_at_some_system_calls(ground: Ground) -> None:
-    fail_at(ground, disk_points(ground)[::13], "T4 the disk refuses at system calls of a write")
+    fail_at(ground, disk_points(ground)[::5], "T4 the disk refuses at system calls of a write")
 
 
 @pytest.mark.slow

@@ -73,22 +73,26 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
 
 
 def next_commands(session: Session, card: str) -> str:
-    folder = shlex.quote(str(session.run.folder))
-    more = shlex.quote(session.recipe.corpus.files[0])
+    folder, steps = session.run.folder, session.recipe.training.steps
     commands = [
-        (shlex.join(["qkv", "generate", str(session.run.folder), *first_words(session)]), "write with it"),
-        (f"qkv generate {folder} --next 10", "what it expects next"),
-        (f"qkv evaluate {folder} {more}", "score it on any text"),
-        (f"qkv train {more} --minutes 15", "the same, with more time"),
+        (["generate", str(folder), *first_words(session)], "write with it"),
+        (["generate", str(folder), "--next", "10"], "what it expects next"),
+        (["evaluate", str(folder), session.recipe.corpus.files[0]], "score it on any text"),
     ]
-    width = max(len(command) for command, _ in commands)
-    lines = [f"  {command:<{width}}   {what}" for command, what in commands]
-    head = f"The model is in {session.run.folder}/best; {card} tells all about the run. Next:"
+    if session.state.step == steps:  # else it stopped early, and more would not help
+        longer = ["train", "--recipe", str(folder / "recipe.toml"), "--steps", str(2 * steps)]
+        commands.append((longer, "the same, twice as long"))
+    rows = [(shlex.join(["qkv", *words]), what) for words, what in commands]
+    width = max(len(command) for command, _ in rows)
+    lines = [f"  {command:<{width}}   {what}" for command, what in rows]
+    head = f"The model is in {folder}/best; {card} tells all about the run. Next:"
     return "\n".join(["", head, *lines])
 
 
 def first_words(session: Session) -> list[str]:
-    """A prompt that the model has a chance with: how the validation text begins."""
+    """A prompt that the model has a chance with: how a line of the validation text begins."""
     prepared = session.prepared
-    words = prepared.tokenizer.decode(prepared.valid.tokens[:40].tolist()).split()[:3]
-    return [" ".join(words)] if words and all(word.isprintable() for word in words) else []
+    lines = prepared.tokenizer.decode(prepared.valid.tokens[:300].tolist()).splitlines()
+    whole = lines[1:] or lines  # the cut may have gone through the first one
+    good = [line for line in whole if line.isprintable() and any(each.isalpha() for each in line)]
+    return [" ".join(good[0].split()[:3])] if good else []

@@ -5,8 +5,10 @@ What the user set is never touched. Decision 0004 says where the figures come fr
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
+from qkv.recipe.recipe import KINDS
 from qkv.training import devices
 from qkv.training.settings import TrainingConfig
 
@@ -41,13 +43,12 @@ def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
     model = values.setdefault("model", {})
     model.setdefault("kind", "modern")
     fill(model, vocabulary=vocabulary)
-    recurrent = model["kind"] in ("rnn", "gru", "lstm")
-    if recurrent:
-        fill(model, layers=1, width=64 if tokens < TINY else 256)
-    elif tokens < TINY:
-        fill(model, layers=3, heads=3, width=48)
+    if model["kind"] in ("rnn", "gru", "lstm"):
+        shape = {"layers": 1, "width": 64 if tokens < TINY else 256}
     else:
-        fill(model, layers=4, heads=4, width=128)
+        shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else {"layers": 4, "heads": 4, "width": 128}
+    known = {field.name for field in dataclasses.fields(KINDS[model["kind"]])}
+    fill(model, **{key: value for key, value in shape.items() if key in known})
     if tokens < TINY:
         model.setdefault("dropout", 0.2)
     fill(model, context=min(32 if tokens < TINY else 128, max(16, tokens // 4)))
@@ -60,7 +61,7 @@ def choose_training(values: Values, tokens: int) -> None:
     if tokens < TINY:  # a page is learned by heart in a moment: go slower, and the table of next words stays honest
         rates.update({name: rates[name] / 4 for name in ("rate", "matrix_rate") if name in rates})
     fill(training, **rates)
-    training.setdefault("patience", 8)
+    training.setdefault("patience", 8 if tokens < TINY else 4)  # of EVALUATIONS; on a page they are noisy
     fill(training, batch=batch_size(model["context"], tokens))
     fill(training, device=devices.choose_device(training.get("device", "auto")))
     fill(training, dtype=devices.choose_dtype(training.get("dtype", "auto"), training["device"]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import tomli_w
 from pydantic import Field
@@ -27,7 +27,8 @@ from qkv.training.settings import TrainingConfig
 ModelConfig = ModernConfig | GPTConfig | RecurrentConfig
 TaskConfig = LanguageModellingConfig
 
-KINDS = ("modern", "gpt", "rnn", "gru", "lstm")
+# the names by which a model is called, and the config of each
+KINDS = {kind: config for config in get_args(ModelConfig) for kind in get_args(get_type_hints(config)["kind"])}
 PRESETS: dict[str, ModelConfig] = {**gpt.PRESETS}
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
 

@@ -40,20 +40,22 @@ NEEDLESS_SPACE = r" (?=[.,;:!?…)\]}”’%\n])|(?<=[\n(\[{“‘]) "
 def build(kind: Kind, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()) -> tokenizers.Tokenizer:
     """A tokenizer of one kind around a vocabulary that begins with the kind's special tokens."""
     tokenizer = tokenizers.Tokenizer(_model(kind, dict(vocabulary), list(merges)))
-    if kind == "characters":
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ANY_CHARACTER), "isolated")
-        tokenizer.decoder = decoders.Fuse()
-    elif kind == "words":
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
-        joined = decoders.WordPiece(prefix="##", cleanup=False)
-        tokenizer.decoder = decoders.Sequence([joined, decoders.Fuse(), decoders.Replace(Regex(NEEDLESS_SPACE), "")])
-    elif kind == "bpe":
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-    else:
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=True)
-        tokenizer.post_processor = _bert_template(vocabulary)
+    match kind:
+        case "characters":
+            tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ANY_CHARACTER), "isolated")
+            tokenizer.decoder = decoders.Fuse()
+        case "words":
+            tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
+            joined = decoders.WordPiece(prefix="##", cleanup=False)
+            spaces = decoders.Replace(Regex(NEEDLESS_SPACE), "")
+            tokenizer.decoder = decoders.Sequence([joined, decoders.Fuse(), spaces])
+        case "bpe":
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+            tokenizer.decoder = decoders.ByteLevel()
+        case "wordpiece":
+            tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+            tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=True)
+            tokenizer.post_processor = _bert_template(vocabulary)
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL[kind]])
     return tokenizer
 
@@ -75,11 +77,13 @@ def template(vocabulary: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:
-    if kind == "bpe":
-        return models.BPE(vocab=vocabulary, merges=merges)
-    if kind == "wordpiece":
-        return models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
-    return models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN)
+    match kind:
+        case "characters" | "words":
+            return models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN)
+        case "bpe":
+            return models.BPE(vocab=vocabulary, merges=merges)
+        case "wordpiece":
+            return models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
 
 
 def byte_of_character() -> dict[str, int]:
