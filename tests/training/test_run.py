@@ -15,7 +15,7 @@ import torch
 from qkv.errors import InputError, InterruptedRun, RefusedError
 from qkv.storage import locked, verify
 from qkv.training import checkpoints, journal
-from qkv.training.run import Evaluation, Run, Saved, Stopped
+from qkv.training.run import Evaluation, PutAside, Run, Saved, Stopped
 from qkv.training.settings import TrainingConfig
 from tiny import CONFIGS, TRAINING, state, task
 
@@ -66,17 +66,54 @@ def test_a_finished_run_resumes_to_nothing(tmp_path: Path) -> None:
     assert fingerprint(tmp_path) == before
 
 
-def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
+def damage(folder: Path) -> Path:
+    """Flip a bit of the weights of a run's newest checkpoint."""
+    newest = checkpoints.numbered(folder / "checkpoints")[-1]
+    data = bytearray((newest / checkpoints.WEIGHTS).read_bytes())
+    data[-1] ^= 1
+    (newest / checkpoints.WEIGHTS).write_bytes(data)
+    with pytest.raises(RefusedError, match="sha256"):
+        verify(newest)
+    return newest
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, keep: int) -> None:
+    """It is put aside, and said; its number is written anew, and what rotation keeps is good."""
     go(tmp_path / "whole")
     go(tmp_path / "cut", until=10)
-    newest = checkpoints.numbered(tmp_path / "cut" / "checkpoints")[-1] / checkpoints.WEIGHTS
-    data = bytearray(newest.read_bytes())
-    data[-1] ^= 1
-    newest.write_bytes(data)
-    with pytest.raises(RefusedError, match="sha256"):
-        verify(newest.parent)
-    go(tmp_path / "cut")
+    damaged = damage(tmp_path / "cut")
+    assert damaged.name == "000008"
+    config = replace(ROUGH, keep=keep)
+    events = go(tmp_path / "cut", config=config, until=9)
+    aside = damaged.with_name("000008.damaged")
+    assert isinstance(events[0], PutAside)
+    assert events[0].folder == aside
+    assert str(damaged) in events[0].reason
+    assert [path.name for path in checkpoints.numbered(damaged.parent)][-keep:] == ["000004", "000008"][-keep:]
+    for path in checkpoints.numbered(damaged.parent):
+        verify(path)
+    go(tmp_path / "cut", config=config)
     assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
+    assert aside.is_dir()
+
+
+def test_where_all_checkpoints_are_damaged_nothing_moves(tmp_path: Path) -> None:
+    go(tmp_path, config=replace(ROUGH, keep=1), until=10)
+    damaged = damage(tmp_path)
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="sha256"):
+            go(tmp_path)
+    assert damaged.is_dir()
+
+
+def test_rotation_counts_only_what_came_before(tmp_path: Path) -> None:
+    """A number from nowhere, above all others, does not push the new checkpoint out."""
+    made = state()
+    made.step = 5
+    (tmp_path / "000900").mkdir()
+    saved = checkpoints.save(tmp_path, made, {}, "cpu", keep=1)
+    assert [path.name for path in checkpoints.numbered(tmp_path)] == [saved.name, "000900"]
 
 
 def test_checkpoints_rotate_by_number(tmp_path: Path) -> None:

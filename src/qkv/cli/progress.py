@@ -86,7 +86,7 @@ class Display:
     def take(self, event: Event) -> list[str]:
         """Remember an event; what is worth a line of its own."""
         from qkv.training.loop import Step
-        from qkv.training.run import Evaluation, Saved, Stopped
+        from qkv.training.run import Evaluation, PutAside, Saved, Stopped
 
         remarks = []
         if isinstance(event, Step):
@@ -104,6 +104,8 @@ class Display:
             self.saved = event.step
         elif isinstance(event, Stopped):
             remarks.append(f"stopped early: nothing better since step {event.best_step:,}")
+        elif isinstance(event, PutAside):
+            remarks.append(f"passed over a damaged checkpoint, now in {event.folder} ({event.reason})")
         return remarks
 
     def end(self) -> None:

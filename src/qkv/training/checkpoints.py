@@ -3,7 +3,7 @@
     checkpoints/000500/   weights.safetensors  optimizer.safetensors  random.safetensors  state.json  manifest.json
 
 Folders are written aside and renamed (storage.py), named and rotated by number; an old one goes only after the new one
-is in place. Nothing is pickled.
+is in place. One that is found damaged is put aside as 000500.damaged, out of the numbers. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from qkv.errors import RefusedError
-from qkv.storage import new_folder, read_json, remove_folder, verify
+from qkv.errors import RefusedError, storage
+from qkv.storage import flush, new_folder, read_json, remove_folder, verify
 from qkv.training.devices import random_state, restore_random_state
 from qkv.training.loop import TrainingState
 
 WEIGHTS, OPTIMIZER, RANDOM, STATE = "weights.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"
+DAMAGED = ".damaged"
 
 
 def numbered(folder: Path) -> list[Path]:
@@ -38,8 +39,6 @@ def numbered(folder: Path) -> list[Path]:
 def save(folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int) -> Path:
     """Write the state after `state.step` steps; `memory` is what the run remembers besides."""
     final = folder / f"{state.step:06d}"
-    if final.exists():
-        return final
     weights = {name: tensor.contiguous() for name, tensor in state.model.state_dict().items()}
     optimizer = {name: tensor.contiguous() for name, tensor in _optimizer_tensors(state).items()}
     needed = sum(tensor.nbytes for tensors in (weights, optimizer) for tensor in tensors.values()) + 65536
@@ -49,9 +48,20 @@ def save(folder: Path, state: TrainingState, memory: dict[str, Any], device: str
         write_tensors(aside / OPTIMIZER, optimizer)
         write_tensors(aside / RANDOM, random_state(device))
         (aside / STATE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    for old in numbered(folder)[: -max(1, keep)]:
+    written = [path for path in numbered(folder) if int(path.name) <= state.step]
+    for old in written[: -max(1, keep)]:
         remove_folder(old)
     return final
+
+
+def put_aside(damaged: Path) -> Path:
+    """Take a checkpoint out of the numbers: its number will be written anew, and rotation must not count it."""
+    names = (f"{damaged.name}{DAMAGED}{'' if number == 1 else f'-{number}'}" for number in range(1, 10_000))
+    aside = next(path for name in names if not (path := damaged.with_name(name)).exists())
+    with storage(damaged):
+        damaged.rename(aside)
+        flush(aside.parent)
+    return aside
 
 
 def load(folder: Path, state: TrainingState, device: str) -> dict[str, Any]:

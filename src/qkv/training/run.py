@@ -52,7 +52,15 @@ class Stopped:
     best_step: int
 
 
-Event = Step | Evaluation | Saved | Stopped
+@dataclass(frozen=True)
+class PutAside:
+    """A checkpoint was damaged; it now lies in `folder`, and the run goes on from the one before it."""
+
+    folder: Path
+    reason: str
+
+
+Event = Step | Evaluation | Saved | Stopped | PutAside
 
 
 @dataclass
@@ -85,7 +93,9 @@ class Run:
                 )
             sweep(self.folder)
             sweep(self.folder / "checkpoints")
-            memory = self._restore(state)
+            memory, refusals = self._restore(state)
+            for damaged, refusal in refusals.items():
+                yield PutAside(checkpoints.put_aside(damaged), str(refusal))
             metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
             timings = Journal(self.folder / "timings.jsonl")
             try:
@@ -97,18 +107,17 @@ class Run:
                 metrics.close()
                 timings.close()
 
-    def _restore(self, state: TrainingState) -> Memory:
-        """The newest checkpoint that is whole; a damaged one is passed over for the one before it."""
-        found = checkpoints.numbered(self.folder / "checkpoints")
-        refusal: RefusedError | None = None
-        for folder in reversed(found):
+    def _restore(self, state: TrainingState) -> tuple[Memory, dict[Path, RefusedError]]:
+        """The newest checkpoint that is whole, and the newer ones that are not. All damaged: nothing moves."""
+        refusals: dict[Path, RefusedError] = {}
+        for folder in reversed(checkpoints.numbered(self.folder / "checkpoints")):
             try:
-                return _memory(folder, checkpoints.load(folder, state, self.config.device))
+                return _memory(folder, checkpoints.load(folder, state, self.config.device)), refusals
             except RefusedError as error:
-                refusal = refusal or error
-        if refusal:
+                refusals[folder] = error
+        for refusal in refusals.values():
             raise refusal
-        return Memory()
+        return Memory(), refusals
 
     def _steps(
         self, state: TrainingState, task: Task, memory: Memory, metrics: Journal, timings: Journal
