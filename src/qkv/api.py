@@ -103,11 +103,12 @@ class Model:
         if length < 1 or number < 1:
             raise InputError(f"length {length}, samples {number}: expected at least 1 of each.")
         written = [Written() for _ in range(number)] if written is None else written
-        streams = [StoppedStream(self.tokenizer, stop) for _ in range(number)]
+        tokens = self._prompt(prompt)
+        streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         end = self.tokenizer.separator
         steps = write(
             self.module,
-            self._prompt(prompt),
+            tokens,
             sampling,
             length=length,
             rows=number,
@@ -143,7 +144,7 @@ class Model:
 
     def next(self, prompt: str = "", top: int = 10) -> list[Next]:
         """The next-word table: the likeliest pieces after `prompt`, with their probabilities."""
-        tokens = self._prompt(prompt)[-self.module.context :]
+        tokens = self._prompt(prompt)
         with torch.inference_mode():
             logits = self.module.eval()(torch.tensor([tokens], device=self.device))[0, -1]
         found = logits.float().softmax(-1).topk(min(top, logits.numel()))
@@ -169,14 +170,16 @@ class Model:
         return score(self.module, found, window=window, **more)
 
     def _prompt(self, prompt: str) -> list[int]:
-        """The prompt's tokens; an empty prompt is the start of a document, or of a line where there was only one."""
+        """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
         self.notes = []
         unknown = self.tokenizer.unknown_characters(prompt)
         if unknown:
             named = ", ".join(repr(piece) for piece in unknown[:10]) + (" and more" if len(unknown) > 10 else "")
             self.notes.append(f"not in the model's vocabulary, read as unknown: {named}")
         tokens = self.tokenizer.encode(prompt)
-        if not tokens and self.bundle.documents == 1:
+        if self.bundle.documents > 1:
+            tokens = [self.tokenizer.separator, *tokens]
+        elif not tokens:
             tokens = [token for token in self.tokenizer.encode("\n") if token != self.tokenizer.unknown]
         tokens = tokens or [self.tokenizer.separator]
         if len(tokens) > self.module.context:
@@ -185,7 +188,14 @@ class Model:
                 f"the prompt has {len(tokens):,} tokens, the model's context is {self.module.context:,}; "
                 f"the last {kept:,} are used"
             )
+            tokens = tokens[-kept:]
         return tokens
+
+    def _last_word(self, prompt: str, tokens: list[int]) -> int | None:
+        """The token that what follows is joined to; none after a space, which joins by itself."""
+        if not prompt or prompt[-1].isspace():
+            return None
+        return next((token for token in reversed(tokens) if not self.tokenizer.is_special(token)), None)
 
 
 def load(model: str | Path, device: str = "auto") -> Model:

@@ -147,6 +147,46 @@ def test_help_names_every_model_and_tokenizer(tmp_path: Path) -> None:
         assert name in shown
 
 
+def test_words_are_joined_to_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("I hold the dog. I hold the cat. " * 60)
+    qkv("train", "a.txt", "--tokenizer", "words", "--steps", "3", *SMALL, cwd=tmp_path)
+    for prompt in ("I hold the", "I hold the "):
+        words = ["generate", "runs/a-modern", prompt, "--length", "1", "--greedy"]
+        assert re.fullmatch(r"I hold the( \w+|[.])?\n", qkv(*words, cwd=tmp_path).stdout.replace("the .", "the."))
+
+
+def test_a_recipe_serves_another_text(tmp_path: Path) -> None:
+    """Its vocabulary is the new text's, more or fewer; --minutes stands above its steps."""
+    (tmp_path / "few.txt").write_text("abab " * 200)
+    (tmp_path / "many.txt").write_text("the quick brown fox jumps over the lazy dog. " * 40)
+    qkv("train", "few.txt", "--tokenizer", "characters", "--steps", "2", *SMALL, cwd=tmp_path)
+    recipe = ["--recipe", "runs/few-modern/recipe.toml"]
+    done = qkv("train", "many.txt", *recipe, cwd=tmp_path)
+    assert "this text's tokenizer has" in done.stderr
+    assert "step 2/2" in done.stderr
+    done = qkv("train", "few.txt", "--recipe", "runs/many-modern/recipe.toml", "--minutes", "0.02", cwd=tmp_path)
+    assert "this text's tokenizer has" in done.stderr
+    assert "step 2/2" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "mention"),
+    [
+        (["train", "a.txt", "--steps", "0"], "--steps 0"),
+        (["train", "a.txt", "--steps", "3", "--minutes", "1"], "Give one"),
+        (["train", "--resume", "--run", "runs/x", "--minutes", "3"], "--minutes"),
+        (["train", "--resume", "--run", "runs/x", "--recipe", "r.toml"], "--recipe"),
+        (["train", "--resume", "--run", "runs/x", "--tokenizer", "bpe"], "--tokenizer"),
+        (["train", "a.txt", "--tokenizer", "gone"], "no tokenizer here"),
+        (["train", "a.txt", "--set", "model.heads=5", "--set", "model.width=48"], "heads"),
+    ],
+)
+def test_commands_that_contradict_themselves(tmp_path: Path, words: list[str], mention: str) -> None:
+    (tmp_path / "a.txt").write_text("abc def ghi. " * 100)
+    assert mention in qkv(*words, cwd=tmp_path, code=2).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
 def test_library(trained: Path) -> None:
     import qkv as library
 

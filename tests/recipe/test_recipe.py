@@ -109,6 +109,25 @@ def test_the_rules_leave_what_the_user_set() -> None:
     assert values["training"]["batch"] == 6
 
 
+def test_zero_is_a_number_where_it_means_one() -> None:
+    values: dict[str, dict[str, object]] = {"model": {}, "training": {"momentum": 0, "batch": 0}}
+    choices.choose_model(values, 50, 10**6)
+    choices.choose_training(values, 10**6)
+    assert values["training"]["momentum"] == 0
+    assert values["training"]["batch"] > 0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", ["modern", "gpt", "lstm"])
+def test_rates_follow_the_optimizer(kind: str) -> None:
+    rates = {}
+    for optimizer in ("muon", "adamw"):
+        values: dict[str, dict[str, object]] = {"model": {"kind": kind}, "training": {"optimizer": optimizer}}
+        choices.choose_model(values, 50, 10**6)
+        choices.choose_training(values, 10**6)
+        rates[optimizer] = values["training"]["rate"]
+    assert rates["muon"] != rates["adamw"]
+
+
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_shipped_recipes_are_sound(path: Path) -> None:
     """Each names its deck first, and completes."""

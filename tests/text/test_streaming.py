@@ -44,6 +44,19 @@ def test_a_real_text(kind: str) -> None:
     assert "".join(streamed(kind, ids)) == tokenizer(kind).decode(ids)
 
 
+@settings(max_examples=200)
+@given(st.sampled_from(KINDS), st.text(st.sampled_from("abc .,'\n(é"), min_size=1, max_size=40), st.data())
+def test_going_on_after_a_prompt(kind: str, text: str, data: st.DataObject) -> None:
+    """Prompt and continuation are joined as if they had been written at once."""
+    ids = tokenizer(kind).encode(text)
+    known = [number for number in ids if not tokenizer(kind).is_special(number)]
+    cut = data.draw(st.integers(0, len(known)))
+    decoder = StreamDecoder(tokenizer(kind), known[cut - 1] if cut else None)
+    rest = "".join([*(decoder.push(number) for number in known[cut:]), decoder.finish()])
+    if kind != "bpe" or "\ufffd" not in tokenizer(kind).decode(known[:cut]):
+        assert tokenizer(kind).decode(known[:cut]) + rest == tokenizer(kind).decode(known)
+
+
 def test_a_broken_end_is_shown() -> None:
     bpe = tokenizer("bpe")
     ids = bpe.encode("ok 🎈")[:-1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from qkv.cli.options import standard_input
 from qkv.cli.output import Json, document, notes, table
 
 if TYPE_CHECKING:
@@ -73,8 +74,6 @@ def generate(
     from qkv.errors import InputError
 
     if prompt == "-":
-        from qkv.cli.tokenize import standard_input
-
         prompt = standard_input("utf-8")
     if seed < 0 or seed > 2**40:
         raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")

@@ -1,11 +1,17 @@
-"""The options that say which text to read and how: the same for every verb that reads text."""
+"""The options that say which text to read, how, and with which tokenizer: the same for every verb."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from qkv.cli.output import notes
+
+if TYPE_CHECKING:
+    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+
+TOKENIZERS = ("auto", "characters", "words", "bpe", "wordpiece")
 Data = Annotated[
     str, Parameter(help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True)
 ]
@@ -39,3 +45,34 @@ def corpus(data: tuple[str, ...], verb: str, **options: Any) -> Any:
         raise InputError("no text was named. Give a file, a folder, or a name from `qkv data list`.")
     given = {key: value for key, value in options.items() if value is not None}
     return parse(CorpusConfig, {"files": files, **given}, "the options")
+
+
+def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
+    """What `--tokenizer NAME` means: a kind, a tokenizer.json, or the folder of a model."""
+    from pathlib import Path
+
+    from qkv.errors import InputError
+    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+
+    if name in TOKENIZERS:
+        return TokenizerConfig(kind=name), None  # type: ignore[arg-type]
+    path = Path(name)
+    places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        expected = f"{', '.join(TOKENIZERS)}, a tokenizer.json, or the folder of a model"
+        raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
+    return TokenizerConfig(kind="file", file=str(found)), Tokenizer.load(found)
+
+
+def standard_input(encoding: str) -> str:
+    import sys
+
+    from qkv.data.decoding import decode, require_encoding
+    from qkv.data.findings import Findings
+
+    require_encoding(encoding)
+    findings = Findings()
+    words = "".join(decode(iter([sys.stdin.buffer.read()]), "standard input", encoding, findings))
+    notes(findings.notes())
+    return words

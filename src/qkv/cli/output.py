@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json as json_module
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -13,6 +16,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="One JSON document on standard output.")]
+
+
+def program() -> str:
+    """How to call this program again: by its name where the shell finds it, else as it was called."""
+    if shutil.which("qkv"):
+        return "qkv"
+    called = Path(sys.argv[0])
+    if called.stem != "qkv":
+        return f"{Path(sys.executable).name} -m qkv"
+    return os.path.relpath(called) if called.is_absolute() and called.is_relative_to(Path.cwd()) else str(called)
 
 
 def console() -> Console:
@@ -30,7 +43,8 @@ def notes(lines: Iterable[str]) -> None:
 
 def document(values: Mapping[str, Any]) -> None:
     """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
-    print(json_module.dumps(_finite(values), ensure_ascii=False, indent=2, allow_nan=False))
+    ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"  # JSON must survive any pipe
+    print(json_module.dumps(_finite(values), ensure_ascii=ascii_only, indent=2, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

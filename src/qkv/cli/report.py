@@ -6,6 +6,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from qkv.cli.output import program
+
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
 
@@ -56,6 +58,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
             f"\nvalidation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}"
             f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
         )
+        if overshoot := after_the_best(journal.read(folder / "metrics.jsonl"), model.bundle.step):
+            print(overshoot)
         print(next_commands(session, written.name))
     timings = journal.read(folder / "timings.jsonl")
     return {
@@ -72,17 +76,33 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     }
 
 
+def after_the_best(lines: list[dict[str, Any]], best: int) -> str:
+    """What happened after the best step, when the model learned the text by heart instead of the language."""
+    checks = [line for line in lines if line.get("validation_loss") is not None]
+    losses = {line["step"]: line["loss"] for line in lines if line.get("loss") is not None}
+    if not checks or checks[-1]["step"] == best or best not in losses:
+        return ""
+    last = checks[-1]
+    found = next(line["validation_loss"] for line in checks if line["step"] == best)
+    return (
+        f"the best model is that of step {best:,}; by step {last['step']:,} the training loss went from "
+        f"{losses[best]:.3f} to {losses[last['step']]:.3f}, the validation loss from {found:.3f} to "
+        f"{last['validation_loss']:.3f}"
+    )
+
+
 def next_commands(session: Session, card: str) -> str:
     folder, steps = session.run.folder, session.recipe.training.steps
+    other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
     commands = [
         (["generate", str(folder), *first_words(session)], "write with it"),
         (["generate", str(folder), "--next", "10"], "what it expects next"),
-        (["evaluate", str(folder), session.recipe.corpus.files[0]], "score it on any text"),
+        (["evaluate", str(folder), other], "score it on any text"),
     ]
     if session.state.step == steps:  # else it stopped early, and more would not help
         longer = ["train", "--recipe", str(folder / "recipe.toml"), "--steps", str(2 * steps)]
         commands.append((longer, "the same, twice as long"))
-    rows = [(shlex.join(["qkv", *words]), what) for words, what in commands]
+    rows = [(f"{program()} {shlex.join(words)}", what) for words, what in commands]
     width = max(len(command) for command, _ in rows)
     lines = [f"  {command:<{width}}   {what}" for command, what in rows]
     head = f"The model is in {folder}/best; {card} tells all about the run. Next:"

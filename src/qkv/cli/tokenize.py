@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from qkv.cli.options import standard_input, which
 from qkv.cli.output import Json, document, notes, table
 
 if TYPE_CHECKING:
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
-KINDS = ("auto", "characters", "words", "bpe", "wordpiece")
 SHOWN = 200
 
 
@@ -69,24 +69,6 @@ def tokenize(
     return _print(chosen, found)
 
 
-def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
-    """What `--tokenizer NAME` means: a kind, a tokenizer.json, or the folder of a model."""
-    from pathlib import Path
-
-    from qkv.errors import InputError
-    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-
-    if name in KINDS:
-        return TokenizerConfig(kind=name), None  # type: ignore[arg-type]
-    path = Path(name)
-    places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        expected = f"{', '.join(KINDS)}, a tokenizer.json, or the folder of a model"
-        raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
-    return TokenizerConfig(kind="file", file=str(found)), Tokenizer.load(found)
-
-
 def _choose(
     words: str,
     tokenizer: str | None,
@@ -140,19 +122,6 @@ def _from_text(words: str, config: TokenizerConfig) -> tuple[Tokenizer, dict[str
         config = replace(config, kind="characters")
     notes([f"the {config.kind} tokenizer was learned from this text alone; --train or --tokenizer say otherwise."])
     return train_tokenizer(config, [words]), plain(config)
-
-
-def standard_input(encoding: str) -> str:
-    import sys
-
-    from qkv.data.decoding import decode, require_encoding
-    from qkv.data.findings import Findings
-
-    require_encoding(encoding)
-    findings = Findings()
-    words = "".join(decode(iter([sys.stdin.buffer.read()]), "standard input", encoding, findings))
-    notes(findings.notes())
-    return words
 
 
 def _save(tokenizer: Tokenizer, save: str | None, force: bool) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.options import Column, Data, Documents, Encoding, Filter, named
+from qkv.cli.options import Column, Data, Documents, Encoding, Filter, named, which
 from qkv.cli.output import Json, document, notes
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def train(
         modern (the default), gpt, rnn, gru, lstm, or a preset: gpt-nano, gpt-micro, gpt-mini, gpt2, gpt2-medium,
         gpt2-large, gpt2-xl.
     tokenizer
-        auto (the default), characters, words, bpe, wordpiece, or a tokenizer.json file.
+        auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.
     minutes
         How long you have: picks the number of steps for this machine. 5 when nothing is said.
     steps
@@ -88,7 +88,11 @@ def train(
         "corpus.encoding": encoding,
     }
     given = {key: value for key, value in options.items() if value is not None}
-    session = resumed(data, run, given, set) if resume else started(given, recipe, set or [], run, minutes)
+    if resume:
+        more = {"--minutes": minutes, "--recipe": recipe, "--set": set}
+        session = resumed(data, run, given, [name for name, value in more.items() if value is not None])
+    else:
+        session = started(given, recipe, set or [], run, minutes)
     work(session, tensorboard, json)
 
 
@@ -97,7 +101,7 @@ def started(
 ) -> Session:
     """A new run from a recipe file, the options above it and every --set above those."""
     from qkv.cli.progress import reading
-    from qkv.config import set_value
+    from qkv.config import plain, set_value
     from qkv.errors import ConfigError, InputError
     from qkv.recipe import assembly
     from qkv.recipe.recipe import read
@@ -106,10 +110,14 @@ def started(
         raise InputError(f"--minutes {minutes}: expected a number above 0.")
     if minutes is not None and "training.steps" in options:
         raise InputError("--minutes and --steps both say how long to train. Give one of them.")
+    if options.get("training.steps", 1) < 1:
+        raise InputError(f"--steps {options['training.steps']}: expected at least 1.")
     values: dict[str, Any] = read(recipe) if recipe else {}
-    tokenizer = options.get("tokenizer.kind")
-    if tokenizer and tokenizer.endswith(".json"):
-        options = {**options, "tokenizer.kind": "file", "tokenizer.file": tokenizer}
+    if minutes is not None:
+        values.get("training", {}).pop("steps", None)
+    if tokenizer := options.pop("tokenizer.kind", None):
+        size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
+        values["tokenizer"] = {**size, **plain(which(tokenizer)[0])}
     for key, value in options.items():
         section, _, name = key.partition(".")
         values.setdefault(section, {})[name] = value
@@ -123,17 +131,19 @@ def started(
         return assembly.begin(values, target, numbered=run is None, minutes=minutes or 5.0, progress=progress)
 
 
-def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], settings: list[str] | None) -> Session:
+def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], more: list[str]) -> Session:
     """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be said again."""
     from qkv.cli.progress import reading
     from qkv.errors import InputError
     from qkv.recipe import assembly
+    from qkv.recipe.recipe import load
 
-    changed = sorted(key for key in options if key not in ("corpus.files", "model.kind"))
-    if changed or settings:
-        said = ", ".join([*changed, *(settings or [])])
+    names = [key.replace("tokenizer.kind", "tokenizer") for key in options if key not in ("corpus.files", "model.kind")]
+    changed = [f"--{name.rpartition('.')[2]}" for name in names]
+    if changed or more:
         raise InputError(
-            f"--resume continues the run's own recipe; {said} cannot be changed. Start a new run for that."
+            f"--resume continues the run's own recipe; {', '.join([*changed, *more])} cannot change it. "
+            "Start a new run, as in: qkv train --recipe runs/book-modern/recipe.toml --steps 2000"
         )
     if run is None:
         if not data:
@@ -144,12 +154,12 @@ def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], se
         if not there:
             raise InputError(f"{base}: no run to resume. Name its folder with --run.")
         run = max(there, key=lambda folder: (folder / "recipe.toml").stat().st_mtime)
+    if data and (run / "recipe.toml").is_file():
+        files = load(run / "recipe.toml").corpus.files
+        if [Path(name).resolve() for name in data] != [Path(name).resolve() for name in files]:
+            raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
     with reading() as progress:
-        session = assembly.resume(run, progress)
-    if data and list(data) != list(session.recipe.corpus.files):
-        started_on = ", ".join(session.recipe.corpus.files)
-        raise InputError(f"{run} was started on {started_on}, not on {', '.join(data)}. Leave the data out.")
-    return session
+        return assembly.resume(run, progress)
 
 
 def stem(name: str) -> str:

@@ -19,7 +19,7 @@ from torch import nn
 
 from qkv.config import parse, plain
 from qkv.data.prepare import Prepared, prepare, require
-from qkv.errors import DataError, InputError, storage
+from qkv.errors import ConfigError, DataError, InputError, storage
 from qkv.evaluation.language import Score, score
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle, choices
@@ -64,12 +64,18 @@ def begin(
     """Resolve `values` into a recipe and start a run in `folder` (or in `folder-2` and so on when `numbered`)."""
     where = "the recipe"
     values = copy.deepcopy(sections(values, where))
-    for name in ("model", "task", "training"):  # a wrong word is reported before a long text is read
-        parse_section(name, {**values, "model": {"kind": "modern", **values.get("model", {})}}, where)
+    for name in ("task", "training"):  # a wrong word is reported before a long text is read
+        parse_section(name, values, where)
+    _check_model(values, where)
     corpus = parse_section("corpus", values, where)
     prepared = prepare(corpus, parse_section("tokenizer", values, where), progress=progress)
     tokens = len(prepared.train.tokens)
+    said = values.get("model", {}).get("vocabulary", 0)
     choices.choose_model(values, prepared.tokenizer.vocabulary, tokens)
+    if said not in (0, prepared.tokenizer.vocabulary):
+        has = f"{prepared.tokenizer.vocabulary:,}"
+        note = f"model.vocabulary = {said!r} was asked for; this text's tokenizer has {has}, and so has the model."
+        prepared = replace(prepared, notes=(*prepared.notes, note))
     context = values["model"]["context"]
     require(prepared.train, context + 1, f"training with a context of {context}")
     require(prepared.valid, 2, "validation")
@@ -77,7 +83,8 @@ def begin(
     recipe = _recipe(values, prepared)
     require_room(recipe)
     if not recipe.training.steps:
-        steps = _steps_in(minutes, recipe, prepared)
+        with devices.enough_memory(recipe.training, recipe.model.context):
+            steps = _steps_in(minutes, recipe, prepared)
         choices.choose_steps(values, tokens, steps)
     else:
         choices.choose_steps(values, tokens, recipe.training.steps)
@@ -105,6 +112,20 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
             f"Put the old text back, or start a new run without --resume (the recipe is {folder / 'recipe.toml'}).",
         )
     return _session(recipe, prepared, folder)
+
+
+def _check_model(values: dict[str, Any], where: str) -> None:
+    """Refuse a model that fits no amount of text: sizes that are not set follow from it, and it is not read yet."""
+    refusals = []
+    for tokens in (choices.TINY, 0):
+        tried = copy.deepcopy(values)
+        choices.choose_model(tried, 2, tokens)
+        try:
+            parse_section("model", tried, where)
+        except ConfigError as error:
+            refusals.append(error)
+    if len(refusals) == 2:
+        raise refusals[0]
 
 
 def _recipe(values: dict[str, Any], prepared: Prepared) -> Recipe:
@@ -167,7 +188,10 @@ def _build(recipe: Recipe) -> nn.Module:
 
 def evaluate(recipe: Recipe, prepared: Prepared, limit: int | None, model: LanguageModel) -> Score:
     window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
-    return score(model, prepared.valid, window=window, limit=limit, autocast=autocast_of(recipe.training))
+    training = recipe.training
+    rows = training.batch // training.accumulate if training.accumulate > 1 else None  # parts of a batch save memory
+    with devices.enough_memory(training, recipe.model.context):
+        return score(model, prepared.valid, window=window, limit=limit, rows=rows, autocast=autocast_of(training))
 
 
 def autocast_of(training: TrainingConfig) -> Callable[[], AbstractContextManager[object]]:

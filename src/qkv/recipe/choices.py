@@ -21,20 +21,22 @@ EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward p
 LAST = 131_072  # tokens are looked at in the last evaluation, or a tenth of the run's if that is more
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
-# Rates for AdamW and Muon, and AdamW's betas, by model: decision 0004.
-RATES: dict[str, dict[str, Any]] = {
-    "modern": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.04, "betas": [0.8, 0.95], "momentum": 0.9},
-    "gpt": {"optimizer": "muon", "rate": 0.01, "matrix_rate": 0.04, "betas": [0.9, 0.95], "momentum": 0.9},
-    "rnn": {"optimizer": "adamw", "rate": 0.004, "betas": [0.9, 0.99]},
-    "gru": {"optimizer": "adamw", "rate": 0.008, "betas": [0.9, 0.99]},
-    "lstm": {"optimizer": "adamw", "rate": 0.012, "betas": [0.9, 0.99]},
+# Rates for AdamW and Muon, and AdamW's betas, by model and optimizer, the usual one first: decision 0004.
+MUON = {"rate": 0.01, "matrix_rate": 0.04, "momentum": 0.9}
+RATES: dict[str, dict[str, dict[str, Any]]] = {
+    "modern": {"muon": {**MUON, "betas": [0.8, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
+    "gpt": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
+    "rnn": {"adamw": {"rate": 0.004, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
+    "gru": {"adamw": {"rate": 0.008, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
+    "lstm": {"adamw": {"rate": 0.012, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
 }
 
 
-def fill(section: dict[str, Any], **defaults: Any) -> None:
-    """Set what is missing, or left at the value that means "choose"."""
-    for key, value in defaults.items():
-        if section.get(key) in (None, 0, 0.0, "auto", -1):
+def fill(section: dict[str, Any], config: Any, **chosen: Any) -> None:
+    """Set what is missing, or left at the declared value that means "choose"."""
+    declared = {field.name: field.default for field in dataclasses.fields(config)}
+    for key, value in chosen.items():
+        if key in declared and (key not in section or (section[key] == declared[key] in (0, -1, "auto"))):
             section[key] = value
 
 
@@ -42,40 +44,41 @@ def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
     """Size and context for this much text."""
     model = values.setdefault("model", {})
     model.setdefault("kind", "modern")
-    fill(model, vocabulary=vocabulary)
+    model["vocabulary"] = vocabulary
     if model["kind"] in ("rnn", "gru", "lstm"):
         shape = {"layers": 1, "width": 64 if tokens < TINY else 256}
     else:
         shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else {"layers": 4, "heads": 4, "width": 128}
-    known = {field.name for field in dataclasses.fields(KINDS[model["kind"]])}
-    fill(model, **{key: value for key, value in shape.items() if key in known})
+    fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens))
     if tokens < TINY:
         model.setdefault("dropout", 0.2)
-    fill(model, context=min(32 if tokens < TINY else 128, max(16, tokens // 4)))
+
+
+def context_for(tokens: int) -> int:
+    return min(32 if tokens < TINY else 128, max(16, tokens // 4))
 
 
 def choose_training(values: Values, tokens: int) -> None:
     """Everything of the training section but the number of steps."""
     training, model = values.setdefault("training", {}), values["model"]
-    rates = dict(RATES[model["kind"]])
+    fill(training, TrainingConfig, optimizer=next(iter(RATES[model["kind"]])))
+    rates = dict(RATES[model["kind"]][training["optimizer"]])
     if tokens < TINY:  # a page is learned by heart in a moment: go slower, and the table of next words stays honest
         rates.update({name: rates[name] / 4 for name in ("rate", "matrix_rate") if name in rates})
-    fill(training, **rates)
+    fill(training, TrainingConfig, **rates)
     training.setdefault("patience", 8 if tokens < TINY else 4)  # of EVALUATIONS; on a page they are noisy
-    fill(training, batch=batch_size(model["context"], tokens))
-    fill(training, device=devices.choose_device(training.get("device", "auto")))
-    fill(training, dtype=devices.choose_dtype(training.get("dtype", "auto"), training["device"]))
+    fill(training, TrainingConfig, batch=batch_size(model["context"], tokens, training.get("accumulate", 1)))
+    fill(training, TrainingConfig, device=devices.choose_device(training.get("device", "auto")))
+    fill(training, TrainingConfig, dtype=devices.choose_dtype(training.get("dtype", "auto"), training["device"]))
     work = training["batch"] * model["context"] * model["width"]
-    fill(training, threads=1 if work < SHARED else devices.choose_threads())
-    fill(training, compile="off", matrix_rate=training["rate"])
-    accumulate = training.get("accumulate", 1)
-    if isinstance(accumulate, int) and accumulate > 1 and isinstance(training["batch"], int):
-        training["batch"] = max(accumulate, training["batch"] // accumulate * accumulate)
+    fill(training, TrainingConfig, threads=1 if work < SHARED else devices.choose_threads())
+    fill(training, TrainingConfig, compile="off", matrix_rate=training["rate"])
 
 
-def batch_size(context: int, tokens: int) -> int:
+def batch_size(context: int, tokens: int, accumulate: int) -> int:
     """About 4096 tokens a step, less where the text is so short that an epoch would be over in a few steps."""
-    return max(4, min(64, 4096 // context, tokens // context // 8))
+    size = max(4, min(64, 4096 // context, tokens // context // 8))
+    return max(1, size // accumulate) * accumulate
 
 
 def epochs_worth(tokens: int) -> int:
@@ -88,14 +91,14 @@ def choose_steps(values: Values, tokens: int, steps: int) -> None:
     training = values["training"]
     samples = max(1, tokens // values["model"]["context"])
     bound = max(1, epochs_worth(tokens) * samples // training["batch"])
-    fill(training, steps=max(1, min(steps, bound)))
+    fill(training, TrainingConfig, steps=max(1, min(steps, bound)))
     steps = training["steps"]
     if training.get("warmup", -1) == -1:
         training["warmup"] = min(steps // 10, 20)
     run = steps * training["batch"] * values["model"]["context"]
     evaluated = max(4096, min(65_536, int(EVALUATED * run)))
-    fill(training, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=evaluated)
-    fill(training, checkpoint_every=training["evaluate_every"])
+    fill(training, TrainingConfig, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=evaluated)
+    fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"])
 
 
 def last_tokens(training: TrainingConfig, context: int) -> int:

@@ -11,8 +11,8 @@ from qkv.text.tokenizer import Tokenizer
 class StoppedStream:
     """Tokens in, text out, up to the first stop string and without it."""
 
-    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:
-        self.decoder = StreamDecoder(tokenizer)
+    def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = (), before: int | None = None) -> None:
+        self.decoder = StreamDecoder(tokenizer, before)
         self.stop = [word for word in stop if word]
         self.held = ""
         self.stopped = False

@@ -12,11 +12,12 @@ from qkv.text.tokenizer import Tokenizer, token_bytes
 
 
 class StreamDecoder:
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, before: int | None = None) -> None:
+        """`before` is the token that the text goes on from: words are joined to it as to each other."""
         self._tokenizer = tokenizer
         # both this and the library put one U+FFFD for each longest broken part, as Unicode recommends
         self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._before: int | None = None
+        self._before = before
 
     def push(self, number: int) -> str:
         """The text that this token makes certain; empty for special tokens and unfinished characters."""
