@@ -4,7 +4,8 @@ QkvError
 ├── InputError          exit 2   the input, the data, the command or the machine does not fit
 │   ├── DataError                a file of the corpus cannot be read as text
 │   ├── ConfigError              a recipe, an option or a --set does not fit
-│   └── MissingExtraError        an optional package is not installed
+│   ├── MissingExtraError        an optional package is not installed
+│   └── TooLittleMemoryError     the machine, or its limit, gives no more
 ├── DivergedError       exit 3   training reached a value that is not a number
 ├── StorageError        exit 4   the disk refused; what was saved before is intact
 ├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
@@ -48,6 +49,10 @@ class ConfigError(InputError):
 class MissingExtraError(InputError):
     def __init__(self, need: str, extra: str) -> None:
         super().__init__(f"{need} needs an optional package. Install it with: pip install 'qkv[{extra}]'")
+
+
+class TooLittleMemoryError(InputError):
+    pass
 
 
 class DivergedError(QkvError):
@@ -105,3 +110,13 @@ def storage(path: Path, needed: int = 0) -> Iterator[None]:
         if error.errno == errno.EACCES or error.errno == errno.EPERM:
             raise StorageError(f"{path}: no permission to write here. Choose another folder with --run.") from error
         raise
+
+
+_NO_MEMORY = ("allocate memory", "enough memory", "out of memory", "can't start new thread")
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an exception says that there is no more memory: Python, torch and the system each have words for it."""
+    return isinstance(error, MemoryError) or (
+        not isinstance(error, QkvError) and any(words in str(error).lower() for words in _NO_MEMORY)
+    )

@@ -95,7 +95,9 @@ def test_evaluate(trained: Path) -> None:
     plain = qkv("evaluate", "runs/names-modern", data, "--window", "16", cwd=trained).stdout
     answer = json.loads(qkv("evaluate", "runs/names-modern", data, "--window", "16", "--json", cwd=trained).stdout)
     assert f"{answer['loss']:.4f}" in plain
-    assert answer["low"] < answer["loss"] < answer["high"]
+    for name in ("loss", "perplexity", "bits_per_byte", "bits_per_character"):
+        assert answer[f"{name}_low"] < answer[name] < answer[f"{name}_high"]
+        assert f"{answer[f'{name}_low']:.4f} to {answer[f'{name}_high']:.4f}" in plain
     # bytes = characters here, and there is one token a character
     assert answer["bits_per_byte"] == pytest.approx(answer["loss"] / 0.6931, rel=1e-3)
     strided = json.loads(qkv("evaluate", "runs/names-modern", data, "--json", cwd=trained).stdout)

@@ -11,20 +11,45 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation.language import plan, score
+from qkv.evaluation.language import Plan, Window, score
 from tiny import CONFIGS, VOCABULARY, stream
 
 
-@given(tokens=some.integers(2, 300), length=some.integers(1, 40), overlap=some.integers(0, 39))
+def one_after_the_other(tokens: int, length: int, stride: int) -> list[Window]:
+    """The windows by walking through the text: what `Plan` computes for any of them alone."""
+    targets, done, windows = tokens - 1, 0, []
+    while done < targets:
+        start = max(0, done - (length - stride))
+        end = min(start + length, targets)
+        windows.append(Window(start, end - start, end - done))
+        done = end
+    return windows
+
+
+@given(tokens=some.integers(0, 300), length=some.integers(1, 40), overlap=some.integers(0, 39))
 def test_every_token_is_scored_once(tokens: int, length: int, overlap: int) -> None:
     stride = max(1, length - overlap)
+    plan = Plan(tokens, length, stride)
+    windows = list(plan)
+    assert len(windows) == len(plan)
+    assert windows == one_after_the_other(tokens, length, stride)
     counted = [0] * tokens
-    for window in plan(tokens, length, stride):
+    for window in windows:
         assert window.length <= length
         assert window.fresh <= window.length
         for place in range(window.start + window.length - window.fresh, window.start + window.length):
             counted[place + 1] += 1
-    assert counted == [0] + [1] * (tokens - 1)
+    assert counted == ([0] + [1] * (tokens - 1))[:tokens]
+
+
+def test_a_few_windows_of_a_long_text_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample of a terabyte of tokens asks for its own windows only."""
+    made: list[int] = []
+    window_at = Plan.__getitem__
+    monkeypatch.setattr(Plan, "__getitem__", lambda self, index: made.append(index) or window_at(self, index))
+    score(CONFIGS["gpt"].build(), text(30_000), window=16, limit=160)
+    assert len(made) == 10
+    assert len(Plan(10**12, 128, 64)) == (10**12 - 1 - 128 + 63) // 64 + 1
 
 
 def text(tokens: int = 333) -> TokenStream:
@@ -50,7 +75,18 @@ def test_score_equals_a_plain_sum(kind: str) -> None:
     assert found.perplexity == pytest.approx(math.exp(total / 332), rel=1e-4)
     assert found.bits_per_byte == pytest.approx(total / math.log(2) / 666, rel=1e-5)
     assert found.bits_per_character == pytest.approx(2 * found.bits_per_byte)
-    assert found.low < found.loss < found.high
+    for name in ("loss", "perplexity", "bits_per_byte", "bits_per_character"):
+        assert getattr(found, f"{name}_low") < getattr(found, name) < getattr(found, f"{name}_high")
+    factor = found.bits_per_byte / found.loss
+    assert found.bits_per_byte_low == pytest.approx(factor * found.loss_low)
+    assert found.bits_per_byte_high == pytest.approx(factor * found.loss_high)
+    assert found.perplexity_low == pytest.approx(math.exp(found.loss_low))
+
+
+def test_one_window_has_no_interval() -> None:
+    found = score(CONFIGS["gpt"].build(), text(10), window=16)
+    assert "one window" in found.interval("bits_per_byte")
+    assert not any(math.isfinite(value) for key, value in found.values().items() if key.endswith(("_low", "_high")))
 
 
 def test_an_untrained_model_is_uniform() -> None:
@@ -75,3 +111,9 @@ def test_scoring_leaves_the_model_as_it_was() -> None:
     score(model, text())
     assert model.training
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_fewer_rows_at_once_change_nothing_but_rounding() -> None:
+    torch.manual_seed(0)
+    model = CONFIGS["gpt"].build()
+    assert score(model, text(), window=16, rows=1).loss == pytest.approx(score(model, text(), window=16).loss, rel=1e-6)

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -114,3 +115,11 @@ def all_finite(folder: str) -> int:
 def fresh(words: list[str]) -> None:
     """The command in a new interpreter."""
     os.execv(sys.executable, [sys.executable, "-c", "from qkv.cli.app import main; main()", *words])
+
+
+def limited(words: list[str], mebibytes: int) -> None:
+    """The command with so much more memory than it has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * os.sysconf("SC_PAGE_SIZE") + mebibytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    app.main(words)

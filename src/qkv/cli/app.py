@@ -78,7 +78,7 @@ def run(words: list[str], debug: bool) -> int:
     """Run one verb and return its exit code."""
     from cyclopts.exceptions import CycloptsError
 
-    from qkv.errors import QkvError
+    from qkv.errors import QkvError, out_of_memory
 
     try:
         if words[0] not in VERBS and not words[0].startswith("-"):
@@ -101,6 +101,8 @@ def run(words: list[str], debug: bool) -> int:
     except Exception as error:
         if debug:
             raise
+        if out_of_memory(error):
+            return say("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
         return fault(error)
 
 

@@ -37,9 +37,9 @@ def evaluate(
         return document({"model": model, "data": list(data), "window": window, **score.values(), "notes": opened.notes})
     rows = [
         ("loss (nats a token)", f"{score.loss:.4f}", score.interval()),
-        ("perplexity", f"{score.perplexity:.3f}", ""),
-        ("bits per byte", f"{score.bits_per_byte:.4f}", ""),
-        ("bits per character", f"{score.bits_per_character:.4f}", ""),
+        ("perplexity", f"{score.perplexity:.4f}", score.interval("perplexity")),
+        ("bits per byte", f"{score.bits_per_byte:.4f}", score.interval("bits_per_byte")),
+        ("bits per character", f"{score.bits_per_character:.4f}", score.interval("bits_per_character")),
         ("tokens scored", f"{score.tokens:,}", ""),
     ]
     return table("", ("score", "value", "95 % interval"), rows)

@@ -7,7 +7,7 @@ Every token is scored once. Longer than the context: windows overlap by half, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,21 +25,30 @@ from qkv.tasks.language_modelling import cut
 
 @dataclass(frozen=True)
 class Score:
+    """Means over a text, each with its 95 % interval, from window to window."""
+
     loss: float  # nats a token
-    low: float  # 95 % interval of the loss, from window to window
-    high: float
+    loss_low: float
+    loss_high: float
     perplexity: float
+    perplexity_low: float
+    perplexity_high: float
     bits_per_byte: float
+    bits_per_byte_low: float
+    bits_per_byte_high: float
     bits_per_character: float
+    bits_per_character_low: float
+    bits_per_character_high: float
     tokens: int
     unknown: int  # tokens of the text that are not in the vocabulary: where there are some, bits are too low
 
     def values(self) -> dict[str, float]:
         return asdict(self)
 
-    def interval(self) -> str:
+    def interval(self, name: str = "loss") -> str:
         """The interval in words; a single window cannot tell how much another would differ."""
-        return f"{self.low:.4f} to {self.high:.4f}" if math.isfinite(self.low) else "unknown: one window only"
+        low, high = (getattr(self, f"{name}_{end}") for end in ("low", "high"))
+        return f"{low:.4f} to {high:.4f}" if math.isfinite(self.loss_low) else "unknown: one window only"
 
 
 @dataclass(frozen=True)
@@ -51,17 +60,25 @@ class Window:
     fresh: int
 
 
-def plan(tokens: int, length: int, stride: int) -> list[Window]:
-    """Windows in which each of the `tokens - 1` predictions counts exactly once."""
-    targets = tokens - 1
-    windows = []
-    done = 0
-    while done < targets:
-        start = max(0, done - (length - stride))
-        end = min(start + length, targets)
-        windows.append(Window(start, end - start, end - done))
-        done = end
-    return windows
+@dataclass(frozen=True)
+class Plan:
+    """Windows in which each of the `tokens - 1` predictions counts exactly once; made one by one, when asked for."""
+
+    tokens: int
+    length: int
+    stride: int
+
+    def __len__(self) -> int:
+        beyond = max(0, self.tokens - 1 - self.length)  # predictions that the first window does not reach
+        return int(self.tokens > 1) + -(-beyond // self.stride)
+
+    def __getitem__(self, index: int) -> Window:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        start = index * self.stride
+        end = min(start + self.length, self.tokens - 1)
+        done = start - self.stride + self.length if index else 0
+        return Window(start, end - start, end - done)
 
 
 def score(
@@ -70,29 +87,36 @@ def score(
     *,
     window: int | None = None,
     limit: int | None = None,
+    rows: int | None = None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     progress: Callable[[int, int], None] | None = None,
 ) -> Score:
-    """Score a text: in independent windows of length `window`, on a spread sample of about `limit` tokens."""
+    """Score a text: in independent windows of length `window`, on a spread sample of about `limit` tokens.
+
+    At most `rows` windows are computed at once.
+    """
     length = window or model.context
-    windows = plan(len(stream.tokens), length, length if window else max(1, length // 2))
+    plan = Plan(len(stream.tokens), length, length if window else max(1, length // 2))
+    chosen: Sequence[int] = range(len(plan))
     if limit and limit < len(stream.tokens):
-        chosen = np.linspace(0, len(windows) - 1, max(1, limit // length)).round().astype(int)
-        windows = [windows[index] for index in sorted(set(chosen.tolist()))]
-    sums, counts = [], []
+        spread = np.linspace(0, len(plan) - 1, max(1, limit // length)).round().astype(int)
+        chosen = sorted(set(spread.tolist()))
+    together = max(1, 8192 // length)
+    sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
+    done = scored = 0
     with torch.inference_mode():
-        for batch in batches(windows, max(1, 8192 // length)):
+        for batch in batches((plan[index] for index in chosen), min(together, rows or together)):
             with autocast():
                 losses = losses_of(model, stream.tokens, batch)
             for own, place in zip(losses, batch, strict=True):
-                sums.append(float(own[-place.fresh :].double().sum()))
-                counts.append(place.fresh)
+                sums[done], counts[done] = float(own[-place.fresh :].double().sum()), place.fresh
+                done, scored = done + 1, scored + place.fresh
             if progress:
-                progress(sum(counts), len(stream.tokens) - 1)
-    return summary(np.asarray(sums), np.asarray(counts), stream)
+                progress(scored, len(stream.tokens) - 1)
+    return summary(sums, counts, stream)
 
 
-def batches(windows: list[Window], size: int) -> Iterator[list[Window]]:
+def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
     """Neighbouring windows of one length, `size` at a time."""
     group: list[Window] = []
     for place in windows:
@@ -121,15 +145,19 @@ def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Sc
     total, scored = float(sums.sum()), int(counts.sum())
     loss = total / scored
     error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.inf
+    losses = {"_low": loss - error, "": loss, "_high": loss + error}
     share = scored / (len(stream.tokens) - 1)  # of the text, when only a sample of it was scored
-    bits = total / math.log(2) / share
+    totals = {"_low": losses["_low"] * scored, "": total, "_high": losses["_high"] * scored}
+    bits = {end: value / math.log(2) / share for end, value in totals.items()}
     return Score(
-        loss=loss,
-        low=loss - error,
-        high=loss + error,
-        perplexity=math.exp(min(loss, 700.0)),
-        bits_per_byte=bits / max(1, stream.bytes),
-        bits_per_character=bits / max(1, stream.characters),
+        **{f"loss{end}": value for end, value in losses.items()},
+        **{f"perplexity{end}": _perplexity(value) for end, value in losses.items()},
+        **{f"bits_per_byte{end}": value / max(1, stream.bytes) for end, value in bits.items()},
+        **{f"bits_per_character{end}": value / max(1, stream.characters) for end, value in bits.items()},
         tokens=scored,
         unknown=stream.unknown,
     )
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(loss, 700.0)) if math.isfinite(loss) else loss

@@ -35,9 +35,9 @@ def require_room(recipe: Recipe) -> None:
         remedy = "Make the model smaller: --set model.layers=... or --set model.width=..."
     else:
         rows = max(1, int((there - weights) / values * training.batch / training.accumulate))
-        parts = next(p for p in range(1, training.batch + 1) if training.batch % p == 0 and training.batch // p <= rows)
+        parts = training.parts(-(-training.batch // rows))
         remedy = f"Compute a batch in parts: --set training.accumulate={parts}, or make model.context smaller."
     raise InputError(
         f"{model.kind} with {model.layers} layers of {model.width} and a batch of {training.batch} x {model.context} "
-        f"needs at least {(weights + values) / 2**30:.1f} GiB; this machine has {there / 2**30:.1f}. {remedy}"
+        f"needs at least {(weights + values) / 2**30:.1f} GiB; this machine gives {there / 2**30:.1f}. {remedy}"
     )

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from qkv.errors import RefusedError, storage
+from qkv.errors import RefusedError, out_of_memory, storage
 from qkv.storage import flush, new_folder, read_json, remove_folder, verify
 from qkv.training.devices import random_state, restore_random_state
 from qkv.training.loop import TrainingState
@@ -126,6 +126,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, struct.error) as error:
+        if out_of_memory(error):
+            raise
         raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import platform
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 
 import torch
 
-from qkv.errors import InputError
+from qkv.errors import InputError, TooLittleMemoryError, out_of_memory
+from qkv.training.settings import TrainingConfig
 
 
 def choose_device(wanted: str = "auto") -> str:
@@ -53,13 +56,53 @@ def set_threads(threads: int) -> None:
 
 
 def memory_bytes(device: str) -> int | None:
-    """All memory of the device; None where the system does not say."""
+    """All memory that we may use on the device; None where the system does not say."""
     if device.startswith("cuda"):
         return int(torch.cuda.get_device_properties(device).total_memory)
+    known = container_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    with suppress(AttributeError, ValueError, OSError):
+        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(known, default=None)
+
+
+def container_limits(groups: Path, root: Path) -> list[int]:
+    """What a container's own group and those above it may use (Linux control groups, versions 1 and 2)."""
+    known = []
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
+        for line in groups.read_text().splitlines():
+            _, controllers, name = line.split(":", 2)
+            top, file = (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            own = top / name.lstrip("/")  # of the host, at times: inside a container only `top` is there
+            for folder in (own, *own.parents):
+                limit = folder / file
+                if folder.is_relative_to(top) and limit.is_file() and (said := limit.read_text().strip()).isdigit():
+                    known.append(int(said))
+    except (OSError, ValueError):
+        pass  # not Linux, or not told
+    return known
+
+
+@contextmanager
+def enough_memory(training: TrainingConfig, context: object) -> Iterator[None]:
+    """Turn the refusal of more memory, in any of its forms, into one sentence that says what would need less."""
+    try:
+        yield
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        parts, most = training.accumulate, training.batch
+        less = (
+            f"--set training.accumulate={training.parts(2 * parts)} (or more, up to {most}), or "
+            if parts < most
+            else ""
+        )
+        raise TooLittleMemoryError(
+            f"not enough memory for a batch of {most} x {context} tokens (training.batch x model.context) computed in "
+            f"{parts} part{'s' if parts > 1 else ''}. What was saved before is intact. Start anew with {less}"
+            "a smaller model.context or model.width."
+        ) from error
 
 
 def autocast(device: str, dtype: str) -> AbstractContextManager[object]:

@@ -20,7 +20,7 @@ from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
 from qkv.storage import locked, sweep
 from qkv.tasks.task import Task
 from qkv.training import checkpoints
-from qkv.training.devices import choose_device
+from qkv.training.devices import choose_device, enough_memory
 from qkv.training.journal import Journal
 from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
@@ -93,19 +93,24 @@ class Run:
                 )
             sweep(self.folder)
             sweep(self.folder / "checkpoints")
-            memory, refusals = self._restore(state)
-            for damaged, refusal in refusals.items():
-                yield PutAside(checkpoints.put_aside(damaged), str(refusal))
-            metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
-            timings = Journal(self.folder / "timings.jsonl")
-            try:
-                yield from self._steps(state, task, memory, metrics, timings)
-            except DivergedError:
-                metrics.write(step=state.step + 1, loss=math.nan)
-                raise
-            finally:
-                metrics.close()
-                timings.close()
+            with enough_memory(self.config, getattr(state.model, "context", "context")):
+                yield from self._all(state, task)
+
+    def _all(self, state: TrainingState, task: Task) -> Iterator[Event]:
+        """Restore, go on, and close the journals."""
+        memory, refusals = self._restore(state)
+        for damaged, refusal in refusals.items():
+            yield PutAside(checkpoints.put_aside(damaged), str(refusal))
+        metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
+        timings = Journal(self.folder / "timings.jsonl")
+        try:
+            yield from self._steps(state, task, memory, metrics, timings)
+        except DivergedError:
+            metrics.write(step=state.step + 1, loss=math.nan)
+            raise
+        finally:
+            metrics.close()
+            timings.close()
 
     def _restore(self, state: TrainingState) -> tuple[Memory, dict[Path, RefusedError]]:
         """The newest checkpoint that is whole, and the newer ones that are not. All damaged: nothing moves."""

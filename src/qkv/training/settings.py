@@ -42,3 +42,7 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.batch and self.batch % self.accumulate:
             raise ValueError(f"batch = {self.batch} must be a multiple of accumulate = {self.accumulate}")
+
+    def parts(self, least: int) -> int:
+        """The fewest parts, at least so many, into which the batch can be cut."""
+        return next((parts for parts in range(least, self.batch) if self.batch % parts == 0), self.batch)
