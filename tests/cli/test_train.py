@@ -189,6 +189,19 @@ def test_commands_that_contradict_themselves(tmp_path: Path, words: list[str], m
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["modern", "gpt", "lstm"])
+def test_a_compiled_model_learns_the_same(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a.txt").write_text("abc def ghi. " * 100)
+    losses = []
+    for choice in ("off", "on"):
+        words = ["--model", kind, "--steps", "4", "--run", choice, "--set", f"training.compile={choice}"]
+        qkv("train", "a.txt", *words, "--set", "training.threads=1", "--set", "model.dropout=0.0", cwd=tmp_path)
+        lines = [json.loads(line) for line in (tmp_path / choice / "metrics.jsonl").read_text().splitlines()]
+        losses.append([line["loss"] for line in lines if "loss" in line])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
 def test_library(trained: Path) -> None:
     import qkv as library
 

@@ -1,0 +1,65 @@
+"""The README's commands and its Python run as they are written; only trainings are cut short."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHORT = ["--steps", "2", "--set", "training.threads=1"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """Every line of the README's shell blocks that calls qkv, without its comment."""
+    lines = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
+    return [line for line in lines if line and Path(line[0]).name == "qkv"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what a reader is supposed to have: a book, another text, some notes."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "book.txt").write_text("Once upon a time there was a dog. The dog had a cat. " * 100)
+    (folder / "other.txt").write_text("Once there was a cat. " * 20)
+    (folder / "notes").mkdir()
+    for name in ("one.md", "two.md", "three.md"):
+        (folder / "notes" / name).write_text(
+            f"# {name}\n\nWhat I wanted to write down about the dog and the cat.\n" * 20
+        )
+    return folder
+
+
+def run(words: list[str], place: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(words, capture_output=True, text=True, cwd=place, env=environment, timeout=300)
+    assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+
+
+def shortened(words: list[str]) -> list[str]:
+    if words[0] != "train" or "--resume" in words:
+        return words
+    if "--minutes" in words:
+        place = words.index("--minutes")
+        words = words[:place] + words[place + 2 :]
+    return [*words, *SHORT]
+
+
+def test_commands_and_code(place: Path) -> None:
+    found = commands()
+    assert len(found) >= 7
+    for words in found:
+        run([sys.executable, "-m", "qkv", *shortened(words[1:])], place)
+    code = blocks("python")
+    assert code
+    for block in code:
+        run([sys.executable, "-c", block], place)
