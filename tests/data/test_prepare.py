@@ -20,6 +20,7 @@ from data_at_hand import real
 from qkv.config import parse, plain
 from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
+from qkv.data.findings import Caution
 from qkv.data.prepare import learn_tokenizer, prepare, stream, stream_text
 from qkv.errors import ConfigError, DataError, InputError, StorageError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
@@ -178,7 +179,7 @@ def test_own_validation_text_and_overlap(tmp_path: Path) -> None:
     held_out = book(tmp_path, "\n".join(f"quite another sentence, number {n} of them" for n in range(50)), "valid.txt")
     prepared = prepare(replace(corpus, valid=held_out.files), CHARACTERS)
     assert prepared.train.characters == len(prose())
-    assert not any("overlap" in note for note in prepared.notes)
+    assert any(note.startswith("overlap: 0.0%") for note in prepared.notes)
     same = prepare(replace(corpus, valid=corpus.files), AUTO)
     assert same.train.characters == same.valid.characters
 
@@ -188,6 +189,25 @@ def test_overlap_is_said(tmp_path: Path) -> None:
     corpus = book(tmp_path, text)
     prepared = prepare(replace(corpus, valid=corpus.files), AUTO)
     assert any("overlap: 100.0%" in note for note in prepared.notes)
+
+
+def test_a_copy_of_short_lines_is_noticed(tmp_path: Path) -> None:
+    corpus = book(tmp_path, "".join(f"name{n}\n" for n in range(300)))
+    prepared = prepare(replace(corpus, valid=corpus.files), CHARACTERS)
+    assert any("overlap: 100.0%" in note and isinstance(note, Caution) for note in prepared.notes)
+    assert all(isinstance(note, str) for note in prepared.notes)
+
+
+def test_the_real_share_is_said(tmp_path: Path) -> None:
+    notes = prepare(replace(book(tmp_path), documents="lines"), CHARACTERS).notes
+    said = next(note for note in notes if "held out for validation" in note)
+    prepared = prepare(replace(book(tmp_path), documents="lines"), CHARACTERS)
+    share = prepared.valid.characters / (prepared.train.characters + prepared.valid.characters)
+    assert f"{prepared.valid.documents:,} of them ({share:.1%} of the text) are held out" in said
+    first, second = book(tmp_path, "one " * 5000, "1.txt"), book(tmp_path, "two " * 5000, "2.txt")
+    notes = prepare(replace(first, files=first.files + second.files), CHARACTERS).notes
+    assert any("2 documents: the end of the longest (10.0% of the text) is held out" in note for note in notes)
+    assert any("its last 10.0% is held out" in note for note in prepare(book(tmp_path), CHARACTERS).notes)
 
 
 def test_a_given_tokenizer_is_used(tmp_path: Path) -> None:

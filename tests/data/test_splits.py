@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from data_at_hand import real
 from qkv.data.readers import Piece
-from qkv.data.splits import Census, Overlap
+from qkv.data.splits import Census
 
 
 def split(documents: list[str], fraction: float = 0.1, size: int = 7) -> tuple[list[str], list[str]]:
@@ -51,35 +51,67 @@ def test_something_is_on_either_side(documents: list[str], fraction: float) -> N
     train, valid = split(documents, fraction)
     assert train
     assert valid
-    assert sorted(train + valid) == sorted(documents)
-    if len(set(documents)) > 1:
+    assert sum(map(len, train + valid)) == sum(map(len, documents))
+    if len(set(documents)) > 1 and sorted(train + valid) == sorted(documents):
         assert not set(train) & set(valid)  # a copy never sits on the other side
+
+
+def share(documents: list[str], fraction: float = 0.1) -> float:
+    """How much is held out, in any order of the documents."""
+    sides = [split(order, fraction, size=997) for order in (documents, documents[::-1])]
+    assert [sorted(side) for side in sides[0]] == [sorted(side) for side in sides[1]]
+    return sum(map(len, sides[0][1])) / sum(map(len, documents))
+
+
+def of_length(length: int, number: int) -> str:
+    return f"{number} " + "x" * (length - len(f"{number} "))
+
+
+@given(st.lists(st.integers(20, 5000), min_size=2, max_size=30), st.integers(0, 1000), st.floats(0.05, 0.95))
+def test_neither_side_misses_its_size_by_more_than_twice(lengths: list[int], start: int, fraction: float) -> None:
+    found = share([of_length(length, start + number) for number, length in enumerate(lengths)], fraction)
+    for part, wanted in ((found, fraction), (1 - found, 1 - fraction)):
+        assert wanted / 2 - 0.02 <= part <= 2 * wanted + 0.02
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_long_book_beside_a_note_is_not_held_out(number: int) -> None:
+    train, valid = split([of_length(100_000, number), "a note"], size=997)
+    assert "a note" in train
+    assert [len(text) for text in valid] == [10_001]
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_long_book_beside_enough_notes_stays_whole(number: int) -> None:
+    book = of_length(100_000, number)
+    train, valid = split([book, *(of_length(1000, note) for note in range(40))], size=997)
+    assert book in train
+    assert 7_000 <= sum(map(len, valid)) <= 21_000
+
+
+def test_two_equal_books_are_cut_at_the_end_of_one() -> None:
+    books = [of_length(50_000, 1), of_length(50_000, 2)]
+    train, valid = split(books, size=997)
+    assert [len(text) for text in valid] == [10_000]
+    assert sorted(map(len, train)) == [40_000, 50_000]
+    assert any(book.endswith(valid[0]) for book in books)
+
+
+def test_copies_of_a_cut_document_are_cut_alike() -> None:
+    book = "".join(f"line {number}\n" for number in range(9000))
+    train, valid = split([book, "a note", book], size=997)
+    assert train[0] == train[2]
+    assert valid == [book[len(train[0]) :]] * 2
+    assert 0.09 < len(valid[0]) / len(book) < 0.11
+
+
+def test_a_cut_that_was_good_stays() -> None:
+    """The sides of this corpus as the first version drew them."""
+    documents = [f"document number {number} " * (1 + number % 7) for number in range(60)]
+    _, valid = split(documents)
+    assert sorted(int(text.split()[2]) for text in valid) == [3, 10, 14, 25, 46, 47]
 
 
 def test_the_share_is_kept_and_the_order_does_not_matter() -> None:
     documents = [f"document number {number} " * (1 + number % 7) for number in range(400)]
-    _, valid = split(documents)
-    share = sum(map(len, valid)) / sum(map(len, documents))
-    assert abs(share - 0.1) < 0.01
-    again = split(documents[::-1])
-    assert set(again[1]) == set(valid)
-
-
-def test_overlap_is_measured() -> None:
-    overlap = Overlap()
-    sentences = [f"this is the sentence number {number} of quite some length" for number in range(100)]
-    overlap.add(False, ".\n".join(sentences), False)
-    overlap.add(True, ".\n".join(sentences[:25] + [line + " but changed" for line in sentences[25:50]]), False)
-    assert overlap.share() == 0.5
-    assert Overlap().share() == 0.0
-
-
-def test_overlap_keeps_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qkv.data.splits.MOST_UNITS", 500)
-    overlap = Overlap()
-    text = "\n".join(f"line {number} padded to be long enough to count here" for number in range(3000))
-    for side in (False, True):
-        for start in range(0, len(text), 5000):
-            overlap.add(side, text[start : start + 5000], False)
-    assert max(map(len, overlap.units)) <= 700
-    assert overlap.share() > 0.95
+    assert abs(share(documents) - 0.1) < 0.01

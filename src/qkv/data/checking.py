@@ -13,7 +13,8 @@ from hashlib import blake2b
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Findings
-from qkv.data.prepare import Prepared, Progress, prepare
+from qkv.data.prepare import Prepared, prepare
+from qkv.data.progress import Progress
 from qkv.data.readers import read
 from qkv.data.survey import Parts
 from qkv.data.tokens import Cutter, require

@@ -10,8 +10,9 @@ from qkv.data import standard_input
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Findings
 from qkv.data.formats import Builtin
+from qkv.data.progress import Progress
 from qkv.data.readers import read
-from qkv.data.survey import Parts, Progress, survey
+from qkv.data.survey import Parts, survey
 from qkv.text.training import choose
 
 SAMPLE = 400

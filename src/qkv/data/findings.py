@@ -14,6 +14,10 @@ def shown(path: str | Path) -> str:
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
+class Caution(str):
+    """A note that is worth a look: something is lost, or the scores will mislead."""
+
+
 @dataclass
 class Findings:
     boms: list[str] = field(default_factory=list)
@@ -44,7 +48,7 @@ class Findings:
         if self.cr:
             lines.append(f"{self.cr:,} lone carriage returns (CR) were read as \\n.")
         for where, count, rows, problem in self.bad_rows:
-            lines.append(f"{where}: {count:,} of {rows:,} rows left out, the first here: {problem}.")
+            lines.append(Caution(f"{where}: {count:,} of {rows:,} rows left out, the first here: {problem}."))
         guessed = Counter(self.columns.values())
         for column, count in guessed.items():
             files = next(iter(self.columns)) if count == 1 else f"{count:,} files"

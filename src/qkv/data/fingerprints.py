@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qkv.data.formats import CHUNK, Builtin, Source, changed, unreadable
+from qkv.data.progress import Progress
 from qkv.data.survey import Parts
 
-Progress = Callable[[str, int, int | None], None]
-
 # raise when the same bytes would be read as other documents or split otherwise
-READING_VERSION = 1
+READING_VERSION = 2
 
 
 @dataclass(frozen=True)

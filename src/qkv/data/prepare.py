@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache, standard_input
 from qkv.data.corpus import CorpusConfig
+from qkv.data.findings import Caution
 from qkv.data.fingerprints import Stamp, fingerprint
+from qkv.data.overlap import Overlap
+from qkv.data.progress import Progress, silent
 from qkv.data.splits import Side
 from qkv.data.survey import Parts, Survey, survey
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, require, token_type
@@ -27,8 +31,6 @@ from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import choose, train_tokenizer
 
 __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_text"]
-
-Progress = Callable[[str, int, int | None], None]
 
 # raise these when the same text would give other tokenizers or other streams
 TOKENIZER_VERSION, LAYOUT_VERSION = 1, 1
@@ -43,7 +45,7 @@ class Prepared:
     train: TokenStream
     valid: TokenStream
     notes: tuple[str, ...]
-    """What was changed, left out or decided, to be said to the user."""
+    """What was changed, left out or decided, to be said to the user; some are a `Caution`."""
     fingerprint: str
     """Of data, tokenizer and layout together."""
     tokenizer_config: TokenizerConfig
@@ -64,7 +66,7 @@ def prepare(
         raise ConfigError(f"corpus.valid_fraction = {corpus.valid_fraction}: expected a share between 0 and 1.")
     if tokenizer.kind == "file" and given_tokenizer is None:
         given_tokenizer = train_tokenizer(tokenizer, ())
-    work = _Work(corpus, progress or _silent)
+    work = _Work(corpus, progress or silent)
     if given_tokenizer is None:
         learned, config = work.learned(tokenizer)
     else:
@@ -78,7 +80,7 @@ def prepare(
         tokenizer=learned,
         train=_open(folder, "train", facts["train"], learned),
         valid=_open(folder, "valid", facts["valid"], learned),
-        notes=(*work.notes, *facts["notes"]),
+        notes=(*work.notes, *_notes(facts)),
         fingerprint=key,
         tokenizer_config=config,
         corpus=work.corpus,
@@ -89,7 +91,7 @@ def learn_tokenizer(
     corpus: CorpusConfig, config: TokenizerConfig, *, progress: Progress | None = None
 ) -> tuple[Tokenizer, TokenizerConfig, tuple[str, ...]]:
     """A tokenizer alone, learned from all of the text; with it the resolved config and the notes."""
-    work = _Work(replace(corpus, valid=()), progress or _silent, whole=True)
+    work = _Work(replace(corpus, valid=()), progress or silent, whole=True)
     learned, resolved = work.learned(config)
     return learned, resolved, tuple(work.notes)
 
@@ -98,11 +100,11 @@ def stream(
     tokenizer: Tokenizer, corpus: CorpusConfig, *, progress: Progress | None = None
 ) -> tuple[TokenStream, tuple[str, ...]]:
     """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
-    work = _Work(replace(corpus, valid=()), progress or _silent, whole=True)
+    work = _Work(replace(corpus, valid=()), progress or silent, whole=True)
     key = _key("whole", str(LAYOUT_VERSION), work.fingerprint, tokenizer.fingerprint)
     folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside))
     facts = cache.facts(folder)
-    return _open(folder, "train", facts["train"], tokenizer), (*work.notes, *facts["notes"])
+    return _open(folder, "train", facts["train"], tokenizer), (*work.notes, *_notes(facts))
 
 
 def stream_text(tokenizer: Tokenizer, text: str) -> TokenStream:
@@ -111,10 +113,6 @@ def stream_text(tokenizer: Tokenizer, text: str) -> TokenStream:
     tokens = np.array(ids, dtype=token_type(tokenizer.vocabulary))
     unknown = 0 if tokenizer.unknown is None else int(np.count_nonzero(tokens == tokenizer.unknown))
     return TokenStream(tokens, len(text.encode()), len(text), 1, unknown)
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    pass
 
 
 def _key(*parts: str) -> str:
@@ -195,30 +193,37 @@ class _Work:
         found = self.survey()
         train = TokenWriter(aside / "train.bin", tokenizer)
         valid = None if self.whole else TokenWriter(aside / "valid.bin", tokenizer)
-        overlap = found.overlap()
+        overlap = Overlap()
         done = said = 0
         for side in self._sides():
             writer = valid if side.valid else train
             assert writer is not None
             writer.add(side.text, side.ends)
-            overlap.add(side)
+            if not self.whole:
+                overlap.add(side)
             done += len(side.text)
             if done - said > SAY_EVERY:
                 self.progress("encoding", done, found.characters)
                 said = done
         self.stamp.require_unchanged()
+        notes = list(found.notes())
         streams = {"train": train.close()}
         if valid is not None:
             streams["valid"] = valid.close()
             if not all(each["characters"] for each in streams.values()):
                 where = ", ".join(self.corpus.files)
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
-        notes = [*found.notes(self.whole), *overlap.notes(), *_unknown(streams)]
-        cache.write_facts(aside, {**streams, "notes": notes})
+            notes += [*found.held_out(**streams), overlap.note()]
+        notes += _unknown(streams)
+        cache.write_facts(aside, {**streams, "notes": [[note, isinstance(note, Caution)] for note in notes]})
+
+
+def _notes(facts: dict[str, Any]) -> Iterator[str]:
+    return (Caution(note) if caution else note for note, caution in facts["notes"])
 
 
 def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:
     for name, stream in streams.items():
         if count := stream["unknown"]:
             share = f"{count / stream['tokens']:.2%}"
-            yield f"{count:,} tokens of the {name} text ({share}) are not in the vocabulary and become UNK."
+            yield Caution(f"{count:,} tokens of the {name} text ({share}) are not in the vocabulary and become UNK.")

@@ -1,17 +1,19 @@
-"""Which text is held out for validation, and how much of it the training part has seen as well.
+"""Which text is held out for validation.
 
 Several documents are split by document: a hash of its content decides where a document goes, so the split does not
 depend on the order of the files, and a document that occurs twice never lands on both sides. One document is split at a
 character: its tail is held out, all of it contiguous (for Tiny Shakespeare exactly the usual last tenth).
+
+Where a few long documents make the hash's choice miss the wanted share by more than a factor of two, it is asked again
+among the documents that are no longer than the share; where no whole documents fit, the longest one gives its tail.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +22,8 @@ from qkv.data.readers import Piece
 
 # the border between the sides is drawn from this many documents; those that follow are held against it
 SAMPLE = 2_000_000
-SHORTEST_UNIT = 40
-MOST_UNITS = 500_000
+
+Mask = npt.NDArray[np.bool_]
 
 
 class Side(NamedTuple):
@@ -62,80 +64,112 @@ class Census:
 
     def border(self, fraction: float) -> Border:
         """Draw the border so that about `fraction` of the characters is held out, and something is on either side."""
-        if self.documents == 1:
-            return Border(None, int((1 - fraction) * self.characters))
         keys = np.frombuffer(self.keys, dtype=np.uint64)
+        if self.documents == 1:
+            return Border(np.zeros(1, bool), np.ones(1, bool), int((1 - fraction) * self.characters))
         lengths = np.frombuffer(self.lengths, dtype=np.uint64).astype(np.int64)
-        order = np.argsort(keys[: len(lengths)], kind="stable")
-        held = np.cumsum(lengths[order])
-        # the number of documents, in order of their hash, that comes closest to the fraction
-        count = int(np.argmin(np.abs(held - fraction * held[-1]))) + 1
-        count = min(count, len(order) - 1)
-        valid = keys < keys[order[count]] if keys[order[count]] > keys[order[0]] else keys <= keys[order[0]]
-        if valid.all():  # one document, many times: nothing but its place tells the copies apart
-            valid = np.zeros(len(keys), dtype=bool)
-            valid[order[:count]] = True
-        return Border(valid, None)
+        nothing = np.zeros(len(keys), bool)
+        valid = by_hash(keys, lengths, fraction)
+        if fits(lengths[valid[: len(lengths)]].sum() / lengths.sum(), fraction):
+            return Border(valid, nothing, 0)
+        # the smaller side is chosen, whichever it is
+        groups = Groups(keys, lengths, min(fraction, 1 - fraction))
+        if (chosen := groups.chosen()) is not None:
+            return Border(chosen if fraction <= 0.5 else ~chosen, nothing, 0)
+        longest, share = groups.longest()
+        length = int(lengths[longest[: len(lengths)]][0])
+        if length < 2:  # a handful of characters
+            return Border(valid, nothing, 0)
+        place = min(max(1, share), length - 1)
+        if fraction <= 0.5:
+            return Border(nothing, longest, length - place)
+        return Border(~longest, longest, place)
+
+
+def by_hash(keys: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], fraction: float) -> Mask:
+    """The documents that come first in the order of their hash, as many as come closest to the fraction."""
+    order = np.argsort(keys[: len(lengths)], kind="stable")
+    held = np.cumsum(lengths[order])
+    count = int(np.argmin(np.abs(held - fraction * held[-1]))) + 1
+    count = min(count, len(order) - 1)
+    valid = keys < keys[order[count]] if keys[order[count]] > keys[order[0]] else keys <= keys[order[0]]
+    if valid.all():  # one document, many times: nothing but its place tells the copies apart
+        valid = np.zeros(len(keys), dtype=bool)
+        valid[order[:count]] = True
+    return valid
+
+
+def fits(share: float, wanted: float) -> bool:
+    """Whether neither side misses its size by more than a factor of two."""
+    return all(0.5 * size <= found <= 2 * size for found, size in ((share, wanted), (1 - share, 1 - wanted)))
+
+
+class Groups:
+    """Documents with their copies, each a group that stays together; the smaller side is chosen from them."""
+
+    def __init__(self, keys: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], fraction: float) -> None:
+        self.keys, self.fraction = keys, fraction
+        # sorted by key
+        self.own, groups, self.copies = np.unique(keys[: len(lengths)], return_inverse=True, return_counts=True)
+        self.sizes = np.bincount(groups, weights=lengths)
+        self.total = float(lengths.sum())
+
+    def chosen(self) -> Mask | None:
+        """Whole documents that come close to the fraction; None when there are none."""
+        small = np.flatnonzero(self.sizes <= self.fraction * self.total)
+        larger = np.flatnonzero(self.sizes > self.fraction * self.total)
+        choices: list[npt.NDArray[Any]] = []
+        if len(small):
+            held = np.cumsum(self.sizes[small])
+            choices.append(small[: np.argmin(np.abs(held - self.fraction * self.total)) + 1])
+        if len(larger):
+            choices.append(larger[[np.argmin(self.sizes[larger])]])
+        fitting = [each for each in choices if fits(self.sizes[each].sum() / self.total, self.fraction)]
+        if not fitting:
+            return None
+        best = min(fitting, key=self._miss)
+        if self.sizes[best[0]] > self.fraction * self.total:
+            return np.isin(self.keys, self.own[best])
+        # a bound, so that it also holds for documents beyond the sample
+        return (self.keys <= self.own[best[-1]]) & ~np.isin(self.keys, self.own[larger])
+
+    def _miss(self, choice: npt.NDArray[Any]) -> float:
+        return abs(float(self.sizes[choice].sum()) - self.fraction * self.total)
+
+    def longest(self) -> tuple[Mask, int]:
+        """The longest document, with its copies, and how many of its characters make up the fraction."""
+        group = int(np.argmax(self.sizes))
+        return self.keys == self.own[group], round(self.fraction * self.total / self.copies[group])
 
 
 class Border(NamedTuple):
-    """Where the sides part: by document, or at a character of the only document."""
+    """Where the sides part: by whole documents, and at a character of those that are cut."""
 
-    documents: npt.NDArray[np.bool_] | None
-    character: int | None
+    valid: Mask
+    cut: Mask
+    """The only document, or the longest with its copies: what follows `character` in it is held out."""
+    character: int
 
     def sides(self, pieces: Iterable[Piece]) -> Iterator[Side]:
-        if self.documents is None:
-            yield from self._cut(pieces)
-            return
         number = 0
-        for piece in pieces:
-            # a document more than before means that the data changed; the caller finds that out by itself
-            valid = bool(self.documents[min(number, len(self.documents) - 1)])
-            yield Side(valid, piece.text, piece.ends)
-            number += piece.ends
-
-    def _cut(self, pieces: Iterable[Piece]) -> Iterator[Side]:
-        assert self.character is not None
         left = self.character
         for text, ends in pieces:
-            if left > 0:
-                yield Side(False, text[:left], ends or len(text) >= left)
-            if len(text) > left or left <= 0:
-                yield Side(True, text[max(0, left) :], ends)
-            elif ends:
-                yield Side(True, "", True)
-            left -= len(text)
+            # a document more than before means that the data changed; the caller finds that out by itself
+            document = min(number, len(self.valid) - 1)
+            if self.cut[document]:
+                yield from _cut(text, ends, left)
+                left -= len(text)
+            else:
+                yield Side(bool(self.valid[document]), text, ends)
+            if ends:
+                number, left = number + 1, self.character
 
 
-_UNIT = re.compile(rf"[^\n.!?]{{{SHORTEST_UNIT},}}")
-
-
-class Overlap:
-    """How much of the validation text also stands in the training text, measured by sentences and lines.
-
-    Hashes are kept of a sample that is thinned out as it grows, the same sample on both sides, so memory is bounded.
-    """
-
-    def __init__(self) -> None:
-        self.units: tuple[set[int], set[int]] = (set(), set())
-        self.limit = 2**64
-
-    def add(self, valid: bool, text: str, whole: bool) -> None:
-        """A piece of one side; `whole` says that it is a document by itself."""
-        units = _UNIT.findall(text)
-        if whole and not units:
-            units = [text]
-        mine = self.units[valid]
-        for unit in units:
-            key = int.from_bytes(hashlib.blake2b(unit.strip().encode(), digest_size=8).digest(), "little")
-            if key < self.limit:
-                mine.add(key)
-        if len(mine) > MOST_UNITS:
-            self.limit //= 2
-            for side in self.units:
-                side.intersection_update({key for key in side if key < self.limit})
-
-    def share(self) -> float:
-        train, valid = self.units
-        return len(valid & train) / len(valid) if valid else 0.0
+def _cut(text: str, ends: bool, left: int) -> Iterator[Side]:
+    """A piece of a document that is cut after `left` more characters."""
+    if left > 0:
+        yield Side(False, text[:left], ends or len(text) >= left)
+    if len(text) > left or left <= 0:
+        yield Side(True, text[max(0, left) :], ends)
+    elif ends:
+        yield Side(True, "", True)

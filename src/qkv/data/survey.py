@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
-from qkv.data.findings import Findings
+from qkv.data.findings import Caution, Findings
 from qkv.data.formats import Builtin, Source
+from qkv.data.progress import Progress
 from qkv.data.readers import Piece, read
 from qkv.data.sources import expand
-from qkv.data.splits import Border, Census, Overlap, Side
+from qkv.data.splits import Border, Census, Side
 from qkv.data.tokens import Cutter
 from qkv.text.statistics import Counting, Statistics
-
-Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -75,26 +75,31 @@ class Survey:
         else:
             yield from self.border.sides(self.pieces())
 
-    @property
+    @cached_property
     def border(self) -> Border:
         return self.census.border(self.parts.corpus.valid_fraction)
 
-    def overlap(self) -> Watcher:
-        return Watcher()
-
-    def notes(self, whole: bool = False) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         yield from self.findings.notes()
         documents = self.census.documents
         twins = documents - self.census.distinct()
         if twins:
-            yield f"{twins:,} of {documents:,} documents are exact copies of others."
-        if whole or self.parts.valid:
+            yield Caution(f"{twins:,} of {documents:,} documents are exact copies of others.")
+
+    def held_out(self, train: Mapping[str, int], valid: Mapping[str, int]) -> Iterator[str]:
+        """What the split came to, from the facts of the two streams."""
+        if self.parts.valid:
             return
-        share = f"{self.parts.corpus.valid_fraction:.0%}"
+        share = f"{valid['characters'] / (train['characters'] + valid['characters']):.1%}"
+        documents, whole = self.census.documents, int(self.border.valid.sum())
         if documents == 1:
             yield f"one document: its last {share} is held out for validation."
+        elif self.border.cut.any():
+            held = f"{whole:,} of them and the end of the longest" if whole else "the end of the longest"
+            yield f"{documents:,} documents: {held} ({share} of the text) is held out for validation."
         else:
-            yield f"{documents:,} documents: about {share} of the text, by whole documents, is held out for validation."
+            verb = "is" if whole == 1 else "are"
+            yield f"{documents:,} documents: {whole:,} of them ({share} of the text) {verb} held out for validation."
 
 
 def survey(parts: Parts, progress: Progress) -> Survey:
@@ -122,21 +127,3 @@ def survey(parts: Parts, progress: Progress) -> Survey:
         for text, _ends in read(parts.valid, parts.corpus, findings, watch):
             counting.characters += len(text)
     return Survey(parts, counting.statistics(), census, findings)
-
-
-class Watcher:
-    """Watches the sides pass by for text that stands on both."""
-
-    def __init__(self) -> None:
-        self._overlap = Overlap()
-        self._begun = [False, False]
-
-    def add(self, side: Side) -> None:
-        whole = side.ends and not self._begun[side.valid]
-        self._begun[side.valid] = not side.ends
-        self._overlap.add(side.valid, side.text, whole)
-
-    def notes(self) -> Iterator[str]:
-        share = self._overlap.share()
-        if share:
-            yield f"overlap: {share:.1%} of the sentences and lines held out also stand in the training text."
