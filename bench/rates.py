@@ -23,6 +23,8 @@ GRID: list[tuple[str, list[str]]] = [
     )),
     *(("gpt", [*TRANSFORMER, "training.steps=140", f"training.rate={rate}", f"training.matrix_rate={matrix}"])
       for rate, matrix in ((0.003, 0.02), (0.01, 0.02), (0.003, 0.04), (0.01, 0.04))),
+    *((kind, [*TRANSFORMER, "training.steps=140", "training.optimizer=adamw", f"training.rate={rate}"])
+      for kind in ("modern", "gpt") for rate in (0.002, 0.004, 0.008)),
     *((kind, [*RECURRENT, "training.steps=300", f"training.rate={rate}"])
       for kind, rates in (("lstm", (0.006, 0.012)), ("gru", (0.004, 0.008)), ("rnn", (0.002, 0.004)))
       for rate in rates),
