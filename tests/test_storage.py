@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
+import shutil
+import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from qkv.errors import RefusedError, StorageError, storage
-from qkv.storage import MANIFEST, locked, new_folder, point, remove_folder, sweep, verify, write_file
+from qkv.data import cache
+from qkv.errors import RefusedError, StorageError
+from qkv.storage import (
+    MANIFEST,
+    advised,
+    before,
+    flush,
+    locked,
+    new_folder,
+    point,
+    remove_folder,
+    sweep,
+    verify,
+    write_file,
+    writing,
+)
+from qkv.training.run import Run
+from tiny import TRAINING, state, task
 
 
-def make(folder: Path) -> Path:
+def make(folder: Path, mark: str = '{"x": 1}') -> Path:
     with new_folder(folder) as aside:
         (aside / "a.bin").write_bytes(bytes(range(256)) * 20)
-        (aside / "b.json").write_text('{"x": 1}')
+        (aside / "b.json").write_text(mark)
     return folder
 
 
@@ -99,11 +121,127 @@ def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
         assert held
 
 
-def test_storage_speaks_of_bytes(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"bytes are needed, .* bytes are free"), storage(tmp_path / "x", 2**60):
+def refuse(number: int) -> None:
+    raise OSError(number, os.strerror(number))
+
+
+def test_a_refusal_speaks_of_bytes(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"bytes are needed, .* bytes are free"), writing(tmp_path / "x", 2**60):
         pass
-    with pytest.raises(StorageError, match="No space left"), storage(tmp_path):
-        raise OSError(28, os.strerror(28))
+    with pytest.raises(StorageError, match="No space left"), writing(tmp_path):
+        refuse(errno.ENOSPC)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
+def test_the_caller_says_the_remedy(tmp_path: Path, number: int) -> None:
+    """Only a run is continued with --resume; the innermost advice counts."""
+    with pytest.raises(StorageError, match=r", then try again, or choose another place\.$") as plain, writing(tmp_path):
+        refuse(number)
+    assert "--" not in str(plain.value)
+    wanted = pytest.raises(StorageError, match=r"then knock on wood\.$")
+    with wanted as caught, advised("pray"), advised("knock on wood"), writing(tmp_path):
+        refuse(number)
+    assert str(tmp_path) in str(caught.value)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_a_full_cache_and_a_full_run_have_remedies_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"Make room, then .*QKV_CACHE") as caught:
+        cache.obtain("room", "key", lambda folder: refuse(errno.ENOSPC))
+    assert "--resume" not in str(caught.value)
+
+    def keep(model: object, step: int) -> None:
+        with writing(tmp_path):
+            refuse(errno.EDQUOT)
+
+    made = Run(tmp_path, TRAINING, lambda model: {"loss": 1.0}, keep)
+    with pytest.raises(StorageError, match=r"Make room, then continue with --resume, or .* --run\.$"):
+        list(made.events(state(), task()))
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+def crashing(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Every change of a name is counted; the one of this number never happens."""
+    counted = iter(range(1000))
+
+    def counting(change: Callable[..., None]) -> Callable[..., None]:
+        def changed(*given: Any, **named: Any) -> None:
+            if next(counted) == at:
+                raise Crash
+            change(*given, **named)
+
+        return changed
+
+    for place, name in ((os, "rename"), (os, "replace"), (os, "unlink"), (shutil, "rmtree")):
+        monkeypatch.setattr(place, name, counting(getattr(place, name)))
+
+
+def without_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that gives links to administrators only."""
+    monkeypatch.setattr(os, "symlink", lambda *given, **named: refuse(errno.EPERM))
+
+
+def without_replacing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows: a link to a folder cannot take the place of another."""
+    replace = os.replace
+
+    def refusing(source: Any, target: Any) -> None:
+        if os.path.isdir(target):
+            refuse(errno.EACCES)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refusing)
+
+
+@pytest.mark.parametrize("lack", [without_links, without_replacing])
+def test_where_one_step_is_not_to_be_had_a_crash_loses_nothing(
+    tmp_path: Path, lack: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    crashes = 0
+    for at in range(20):
+        folder = tmp_path / f"{at}"
+        with pytest.MonkeyPatch.context() as patch:
+            lack(patch)
+            first, second = (make(folder / name, mark=name) for name in ("one", "two"))
+            point(folder / "best", first)
+            crashing(patch, at)
+            try:
+                point(folder / "best", second)
+            except Crash:
+                crashes += 1
+        aside, best = before(folder / "best"), folder / "best"
+        found = best if best.exists() else aside  # what a reader opens meanwhile
+        assert (found / "b.json").read_text() in ("one", "two")
+        verify(found)
+        sweep(folder)
+        verify(best)
+        assert (best / "b.json").read_text() in ("one", "two")
+        assert not aside.exists()
+        with pytest.MonkeyPatch.context() as patch:
+            lack(patch)
+            point(best, make(folder / "three", mark="three"))
+        assert (best / "b.json").read_text() == "three"
+    assert crashes >= 3, "the changes of names were not counted"
+
+
+def test_files_are_open_for_writing_when_they_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows refuses to flush what is open for reading."""
+    fsync = os.fsync
+
+    def strict(descriptor: int) -> None:
+        reading = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        if reading and stat.S_ISREG(os.fstat(descriptor).st_mode):
+            refuse(errno.EBADF)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", strict)
+    verify(make(tmp_path / "model"))
+    write_file(tmp_path / "file", "text")
+    flush(tmp_path / "file")
+    flush(tmp_path)
 
 
 def test_write_file_replaces(tmp_path: Path) -> None:

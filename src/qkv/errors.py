@@ -14,12 +14,6 @@ QkvError
 
 from __future__ import annotations
 
-import errno
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 
 class QkvError(Exception):
     """Anything qkv says to a person instead of showing a traceback."""
@@ -60,7 +54,13 @@ class DivergedError(QkvError):
 
 
 class StorageError(QkvError):
+    """`remedy` is what to do once there is room again, or another place for it."""
+
     exit_code = 4
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(f"{problem}, then {remedy}." if remedy else problem)
+        self.problem, self.remedy = problem, remedy
 
 
 class RefusedError(QkvError):
@@ -71,45 +71,6 @@ class InterruptedRun(QkvError):  # noqa: N818  (a fact, not a mistake)
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
-
-
-_FULL = "make room, then continue with --resume."
-_REMEDIES = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EFBIG: _FULL,
-    errno.EIO: "check the disk, then continue with --resume.",
-    errno.EROFS: "make it writable and continue with --resume, or choose another folder with --run.",
-}
-
-
-def free_bytes(path: Path) -> int:
-    """Free bytes on the disk that holds `path`, or would hold it."""
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return shutil.disk_usage(path).free
-
-
-@contextmanager
-def storage(path: Path, needed: int = 0) -> Iterator[None]:
-    """Turn the disk's refusals into one clear sentence, and refuse early when `needed` bytes are not there."""
-
-    def refusal(reason: str, remedy: str) -> StorageError:
-        amount = f"{needed:,} bytes are needed, " if needed else ""
-        return StorageError(
-            f"{path}: {reason}; {amount}{free_bytes(path):,} bytes are free. What was saved before is intact: {remedy}"
-        )
-
-    if needed and free_bytes(path) < needed:
-        raise refusal("not enough room on the disk", _FULL)
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _REMEDIES:
-            raise refusal(error.strerror or str(error), _REMEDIES[error.errno]) from error
-        if error.errno == errno.EACCES or error.errno == errno.EPERM:
-            raise StorageError(f"{path}: no permission to write here. Choose another folder with --run.") from error
-        raise
 
 
 _NO_MEMORY = ("allocate memory", "enough memory", "out of memory", "can't start new thread")

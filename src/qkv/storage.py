@@ -16,26 +16,77 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import RefusedError, storage
+from qkv.errors import RefusedError, StorageError
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 TRASH = ".trash"
+BEFORE = ".before"
+AGAIN = "try again, or choose another place"
 
+_FULL = "Make room"
+_FIRST = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EIO: "Check the disk",
+    errno.EROFS: "Make it writable",
+    errno.EACCES: "Make it writable",
+    errno.EPERM: "Make it writable",
+}
 _CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR}
 _CANNOT_LINK = {errno.EACCES, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL}
 
 
+def free_bytes(path: Path) -> int:
+    """Free bytes on the disk that holds `path`, or would hold it."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+@contextmanager
+def writing(path: Path, needed: int = 0) -> Iterator[None]:
+    """Turn the disk's refusals into one clear sentence, and refuse early when `needed` bytes are not there."""
+
+    def refusal(reason: str, first: str) -> StorageError:
+        amount = f"{needed:,} bytes are needed, " if needed else ""
+        free = f"{amount}{free_bytes(path):,} bytes are free"
+        return StorageError(f"{path}: {reason}; {free}. What was saved before is intact. {first}", AGAIN)
+
+    if needed and free_bytes(path) < needed:
+        raise refusal("not enough room on the disk", _FULL)
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FIRST:
+            raise
+        raise refusal(error.strerror or str(error), _FIRST[error.errno]) from error
+
+
+@contextmanager
+def advised(remedy: str) -> Iterator[None]:
+    """Within it, a refusal of the disk ends in this advice: only the caller knows what the files are for."""
+    try:
+        yield
+    except StorageError as error:
+        if error.remedy != AGAIN:
+            raise
+        raise StorageError(error.problem, remedy) from error.__cause__
+
+
 def flush(path: Path) -> None:
     """Ask the disk to keep a file, or a folder's list of names."""
+    folder = path.is_dir()
+    # Windows flushes only what is open for writing, and no folders
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR | getattr(os, "O_BINARY", 0))
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
     except OSError as error:  # some systems cannot flush a folder; a disk that fails is another matter
-        if not (path.is_dir() and error.errno in _CANNOT_FLUSH_FOLDERS):
+        if not (folder and error.errno in _CANNOT_FLUSH_FOLDERS):
             raise
 
 
@@ -47,7 +98,7 @@ def sha256(path: Path) -> str:
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a whole file so that its name shows the old content or the new, never a part."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    with storage(path, len(data)):
+    with writing(path, len(data)):
         aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
         try:
             with aside.open("wb") as file:
@@ -63,7 +114,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 @contextmanager
 def new_folder(final: Path, needed: int = 0) -> Iterator[Path]:
     """A folder to fill; at the end it is flushed, gets its manifest and its final name, all at once."""
-    with storage(final, needed):
+    with writing(final, needed):
         aside = final.with_name(f".{final.name}.{os.getpid()}{PARTIAL}")
         shutil.rmtree(aside, ignore_errors=True)
         if not final.parent.is_dir():
@@ -131,23 +182,35 @@ def remove_folder(folder: Path) -> None:
     """Take a folder's name away first, then its files, so that a crash never leaves half of it under its name."""
     if folder.exists():
         gone = folder.with_name(f".{folder.name}.{os.getpid()}{TRASH}")
-        with storage(folder):
+        with writing(folder):
             folder.rename(gone)
-        gone.unlink() if gone.is_symlink() else shutil.rmtree(gone, ignore_errors=True)
+        _discard(gone)
+
+
+def _discard(path: Path) -> None:
+    real = path.is_dir() and not path.is_symlink()
+    shutil.rmtree(path, ignore_errors=True) if real else path.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a crash left aside. Only for a folder that this process has locked."""
+    """Remove what a crash left aside, and put back what it left without a name. Only for a folder that is locked."""
     if folder.is_dir():
         for path in folder.iterdir():
             if path.name.endswith((PARTIAL, TRASH)):
-                real = path.is_dir() and not path.is_symlink()
-                shutil.rmtree(path, ignore_errors=True) if real else path.unlink(missing_ok=True)
+                _discard(path)
+            elif path.name.endswith(BEFORE):
+                named = folder / path.name.removeprefix(".").removesuffix(BEFORE)
+                _discard(path) if named.exists() else path.replace(named)
+
+
+def before(link: Path) -> Path:
+    """Where `point` keeps the old one while the new one takes its name."""
+    return link.with_name(f".{link.name}{BEFORE}")
 
 
 def point(link: Path, target: Path) -> None:
     """Make `link` name `target`, a folder beside it, in one step; where links are not to be had, move the folder."""
-    with storage(link):
+    with writing(link):
         aside = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL}")
         aside.unlink(missing_ok=True)
         try:
@@ -156,17 +219,30 @@ def point(link: Path, target: Path) -> None:
             if error.errno not in _CANNOT_LINK:
                 raise
             aside = target
-        # only a link can be replaced by a link in one step; a copied run may have a real folder here
-        if link.is_dir() and (aside == target or not link.is_symlink()):
-            remove_folder(link)
-        aside.replace(link)
+        try:
+            # only a link can be replaced by a link in one step; a copied run may have a real folder here
+            if link.is_dir() and (aside == target or not link.is_symlink()):
+                raise IsADirectoryError
+            aside.replace(link)
+        except (IsADirectoryError, PermissionError):  # Windows refuses even a link in the place of a link
+            _exchange(link, aside)
         flush(link.parent)
+
+
+def _exchange(link: Path, new: Path) -> None:
+    """Two steps instead of one. A crash between them leaves the old one aside, where `sweep` finds it."""
+    old = before(link)
+    if os.path.lexists(link):
+        _discard(old)
+        link.rename(old)
+    new.rename(link)
+    _discard(old)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
     """Hold a folder for this process; gives False where another process holds it. A dead process holds nothing."""
-    with storage(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("a+b")
     with file:

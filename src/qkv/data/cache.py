@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from qkv.data.cachefolder import cache_folder
+from qkv.data.cachefolder import REMEDY, cache_folder
 from qkv.errors import RefusedError
-from qkv.storage import PARTIAL, TRASH, manifest, new_folder, read_json, remove_folder
+from qkv.storage import PARTIAL, TRASH, advised, manifest, new_folder, read_json, remove_folder
 
 FACTS = "facts.json"
 _LEFT_OVER_SECONDS = 2 * 24 * 3600
@@ -26,7 +26,7 @@ def obtain(room: str, key: str, build: Callable[[Path], None]) -> Path:
     if folder.exists():  # damaged: a file is missing or has another size
         remove_folder(folder)
     try:
-        with new_folder(folder) as aside:
+        with advised(REMEDY), new_folder(folder) as aside:
             build(aside)
     except OSError:
         # another process put the same thing in place while we built ours

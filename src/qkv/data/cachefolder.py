@@ -8,6 +8,8 @@ from pathlib import Path
 
 from qkv.errors import StorageError
 
+REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
+
 
 def cache_folder(*parts: str) -> Path:
     """A folder of the cache, made if need be."""

@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from qkv.data.cachefolder import cache_folder, root
-from qkv.errors import InputError, storage
-from qkv.storage import sha256
+from qkv.data.cachefolder import REMEDY, cache_folder, root
+from qkv.errors import InputError
+from qkv.storage import advised, sha256, writing
 
 if TYPE_CHECKING:
     from qkv.data.catalog import CatalogFile
@@ -39,7 +39,7 @@ def fetch(file: CatalogFile, progress: Callable[[int, int], None] | None = None)
     cache_folder("sets", *PurePosixPath(file.path).parent.parts)
     part = final.with_name(final.name + ".part")
     size = file.original_bytes or file.bytes
-    with storage(final, size):
+    with advised(REMEDY), writing(final, size):
         _download(file.address, part, size, progress)
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()

@@ -8,10 +8,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from qkv.data.cachefolder import cache_folder
+from qkv.data.cachefolder import REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
 from qkv.data.formats import CHUNK
-from qkv.errors import DataError, InputError, storage
+from qkv.errors import DataError, InputError
+from qkv.storage import advised, writing
 
 NAME = "-"
 
@@ -36,7 +37,11 @@ def received(corpus: CorpusConfig) -> tuple[CorpusConfig, Path | None]:
 def _spool() -> Path:
     folder = cache_folder("input")
     size = 0
-    with storage(folder), tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".part", delete=False) as file:
+    with (
+        advised(REMEDY),
+        writing(folder),
+        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".part", delete=False) as file,
+    ):
         try:
             while chunk := sys.stdin.buffer.read(CHUNK):
                 file.write(chunk)

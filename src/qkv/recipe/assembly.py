@@ -19,17 +19,18 @@ from torch import nn
 
 from qkv.config import parse, plain
 from qkv.data.prepare import Prepared, prepare, require
-from qkv.errors import ConfigError, DataError, InputError, storage
+from qkv.errors import ConfigError, DataError, InputError
 from qkv.evaluation.language import Score, score
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle, choices
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.memory import require_room
 from qkv.recipe.recipe import Recipe, load, parse_section, sections
-from qkv.storage import PARTIAL, flush, verify
+from qkv.storage import PARTIAL, advised, flush, verify, writing
 from qkv.tasks.language_modelling import LanguageModelling
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
+from qkv.training.journal import REMEDY
 from qkv.training.loop import TrainingState, start, train
 from qkv.training.run import Run, Scores
 from qkv.training.settings import TrainingConfig
@@ -90,7 +91,7 @@ def begin(
         choices.choose_steps(values, tokens, recipe.training.steps)
     recipe = _recipe(values, prepared)
     folder = _claim(folder, numbered)
-    with storage(folder):
+    with advised(REMEDY), writing(folder):
         recipe.save(folder / "recipe.toml")
     return _session(recipe, prepared, folder)
 
@@ -135,7 +136,7 @@ def _recipe(values: dict[str, Any], prepared: Prepared) -> Recipe:
 
 def _claim(folder: Path, numbered: bool) -> Path:
     """Make the run's folder, under a name that no other run has."""
-    with storage(folder):
+    with advised(REMEDY), writing(folder):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):

@@ -16,7 +16,7 @@ from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.models.language_model import LanguageModel
 from qkv.recipe.recipe import ModelConfig, parse_model
-from qkv.storage import new_folder, point, read_json, remove_folder, verify
+from qkv.storage import before, new_folder, point, read_json, remove_folder, verify
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import load_weights, write_tensors
 from qkv.version import __version__
@@ -68,7 +68,7 @@ def find(name: str | Path) -> Path:
     """The model folder that a run folder or a model folder names."""
     folder = Path(name)
     try:
-        for candidate in (folder / "best", folder):
+        for candidate in (folder / "best", before(folder / "best"), folder):
             if (candidate / CONFIG).is_file():
                 return candidate
         there = folder.exists()

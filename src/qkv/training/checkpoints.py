@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from qkv.errors import RefusedError, out_of_memory, storage
-from qkv.storage import flush, new_folder, read_json, remove_folder, verify
+from qkv.errors import RefusedError, out_of_memory
+from qkv.storage import flush, new_folder, read_json, remove_folder, verify, writing
 from qkv.training.devices import random_state, restore_random_state
 from qkv.training.loop import TrainingState
 
@@ -58,7 +58,7 @@ def put_aside(damaged: Path) -> Path:
     """Take a checkpoint out of the numbers: its number will be written anew, and rotation must not count it."""
     names = (f"{damaged.name}{DAMAGED}{'' if number == 1 else f'-{number}'}" for number in range(1, 10_000))
     aside = next(path for name in names if not (path := damaged.with_name(name)).exists())
-    with storage(damaged):
+    with writing(damaged):
         damaged.rename(aside)
         flush(aside.parent)
     return aside

@@ -9,7 +9,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import RefusedError, storage
+from qkv.errors import RefusedError
+from qkv.storage import writing
+
+REMEDY = "continue with --resume, or choose another folder with --run"  # where the disk refuses a run's files
 
 
 class Journal:
@@ -18,7 +21,7 @@ class Journal:
     def __init__(self, path: Path, keep: int | None = None) -> None:
         self.path = path
         self.waiting = 0  # bytes not yet given to the disk
-        with storage(path):
+        with writing(path):
             keep = _whole_lines(path) if keep is None else keep
             self.file = path.open("ab")
             if self.file.tell() < keep:
@@ -33,19 +36,19 @@ class Journal:
         clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
         line = json.dumps(clean).encode() + b"\n"
         self.waiting = min(self.waiting, io.DEFAULT_BUFFER_SIZE) + len(line)
-        with storage(self.path, self.waiting):
+        with writing(self.path, self.waiting):
             self.file.write(line)
 
     def length(self) -> int:
         """Bytes so far, safely on the disk."""
-        with storage(self.path, self.waiting):
+        with writing(self.path, self.waiting):
             self.file.flush()
             os.fsync(self.file.fileno())
             self.waiting = 0
             return self.file.tell()
 
     def close(self) -> None:
-        with storage(self.path):
+        with writing(self.path):
             self.file.close()
 
 

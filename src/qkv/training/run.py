@@ -17,11 +17,11 @@ from typing import Any
 from torch import nn
 
 from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
-from qkv.storage import locked, sweep
+from qkv.storage import advised, locked, sweep
 from qkv.tasks.task import Task
 from qkv.training import checkpoints
 from qkv.training.devices import choose_device, enough_memory
-from qkv.training.journal import Journal
+from qkv.training.journal import REMEDY, Journal
 from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
 from qkv.training.signals import listening
@@ -86,7 +86,7 @@ class Run:
     def events(self, state: TrainingState, task: Task) -> Iterator[Event]:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
         choose_device(self.config.device)
-        with locked(self.folder) as held:
+        with advised(REMEDY), locked(self.folder) as held:
             if not held:
                 raise InputError(
                     f"{self.folder}: another training is writing here. Wait for it, or choose another --run."
