@@ -7,7 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks import masks
-from qkv.blocks.attention import MultiHeadAttention, attend, fused, heads_of, open_attention, opened, scores, weights
+from qkv.blocks.attention import (
+    MultiHeadAttention,
+    attend,
+    fused,
+    open_attention,
+    opened,
+    scores,
+    weights,
+    width_of_head,
+)
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import RotaryPositions
 
@@ -160,6 +169,6 @@ def test_pieces_by_hand() -> None:
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
-    assert heads_of(48, 3) == 16
+    assert width_of_head(48, 3) == 16
     with pytest.raises(ValueError, match="width 50 does not divide into 3 heads; choose a multiple of 3"):
-        heads_of(50, 3)
+        width_of_head(50, 3)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -60,7 +59,7 @@ def learned_space(
     return parameter_free(x @ u, mask)
 
 
-# A mix takes queries (B, H, T, K), keys and values (B, H, S, K), a mask, a scale and a dropout share.
+# A mix takes the module (its scale, dropout and taps), queries (B, H, T, K), keys and values (B, H, S, K), and a mask.
 Mix = Callable[["MultiHeadAttention", Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -156,12 +155,8 @@ def open_attention(model: nn.Module) -> Iterator[None]:
             module.mix = mix
 
 
-def heads_of(width: int, heads: int) -> int:
+def width_of_head(width: int, heads: int) -> int:
     """The usual head width, d/h; a width that does not divide is refused."""
     if width % heads:
         raise ValueError(f"width {width} does not divide into {heads} heads; choose a multiple of {heads}")
     return width // heads
-
-
-def device_of(module: nn.Module) -> torch.device:
-    return next(module.parameters()).device

@@ -21,11 +21,11 @@ from qkv.blocks.tap import Tap
 Hidden = tuple[Tensor, ...]
 
 
-def elman_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
+def elman_step(hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
     return (torch.tanh(from_input + from_hidden),)
 
 
-def gru_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
+def gru_step(hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
     reset_x, update_x, new_x = from_input.chunk(3, -1)
     reset_h, update_h, new_h = from_hidden.chunk(3, -1)
     reset, update = torch.sigmoid(reset_x + reset_h), torch.sigmoid(update_x + update_h)
@@ -33,7 +33,7 @@ def gru_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_h
     return ((1 - update) * new + update * hidden[0],)
 
 
-def lstm_step(x: Float[Tensor, "B D"], hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
+def lstm_step(hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
     enter, forget, new, leave = (from_input + from_hidden).chunk(4, -1)
     cell = torch.sigmoid(forget) * hidden[1] + torch.sigmoid(enter) * torch.tanh(new)
     return torch.sigmoid(leave) * torch.tanh(cell), cell
@@ -53,7 +53,7 @@ def unrolled(layer: nn.RNNBase, x: Float[Tensor, "B T D"], hidden: Hidden) -> tu
         now = tuple(part[depth] for part in hidden)
         outputs = []
         for t in range(x.size(1)):
-            now = step(x[:, t], now, F.linear(x[:, t], w_x, b_x), F.linear(now[0], w_h, b_h))
+            now = step(now, F.linear(x[:, t], w_x, b_x), F.linear(now[0], w_h, b_h))
             outputs.append(now[0])
         x = torch.stack(outputs, 1)
         finals.append(now)

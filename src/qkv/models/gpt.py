@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
-from qkv.blocks.attention import MultiHeadAttention, heads_of
+from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward, TanhGELU
@@ -38,7 +38,7 @@ class GPTConfig:
     dropout: Share = 0.0
 
     def __post_init__(self) -> None:
-        heads_of(self.width, self.heads)
+        width_of_head(self.width, self.heads)
 
     def build(self) -> GPT:
         return GPT(self)
@@ -58,7 +58,7 @@ PRESETS = {
 class GPT(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
-        width, head_width = config.width, heads_of(config.width, config.heads)
+        width, head_width = config.width, width_of_head(config.width, config.heads)
         self.vocabulary, self.context = config.vocabulary, config.context
 
         def attention() -> MultiHeadAttention:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
-from qkv.blocks.attention import MultiHeadAttention, heads_of
+from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import GatedFeedForward
@@ -46,7 +46,7 @@ class ModernConfig:
     def __post_init__(self) -> None:
         if self.heads % (self.key_heads or self.heads):
             raise ValueError(f"heads = {self.heads} must be a multiple of key_heads = {self.key_heads}")
-        if (self.head_width or heads_of(self.width, self.heads)) % 2:
+        if (self.head_width or width_of_head(self.width, self.heads)) % 2:
             raise ValueError("rotary positions turn pairs: the head width (width / heads) must be even")
 
     def build(self) -> Modern:
@@ -58,7 +58,7 @@ class Modern(nn.Module):
         super().__init__()
         width, heads, epsilon = config.width, config.heads, config.norm_epsilon
         key_heads = config.key_heads or heads
-        head_width = config.head_width or heads_of(width, heads)
+        head_width = config.head_width or width_of_head(width, heads)
         hidden = config.hidden or 32 * max(1, round(width / 12))
         self.vocabulary, self.context = config.vocabulary, config.context
 

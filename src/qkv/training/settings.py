@@ -30,7 +30,7 @@ class TrainingConfig:
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no bound
     seed: CountOrZero = 0
     evaluate_every: CountOrZero = 0
-    evaluate_tokens: CountOrZero = 0  # validation tokens looked at during training; the end looks at all
+    evaluate_tokens: CountOrZero = 0  # validation tokens looked at during training; the last evaluation looks at more
     checkpoint_every: CountOrZero = 0
     keep: Count = 2  # checkpoints
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
