@@ -168,7 +168,7 @@ def test_metrics_hold_values_only(tmp_path: Path) -> None:
     go(tmp_path)
     lines = journal.read(tmp_path / "metrics.jsonl")
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
-    assert {key for line in lines for key in line} == {"step", "loss", "gradient_norm", "rate", "validation_loss"}
+    assert {key for line in lines for key in line} == {"step", "loss", "gradient_norm", "rate_share", "validation_loss"}
     assert all("seconds" in line for line in journal.read(tmp_path / "timings.jsonl"))
 
 
@@ -177,3 +177,19 @@ def test_a_journal_writes_null_for_what_is_not_a_number(tmp_path: Path) -> None:
     made.write(loss=float("nan"))
     made.close()
     assert json.loads((tmp_path / "log.jsonl").read_text()) == {"loss": None}
+
+
+def test_seconds_add_up_over_sittings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a sitting's first step takes longer than the whole sitting before it."""
+    path = tmp_path / "timings.jsonl"
+    for ticks in ([100.0, 101.0, 103.0], [700.0, 705.0, 706.0]):
+        clock = iter(ticks)
+        monkeypatch.setattr(journal.time, "perf_counter", lambda clock=clock: next(clock))
+        made = journal.Timings(path)
+        made.take(1, 10)
+        made.take(2, 10)
+        made.close()
+    assert [line["seconds"] for line in journal.read(path)] == [1, 3, 8, 9]
+    assert [line["tokens_per_second"] for line in journal.read(path)] == [10, 7, 2, 3]
+    assert journal.elapsed(path) == 9
+    assert journal.elapsed(tmp_path / "none") == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -73,12 +74,15 @@ class Display:
     """What is known so far, as one status line and a curve."""
 
     def __init__(self, session: Session) -> None:
+        from qkv.recipe.curve import Curve
+
         self.total = session.recipe.training.steps
         self.began = self.said = time.perf_counter()
         self.first: int | None = None
         self.number = 0
         self.tokens = 0
-        self.lines_of_journal: list[dict[str, Any]] = []
+        self.curve = Curve()
+        self.losses: deque[float] = deque(maxlen=20)
         self.validation: float | None = None
         self.bits: float | None = None
         self.saved: int | None = None
@@ -96,10 +100,11 @@ class Display:
                     remarks.append(f"going on after step {self.first:,}")
             self.number = event.number
             self.tokens += event.tokens
-            self.lines_of_journal.append({"step": event.number, "loss": event.loss})
+            self.losses.append(event.loss)
+            self.curve.add({"step": event.number, "loss": event.loss})
         elif isinstance(event, Evaluation):
             self.validation, self.bits = event.scores["loss"], event.scores["bits_per_byte"]
-            self.lines_of_journal.append({"step": event.step, "validation_loss": self.validation})
+            self.curve.add({"step": event.step, "validation_loss": self.validation})
         elif isinstance(event, Saved):
             self.saved = event.step
         elif isinstance(event, Stopped):
@@ -116,10 +121,9 @@ class Display:
         spent = time.perf_counter() - self.began
         done = self.number - (self.first or 0)
         left = spent / max(done, 1) * (self.total - self.number)
-        losses = [line["loss"] for line in self.lines_of_journal[-60:] if "loss" in line][-20:]
         parts = [f"step {self.number:,}/{self.total:,}"]
-        if losses:
-            parts.append(f"loss {sum(losses) / len(losses):.3f}")
+        if self.losses:
+            parts.append(f"loss {sum(self.losses) / len(self.losses):.3f}")
         if self.validation is not None:
             parts.append(f"validation {self.validation:.3f} ({self.bits:.3f} bits per byte)")
         parts.append(f"{self.tokens / max(spent, 1e-9):,.0f} tokens/s")
@@ -141,10 +145,8 @@ class Display:
         from rich.console import Group
         from rich.text import Text
 
-        from qkv.recipe.card import curve
-
         wide = min(width, 80)
-        chart = Text(curve(self.lines_of_journal, wide, 14))
+        chart = Text(self.curve.draw(wide, 14))
         full = round(wide * self.number / self.total)
         bar = Text.assemble(("━" * full, "green"), ("━" * (wide - full), "bright_black"))
         return Group(chart, bar, Text(self.status()))

@@ -61,14 +61,13 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         if overshoot := after_the_best(journal.read(folder / "metrics.jsonl"), model.bundle.step):
             print(overshoot)
         print(next_commands(session, written.name))
-    timings = journal.read(folder / "timings.jsonl")
     return {
         "run": str(folder),
         "model": recipe.model.kind,
         "parameters": count(session.state.model),
         "steps": session.state.step,
         "best_step": model.bundle.step,
-        "seconds": round(card.elapsed(timings), 2),
+        "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
         "window": recipe.model.context,
         "validation": score.values(),
         "sample": samples[0].text,

@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     from qkv.training.run import Event
 
 
+def require() -> None:
+    """Say at once that the package is missing, not after the text was read."""
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("--tensorboard", "track") from None
+
+
 @contextmanager
 def board(folder: Path, wanted: bool) -> Iterator[Callable[[Event], None]]:
     """A place for events; without --tensorboard they go nowhere."""
     if not wanted:
         yield lambda event: None
         return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtraError("--tensorboard", "track") from None
+    require()
+    from torch.utils.tensorboard import SummaryWriter
+
     from qkv.training.loop import Step
     from qkv.training.run import Evaluation
 

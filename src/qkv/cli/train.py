@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from qkv.cli import tracking
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter, named, which
 from qkv.cli.output import Json, document, notes
 
@@ -88,6 +89,8 @@ def train(
         "corpus.encoding": encoding,
     }
     given = {key: value for key, value in options.items() if value is not None}
+    if tensorboard:
+        tracking.require()
     if resume:
         more = {"--minutes": minutes, "--recipe": recipe, "--set": set}
         session = resumed(data, run, given, [name for name, value in more.items() if value is not None])
@@ -172,12 +175,11 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
     """Run the training, show it, then evaluate the best model and say what to do next."""
     from qkv.cli.progress import show
     from qkv.cli.report import announce, finish
-    from qkv.cli.tracking import board
     from qkv.errors import InterruptedRun
 
     notes(session.prepared.notes)
     announce(session)
-    with board(session.run.folder, tensorboard) as record:
+    with tracking.board(session.run.folder, tensorboard) as record:
         for event in show(session.run.events(session.state, session.task), session):
             record(event)
     try:

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,26 @@ class Journal:
     def close(self) -> None:
         with writing(self.path):
             self.file.close()
+
+
+class Timings(Journal):
+    """`timings.jsonl`: the seconds of a run, over all its sittings, and the speed of this one."""
+
+    def __init__(self, path: Path) -> None:
+        self.before, self.began, self.tokens = elapsed(path), time.perf_counter(), 0
+        super().__init__(path)
+
+    def take(self, step: int, tokens: int) -> None:
+        seconds = time.perf_counter() - self.began
+        self.tokens += tokens
+        speed = round(self.tokens / max(seconds, 1e-9))
+        self.write(step=step, seconds=round(self.before + seconds, 4), tokens_per_second=speed)
+
+
+def elapsed(timings: Path) -> float:
+    """Seconds of a run over all sittings: each goes on counting where the one before it ended."""
+    lines = read(timings)
+    return float(lines[-1]["seconds"]) if lines else 0.0
 
 
 def _whole_lines(path: Path) -> int:

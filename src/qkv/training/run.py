@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import shlex
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from qkv.storage import advised, locked, sweep
 from qkv.tasks.task import Task
 from qkv.training import checkpoints
 from qkv.training.devices import choose_device, enough_memory
-from qkv.training.journal import REMEDY, Journal
+from qkv.training.journal import REMEDY, Journal, Timings
 from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
 from qkv.training.signals import listening
@@ -70,7 +69,6 @@ class Memory:
     best_loss: float = math.inf
     best_step: int = 0
     waiting: int = 0  # evaluations since the best
-    evaluated: int = 0  # step of the last evaluation
     metrics_bytes: int = 0
 
 
@@ -102,7 +100,7 @@ class Run:
         for damaged, refusal in refusals.items():
             yield PutAside(checkpoints.put_aside(damaged), str(refusal))
         metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
-        timings = Journal(self.folder / "timings.jsonl")
+        timings = Timings(self.folder / "timings.jsonl")
         try:
             yield from self._steps(state, task, memory, metrics, timings)
         except DivergedError:
@@ -125,19 +123,16 @@ class Run:
         return Memory(), refusals
 
     def _steps(
-        self, state: TrainingState, task: Task, memory: Memory, metrics: Journal, timings: Journal
+        self, state: TrainingState, task: Task, memory: Memory, metrics: Journal, timings: Timings
     ) -> Iterator[Event]:
         config = self.config
-        began, done = time.perf_counter(), state.step
         with listening(f"stopped at once; the last checkpoint is whole. {self.how_to_go_on()}") as stop:
             if self._exhausted(memory):
                 return
             for step in train(state, task, config):
-                seconds = time.perf_counter() - began
-                metrics.write(step=step.number, loss=step.loss, gradient_norm=step.gradient_norm, rate=step.rate_share)
-                timings.write(
-                    step=step.number, seconds=round(seconds, 4), tokens_per_second=_speed(step, done, seconds)
-                )
+                values = {"loss": step.loss, "gradient_norm": step.gradient_norm, "rate_share": step.rate_share}
+                metrics.write(step=step.number, **values)
+                timings.take(step.number, step.tokens)
                 yield step
                 last = step.number == config.steps
                 if last or step.number % config.evaluate_every == 0:
@@ -156,7 +151,6 @@ class Run:
         scores = self.evaluate(state.model)
         best = scores["loss"] < memory.best_loss
         memory.waiting = 0 if best else memory.waiting + 1
-        memory.evaluated = state.step
         if best:
             memory.best_loss, memory.best_step = scores["loss"], state.step
             self.keep_best(state.model, state.step)
@@ -186,10 +180,6 @@ def _memory(folder: Path, values: dict[str, Any]) -> Memory:
     if values.keys() != usual.keys() or any(type(values[key]) is not type(usual[key]) for key in usual):
         raise RefusedError(f"{folder / checkpoints.STATE}: 'memory' does not fit. The file was altered.")
     return Memory(**values)
-
-
-def _speed(step: Step, done: int, seconds: float) -> int:
-    return round(step.tokens * (step.number - done) / max(seconds, 1e-9))
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:

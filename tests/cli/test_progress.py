@@ -1,0 +1,45 @@
+"""What is shown while a run goes on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from qkv.cli.progress import Display
+from qkv.cli.train import train
+from qkv.errors import MissingExtraError
+from qkv.training.loop import Step
+from qkv.training.run import Evaluation, PutAside
+
+
+def display(steps: int) -> Display:
+    made: Any = SimpleNamespace(recipe=SimpleNamespace(training=SimpleNamespace(steps=steps)))
+    return Display(made)
+
+
+def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
+    (remark,) = display(10).take(PutAside(tmp_path / "000008.damaged", "weights.safetensors: its sha256 is another"))
+    assert str(tmp_path / "000008.damaged") in remark
+    assert "sha256" in remark
+
+
+def test_a_long_run_is_shown_as_fast_as_a_short_one() -> None:
+    steps = 5000
+    made = display(steps)
+    for number in range(1, steps + 1):
+        made.take(Step(number, 2.0 if number > steps - 20 else 9.0, 1.0, 1.0, 64))
+    made.take(Evaluation(steps, {"loss": 2.5, "bits_per_byte": 1.25}, True))
+    assert len(made.curve.steps.points()) < steps / 5
+    assert "loss 2.000" in made.status()
+    assert "validation 2.500 (1.250 bits per byte)" in made.status()
+    assert made.picture(60)
+
+
+def test_a_missing_extra_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(MissingExtraError, match=r"qkv\[track\]"):
+        train("there-is-no-such-file.txt", tensorboard=True)
