@@ -12,6 +12,7 @@ import pytest
 from data.bad_inputs import prose
 from data_at_hand import folder, real
 from qkv.cli import app
+from qkv.recipe.choices import context_for
 
 
 def run(words: list[str], debug: bool) -> int:
@@ -97,6 +98,49 @@ def test_check_refuses(capsys: pytest.CaptureFixture[str], book: str, tmp_path: 
     shown = capsys.readouterr()
     assert "bad.txt:1:3" in json.loads(shown.out)["problems"][0]
     assert "bad.txt:1:3" in shown.err
+
+
+def test_check_chooses_the_context_as_training_does(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "page.txt"
+    page.write_text(prose()[:400])
+    found = answer(capsys, "data", "check", str(page))
+    assert found["context"] == context_for(found["train"]["tokens"]) < 128
+    assert run(["data", "check", str(page), "--context", "5000"], False) == 2
+    said = capsys.readouterr().err
+    assert "smaller --context" in said
+    assert "--set" not in said
+
+
+def test_check_goes_on_after_a_bad_file(capsys: pytest.CaptureFixture[str], book: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for number in range(3):
+        (bad / f"{number}.txt").write_bytes(b"caf\xe9\n")
+    (bad / "odd.txt").write_text("a private \ue000 character\n")
+    assert run(["data", "check", str(bad), book, "gone.txt", "--valid", "lost.txt", "--json"], False) == 2
+    found = json.loads(capsys.readouterr().out)
+    for name in ("0.txt:1:3", "1.txt:1:3", "2.txt:1:3", "gone.txt", "lost.txt"):
+        assert sum(name in problem for problem in found["problems"]) == 1, name
+    assert any("private-use" in warning for warning in found["warnings"])
+    for number in range(30):
+        (bad / f"{number}.txt").write_bytes(b"caf\xe9\n")
+    assert run(["data", "check", str(bad)], False) == 2
+    said = capsys.readouterr().err
+    assert said.count("the byte e9") == 20
+    assert "and 10 problems more" in said
+
+
+def test_check_with_several_validation_texts(capsys: pytest.CaptureFixture[str], book: str, tmp_path: Path) -> None:
+    texts = [tmp_path / name for name in ("first.txt", "second.txt")]
+    for path in texts:
+        path.write_text(f"{path.name} is a text of its own.\n" * 20)
+    found = answer(capsys, "data", "check", book, "--valid", str(texts[0]), "--valid", str(texts[1]))
+    assert found["valid"]["documents"] == 2
+
+
+def test_check_of_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((prose() + "\ue000").encode())))
+    assert any("private-use" in warning for warning in answer(capsys, "data", "check", "-")["warnings"])
 
 
 def test_check_with_a_validation_text(capsys: pytest.CaptureFixture[str], book: str) -> None:

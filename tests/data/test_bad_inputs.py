@@ -52,7 +52,7 @@ def test_there_are_many(cases: dict[str, Case]) -> None:
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_bad_input(cases: dict[str, Case], name: str) -> None:
     case = cases[name]
-    report = check(CorpusConfig(files=(str(case.path),)), TokenizerConfig(), 64)
+    report = check(CorpusConfig(files=(str(case.path),)), TokenizerConfig(), lambda tokens: 64)
     if case.expected == "refused":
         assert report.problems, f"accepted: {report.warnings}"
         error = report.problems[0]
@@ -70,7 +70,7 @@ def test_nothing_is_written_beside_the_data(tmp_path: Path) -> None:
     cases = build(tmp_path)
     before = state(tmp_path)
     for case in cases[::9]:
-        check(CorpusConfig(files=(str(case.path),)), TokenizerConfig(), 64)
+        check(CorpusConfig(files=(str(case.path),)), TokenizerConfig(), lambda tokens: 64)
     assert state(tmp_path) == before
 
 
@@ -81,7 +81,7 @@ def test_deleted_while_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def vanish(stage: str, done: int, total: int | None) -> None:
         path.unlink(missing_ok=True)
 
-    report = check(CorpusConfig(files=(str(path),)), TokenizerConfig(), 16, progress=vanish)
+    report = check(CorpusConfig(files=(str(path),)), TokenizerConfig(), lambda tokens: 16, progress=vanish)
     assert "vanished" in str(report.problems[0])
 
 
@@ -93,5 +93,5 @@ def test_changed_while_reading(tmp_path: Path) -> None:
         with path.open("a") as file:
             file.write("more\n")
 
-    report = check(CorpusConfig(files=(str(path),)), TokenizerConfig(), 16, progress=grow)
+    report = check(CorpusConfig(files=(str(path),)), TokenizerConfig(), lambda tokens: 16, progress=grow)
     assert "changed while" in str(report.problems[0])

@@ -266,6 +266,23 @@ def test_standard_input_is_kept(tmp_path: Path, own_cache: Path, monkeypatch: py
         prepare(replace(book(tmp_path), valid=("-",)), AUTO)
 
 
+def test_a_recipe_of_a_piped_text_reads_the_pipe(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Pipe(prose().encode()))
+    first = prepare(CorpusConfig(files=("-",)), CHARACTERS)
+    monkeypatch.setattr("sys.stdin", Pipe(b"quite another text\n" * 100))
+    second = prepare(first.corpus, CHARACTERS)
+    assert second.train.characters + second.valid.characters == 1900
+    assert second.corpus.fingerprint != first.corpus.fingerprint
+    monkeypatch.setattr("sys.stdin", Pipe(b"not to be read"))
+    assert prepare(first.corpus, CHARACTERS, resumed=True).fingerprint == first.fingerprint
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        assert prepare(first.corpus, CHARACTERS).fingerprint == first.fingerprint
+        other = prepare(replace(first.corpus, documents="lines"), CHARACTERS)
+    assert other.corpus.fingerprint != first.corpus.fingerprint
+    assert prepare(first.corpus, CHARACTERS, resumed=True).fingerprint == first.fingerprint  # its copy is still there
+
+
 def test_bad_bytes_from_a_pipe_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", Pipe(b"one\ntwo \xff\n"))
     with pytest.raises(DataError, match="standard input:2:8"):

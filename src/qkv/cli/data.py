@@ -117,8 +117,10 @@ def _printable(text: str) -> str:
 @app.command
 def check(
     *data: Data,
-    valid: Annotated[str | None, Parameter(help="The text to validate on, as in training.")] = None,
-    context: Annotated[int, Parameter(help="The context the model would have, in tokens.")] = 256,
+    valid: Annotated[list[str] | None, Parameter(help="Text to validate on, as in training.", negative="")] = None,
+    context: Annotated[
+        int | None, Parameter(help="The model's context, in tokens. Chosen as in training when nothing is said.")
+    ] = None,
     tokenizer: Annotated[
         str, Parameter(help="auto, characters, words, bpe, wordpiece, a tokenizer.json, or a model's folder.")
     ] = "auto",
@@ -129,21 +131,22 @@ def check(
     json: Json = False,
 ) -> None:
     """Say everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
+    from qkv.cli.options import which
     from qkv.cli.progress import reading
-    from qkv.cli.tokenize import which
     from qkv.data.checking import check as look
     from qkv.errors import InputError
+    from qkv.recipe.choices import context_for
 
-    if context < 1:
+    if context is not None and context < 1:
         raise InputError(f"--context {context}: expected a number of tokens, at least 1.")
-    held_out = [valid] if valid is not None else None
-    corpus = corpus_of(data, "data", valid=held_out, documents=documents, text=text, filter=filter, encoding=encoding)
+    corpus = corpus_of(data, "data", valid=valid, documents=documents, text=text, filter=filter, encoding=encoding)
     config, given = which(tokenizer)
     with reading() as watch:
-        report = look(corpus, config, context, given_tokenizer=given, progress=watch)
+        report = look(corpus, config, lambda tokens: context or context_for(tokens), given, watch)
     if json:
-        found = {"problems": [str(error) for error in report.problems], "warnings": report.warnings}
-        document({"data": list(data), **found, "notes": report.notes, **_streams(report.prepared)})
+        found = {"problems": [str(error) for error in report.problems], "more_problems": report.more_problems}
+        said = {"warnings": report.warnings, "notes": report.notes, "context": report.context}
+        document({"data": list(data), **found, **said, **_streams(report.prepared)})
     else:
         notes(report.notes)
         for warning in report.warnings:
@@ -152,10 +155,12 @@ def check(
             table("", ("part", "tokens", "characters", "documents", "UNK"), _rows(report.prepared))
     for error in report.problems[1:]:
         notes([f"problem: {error}"])
+    if report.more_problems:
+        notes([f"and {report.more_problems:,} problems more."])
     if report.problems:
         raise report.problems[0]
     if not json:
-        print(f"ready to train; {len(report.warnings)} warnings.")
+        print(f"ready to train with a context of {report.context}; {len(report.warnings)} warnings.")
 
 
 def _rows(prepared: Any) -> list[tuple[object, ...]]:

@@ -8,21 +8,26 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from qkv.data import catalog, standard_input
 from qkv.data.corpus import CorpusConfig
-from qkv.data.findings import Findings
+from qkv.data.findings import Caution, Findings
+from qkv.data.formats import Builtin, Source
 from qkv.data.prepare import Prepared, prepare
-from qkv.data.progress import Progress
-from qkv.data.readers import read
-from qkv.data.survey import Parts
+from qkv.data.progress import Progress, silent
+from qkv.data.readers import read_source
+from qkv.data.sources import expand
 from qkv.data.tokens import Cutter, require
-from qkv.errors import QkvError
+from qkv.errors import ConfigError, QkvError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
 LONG_LINE = 10_000
 MOST_LINES = 500_000
+MOST_PROBLEMS = 20
+MORE = "Give more text."
 _ODD = {
     "control characters": re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"),
     "line separators that do not end a line here (U+2028, U+2029, U+0085)": re.compile("[\u2028\u2029\x85]"),
@@ -35,67 +40,105 @@ _ODD = {
 @dataclass
 class Report:
     problems: list[QkvError] = field(default_factory=list)
+    more_problems: int = 0
+    """Those beyond the first MOST_PROBLEMS."""
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     prepared: Prepared | None = None
+    context: int | None = None
+
+    def add(self, problem: QkvError) -> None:
+        if str(problem) in map(str, self.problems):
+            return
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+        else:
+            self.more_problems += 1
 
 
 def check(
     corpus: CorpusConfig,
     tokenizer: TokenizerConfig,
-    context: int,
-    *,
+    context: Callable[[int], int],
     given_tokenizer: Tokenizer | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Report:
-    """Prepare the corpus as training would, then look at the text itself."""
+    """Prepare the corpus as training would, then look at the text itself; `context` goes by the number of tokens."""
     report = Report()
     try:
-        prepared = prepare(corpus, tokenizer, given_tokenizer=given_tokenizer, progress=progress)
-    except QkvError as error:
-        report.problems.append(error)
+        report.prepared = prepare(corpus, tokenizer, given_tokenizer=given_tokenizer, progress=progress)
+        corpus = report.prepared.corpus
+        report.context = context(len(report.prepared.train.tokens))
+        _judge(report, report.prepared, report.context)
+    except ConfigError as error:  # of the options, not of the text
+        report.add(error)
         return report
-    report.prepared = prepared
-    for note in prepared.notes:
-        is_warning = note.startswith("overlap") or "copies" in note or "UNK" in note or "rows left out" in note
-        (report.warnings if is_warning else report.notes).append(note)
-    for stream, needed, what in (
-        (prepared.train, context + 1, f"training with a context of {context}"),
-        (prepared.valid, 2, "validation"),
-    ):
-        try:
-            require(stream, needed, what)
-        except QkvError as error:
-            report.problems.append(error)
-    if not report.problems and len(prepared.valid.tokens) < context + 1:
-        report.warnings.append(f"the validation text is shorter than one context of {context}: its loss will be noisy.")
-    if not report.problems and len(prepared.train.tokens) < 20 * context:
-        report.warnings.append("very little text for this context: the model will learn it by heart.")
-    report.warnings.extend(_look(prepared.corpus))
+    except QkvError as error:
+        report.add(error)
+    _look(corpus, report, progress)
     return report
 
 
-def _look(corpus: CorpusConfig) -> list[str]:
-    """One pass over the text for what is legal but odd."""
-    if corpus.files == ("-",):
-        from qkv.data import standard_input
+def _judge(report: Report, prepared: Prepared, context: int) -> None:
+    """Whether there is enough text, and what was noticed on the way."""
+    for note in prepared.notes:
+        (report.warnings if isinstance(note, Caution) else report.notes).append(note)
+    for stream, needed, what, remedy in (
+        (prepared.train, context + 1, f"training with a context of {context}", f"{MORE[:-1]}, or a smaller --context."),
+        (prepared.valid, 2, "validation", MORE),
+    ):
+        try:
+            require(stream, needed, what, remedy)
+        except QkvError as error:
+            report.add(error)
+    if report.problems:
+        return
+    if len(prepared.valid.tokens) < context + 1:
+        report.warnings.append(f"the validation text is shorter than one context of {context}: its loss will be noisy.")
+    if len(prepared.train.tokens) < 20 * context:
+        report.warnings.append("very little text for this context: the model will learn it by heart.")
 
-        corpus, spool = standard_input.received(corpus)
-        parts = Parts.of(corpus, spool)
-    else:
-        parts = Parts.of(corpus)
+
+def _look(corpus: CorpusConfig, report: Report, progress: Progress) -> None:
+    """One pass over the text for what is legal but odd; a file that cannot be read does not hide those after it."""
     findings = Findings()
     look = _Look()
-    cutter = Cutter()
-    for text, ends in read((*parts.files, *parts.valid), corpus, findings):
-        for piece in cutter.push(text):
-            look.add(piece)
-        if ends:
-            look.add(cutter.finish())
-    warnings = look.warnings()
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("looking", done, None)
+
+    for source in _sources(corpus, report):
+        cutter = Cutter()
+        try:
+            for text, ends in read_source(source, corpus, findings, watch):
+                for piece in cutter.push(text):
+                    look.add(piece)
+                if ends:
+                    look.add(cutter.finish())
+        except QkvError as error:
+            report.add(error)
+    report.warnings.extend(look.warnings())
     if sum(count > 0 for count in (findings.crlf, findings.cr, findings.newlines)) > 1:
-        warnings.append("line ends are mixed (\\n, \\r\\n, \\r); all are read as \\n.")
-    return warnings
+        report.warnings.append("line ends are mixed (\\n, \\r\\n, \\r); all are read as \\n.")
+
+
+def _sources(corpus: CorpusConfig, report: Report) -> list[Source | Builtin]:
+    """Every source that can be found."""
+    if standard_input.NAME in corpus.files:
+        kept = standard_input.kept(corpus)
+        return [] if kept is None else [Source(kept, name="standard input")]
+    found: list[Source | Builtin] = []
+    for name in (*corpus.files, *corpus.valid):
+        try:
+            found.extend(expand([name], corpus.filter, Findings()))
+        except QkvError as error:
+            report.add(error)
+    if report.prepared is not None:
+        found.extend(catalog.own_validation(corpus, Findings()))
+    return found
 
 
 class _Look:

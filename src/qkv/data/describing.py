@@ -43,7 +43,7 @@ class Description:
 
 
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
-    corpus, spool = standard_input.received(corpus)
+    spool = standard_input.received(corpus)
     try:
         parts = Parts.of(corpus, spool, whole=True)
         found = survey(parts, progress)

@@ -59,14 +59,15 @@ def prepare(
     tokenizer: TokenizerConfig,
     *,
     given_tokenizer: Tokenizer | None = None,
+    resumed: bool = False,
     progress: Progress | None = None,
 ) -> Prepared:
-    """Read, split and encode a corpus; `given_tokenizer` is one that a model already has."""
+    """Read, split and encode a corpus; `given_tokenizer` is one that a model already has, `resumed` its own run."""
     if not 0 < corpus.valid_fraction < 1:
         raise ConfigError(f"corpus.valid_fraction = {corpus.valid_fraction}: expected a share between 0 and 1.")
+    work = _Work(corpus, progress or silent, resumed=resumed or given_tokenizer is not None)
     if tokenizer.kind == "file" and given_tokenizer is None:
         given_tokenizer = train_tokenizer(tokenizer, ())
-    work = _Work(corpus, progress or silent)
     if given_tokenizer is None:
         learned, config = work.learned(tokenizer)
     else:
@@ -128,10 +129,10 @@ def _open(folder: Path, name: str, facts: dict[str, int], tokenizer: Tokenizer) 
 class _Work:
     """One corpus on its way; the survey is made only when the cache has no answer."""
 
-    def __init__(self, corpus: CorpusConfig, progress: Progress, whole: bool = False) -> None:
+    def __init__(self, corpus: CorpusConfig, progress: Progress, whole: bool = False, resumed: bool = False) -> None:
         self.progress = progress
         self.whole = whole  # nothing is held out
-        corpus, spool = standard_input.received(corpus)
+        spool = standard_input.received(corpus, resumed)
         self.parts = Parts.of(corpus, spool, whole)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
         if spool is not None:

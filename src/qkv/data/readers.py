@@ -32,12 +32,19 @@ def read(
     require_encoding(corpus.encoding)
     some = False
     for source in sources:
-        for piece in _without_empty(_pieces(source, corpus, findings, watch), findings):
+        for piece in read_source(source, corpus, findings, watch):
             some = True
             yield piece
     if not some:
         where = sources[0].shown if len(sources) == 1 else "the corpus"
         raise DataError(where, "holds no text: it is empty or only white space", "Give a file that holds text.")
+
+
+def read_source(
+    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None = None
+) -> Iterator[Piece]:
+    """The documents of one source, which may have none."""
+    return _without_empty(_pieces(source, corpus, findings, watch), findings)
 
 
 def _pieces(source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None) -> Iterator[Piece]:

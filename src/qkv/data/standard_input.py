@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from qkv.data.cachefolder import REMEDY, cache_folder
@@ -15,23 +16,43 @@ from qkv.errors import DataError, InputError
 from qkv.storage import advised, writing
 
 NAME = "-"
+PART = ".part"
 
 
-def received(corpus: CorpusConfig) -> tuple[CorpusConfig, Path | None]:
-    """The file that holds standard input, when the corpus names it."""
+def received(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
+    """The file that holds standard input, when the corpus names it.
+
+    The copy of an earlier run serves the same run, `resumed`, and a recipe for which nothing is piped in.
+    """
     if NAME in corpus.valid:
         raise InputError("standard input cannot be the validation text; put it into a file and say --valid FILE.")
     if NAME not in corpus.files:
-        return corpus, None
+        return None
     if corpus.files != (NAME,):
         raise InputError("standard input (-) cannot be mixed with files; pipe everything in, or name files only.")
-    if corpus.fingerprint and (kept := _kept(corpus.fingerprint)).is_file():
-        return replace(corpus), kept
-    if sys.stdin is None or sys.stdin.isatty():
+    if (resumed or not _piped()) and (copy := kept(corpus)) is not None:
+        return copy
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         if corpus.fingerprint:
             raise InputError("the text that was piped in is no longer in the cache; pipe the same text in again.")
         raise InputError("nothing is piped in. Use it as in: cat book.txt | qkv train -")
-    return corpus, _spool()
+    return _spool()
+
+
+def kept(corpus: CorpusConfig) -> Path | None:
+    """The copy of the text that this corpus was read from before."""
+    copy = _place(corpus.fingerprint) if corpus.fingerprint else None
+    return copy if copy is not None and copy.is_file() else None
+
+
+def _piped() -> bool:
+    """Whether somebody sends text: a pipe or a file, not a terminal and not /dev/null."""
+    if sys.stdin is None or sys.stdin.closed:
+        return False
+    try:
+        return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
+    except OSError:  # not a file of the system
+        return True
 
 
 def _spool() -> Path:
@@ -40,7 +61,7 @@ def _spool() -> Path:
     with (
         advised(REMEDY),
         writing(folder),
-        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=".part", delete=False) as file,
+        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART, delete=False) as file,
     ):
         try:
             while chunk := sys.stdin.buffer.read(CHUNK):
@@ -59,11 +80,15 @@ def _spool() -> Path:
 
 def keep(spool: Path, fingerprint: str) -> Path:
     """Give the text its lasting name."""
-    kept = _kept(fingerprint)
-    if spool != kept:
-        os.replace(spool, kept)
-    return kept
+    final = _place(fingerprint)
+    if spool.suffix == PART:
+        os.replace(spool, final)
+    elif spool != final:  # a copy that is read in another way, and still belongs to a run of its own
+        aside = final.with_suffix(PART)
+        shutil.copyfile(spool, aside)
+        os.replace(aside, final)
+    return final
 
 
-def _kept(fingerprint: str) -> Path:
+def _place(fingerprint: str) -> Path:
     return cache_folder("input") / f"{fingerprint}.txt"

@@ -37,13 +37,13 @@ class TokenStream:
     """How many of the tokens are UNK."""
 
 
-def require(stream: TokenStream, needed: int, what: str) -> None:
+def require(stream: TokenStream, needed: int, what: str, remedy: str = "Give more text, or a shorter context.") -> None:
     """Refuse a stream that is too short for what is to be done with it."""
     if len(stream.tokens) < needed:
         raise DataError(
             "the corpus",
             f"{what} needs at least {needed:,} tokens, has {len(stream.tokens):,}",
-            "Give more text, or a shorter context (--set model.context=...).",
+            remedy,
         )
 
 
