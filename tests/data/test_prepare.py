@@ -14,11 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.bad_inputs import prose
 from data_at_hand import real
 from qkv.config import parse, plain
 from qkv.data import cache
+from qkv.data.alphabet import alphabet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Caution
 from qkv.data.prepare import learn_tokenizer, prepare, stream, stream_text
@@ -243,6 +246,19 @@ def test_a_tokenizer_alone_learns_from_all_of_the_text(tmp_path: Path) -> None:
     assert not learned.unknown_characters("世")
     assert resolved.kind == "characters"
     assert prepare(corpus, CHARACTERS).tokenizer.unknown_characters("世") == ["世"]
+
+
+def test_characters_are_learned_from_all_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qkv.data.prepare.LEARN_FROM", 20_000)
+    text = "".join(f"{prose(3000)}{chr(0x4E00 + number)}\n" for number in range(40)) + prose(20_000)
+    prepared = prepare(book(tmp_path, text), CHARACTERS)
+    assert prepared.train.unknown == 0
+    assert prepared.tokenizer.vocabulary == len(set(text)) + 2
+
+
+@given(st.lists(st.text(max_size=30), max_size=5))
+def test_an_alphabet(texts: list[str]) -> None:
+    assert alphabet(texts) == "".join(sorted(set("".join(texts))))
 
 
 class Pipe(io.TextIOWrapper):

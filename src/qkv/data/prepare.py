@@ -18,6 +18,7 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache, standard_input
+from qkv.data.alphabet import alphabet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Caution
 from qkv.data.fingerprints import Stamp, fingerprint
@@ -34,7 +35,7 @@ __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_te
 
 # raise these when the same text would give other tokenizers or other streams
 TOKENIZER_VERSION, LAYOUT_VERSION = 1, 1
-# a vocabulary is learned from at most this much text, taken evenly from the whole
+# a vocabulary is learned from at most this many characters, taken evenly from the whole; an alphabet from all of them
 LEARN_FROM = 16_000_000
 SAY_EVERY = 2**18
 
@@ -159,8 +160,11 @@ class _Work:
             if config.kind == "auto":
                 resolved = choose(found.statistics)
                 resolved = replace(resolved, size=config.size if config.size is not None else resolved.size)
-            stride = max(1, -(-found.characters // LEARN_FROM))
-            trained = train_tokenizer(resolved, self._texts(stride), progress=self.progress)
+            if resolved.kind == "characters" and resolved.size is None:
+                texts = iter([alphabet(self._training_part())])
+            else:
+                texts = self._texts(max(1, -(-found.characters // LEARN_FROM)))
+            trained = train_tokenizer(resolved, texts, progress=self.progress)
             self.stamp.require_unchanged()
             trained.save(aside / "tokenizer.json")
             cache.write_facts(aside, {"config": plain(resolved)})
@@ -171,6 +175,14 @@ class _Work:
             size = f" of {resolved.size:,}" if resolved.size else ""
             self.notes.append(f"tokenizer: {resolved.kind}{size}, chosen for this text; --tokenizer says otherwise.")
         return Tokenizer.load(folder / "tokenizer.json"), resolved
+
+    def _training_part(self) -> Iterator[str]:
+        done = 0
+        for valid, text, _ends in self._sides():
+            if not valid:
+                yield text
+                done += len(text)
+                self.progress("learning the tokenizer", done, None)
 
     def _texts(self, stride: int) -> Iterator[str]:
         """The training part in pieces cut between words; every `stride`-th of them."""
