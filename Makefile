@@ -9,7 +9,7 @@ TORCH_BACKEND ?= cpu
 INSTALLER ?= uv
 BIN := .venv/bin
 DEMO = $(BIN)/qkv train python-docs --minutes 1
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # without compiled files the first `import torch` takes seconds longer
 export UV_COMPILE_BYTECODE := 1

@@ -16,6 +16,7 @@ from reliability.nursery import Done, Nursery
 from reliability.report import record
 from reliability.runs import command
 
+HEAVY = ("ten-megabyte-line.txt", "bad-byte-far.txt")  # scoring ten million characters takes minutes
 VERBS = ("train", "generate", "as a model", "evaluate", "tokenize", "data check")
 
 
@@ -143,4 +144,12 @@ def test_there_are_enough(world: World) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_bad_input(nursery: Nursery, world: World, verb: str) -> None:
-    go(nursery, world, world.cases, (verb,), f"D1 bad inputs, {verb}")
+    cases = [case for case in world.cases if verb != "evaluate" or case.name not in HEAVY]
+    go(nursery, world, cases, (verb,), f"D1 bad inputs, {verb}")
+
+
+@pytest.mark.slow
+def test_ten_megabytes_are_evaluated(nursery: Nursery, world: World) -> None:
+    cases = [case for case in world.cases if case.name in HEAVY]
+    assert len(cases) == len(HEAVY)
+    go(nursery, world, cases, ("evaluate",), "D1 bad inputs, evaluate, ten megabytes, slow")
