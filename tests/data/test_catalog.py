@@ -12,7 +12,7 @@ import pytest
 
 from data_at_hand import folder, real
 from qkv.data import catalog, download
-from qkv.data.catalog import CatalogFile
+from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import prepare, stream
 from qkv.errors import DataError, InputError
@@ -102,6 +102,25 @@ def test_another_file_than_expected(server: str, own_cache: Path) -> None:
     with pytest.raises(InputError, match="sha256 differs"):
         entry(server, CONTENT[:1000]).obtain()
     assert not [path for path in own_cache.rglob("*") if path.is_file()]
+
+
+def test_a_download_says_how_far_it_is(server: str) -> None:
+    said: list[tuple[str, int, int | None]] = []
+    entry(server).obtain(lambda *progress: said.append(progress))
+    assert said[-1] == ("fetching set.bin", len(CONTENT), len(CONTENT))
+
+
+def test_a_set_that_is_fetched_for_training_says_so(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = CatalogSet("a-set", "a text", "language modelling", "free", "here", (entry(server),))
+    monkeypatch.setattr("qkv.data.catalog.find", lambda name: found if name == "a-set" else None)
+    stages: list[str] = []
+    with pytest.raises(DataError):  # it holds no text
+        prepare(
+            CorpusConfig(files=("a-set",)),
+            TokenizerConfig(kind="characters"),
+            progress=lambda stage, done, total: stages.append(stage),
+        )
+    assert stages[0] == "fetching set.bin"
 
 
 def test_from_a_file_address(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -297,6 +298,18 @@ def test_a_recipe_of_a_piped_text_reads_the_pipe(own_cache: Path, monkeypatch: p
         other = prepare(replace(first.corpus, documents="lines"), CHARACTERS)
     assert other.corpus.fingerprint != first.corpus.fingerprint
     assert prepare(first.corpus, CHARACTERS, resumed=True).fingerprint == first.fingerprint  # its copy is still there
+
+
+def test_what_killed_pipes_and_downloads_left_is_swept(tmp_path: Path, own_cache: Path) -> None:
+    yesterday = time.time() - 25 * 3600
+    places = [own_cache / name for name in ("input/old.part", "sets/deep/old.part", "input/new.part", "input/old.txt")]
+    for place in places:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("left over")
+        if place.stem == "old":
+            os.utime(place, (yesterday, yesterday))
+    prepare(book(tmp_path), CHARACTERS)
+    assert [place.exists() for place in places] == [False, False, True, True]
 
 
 def test_bad_bytes_from_a_pipe_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:

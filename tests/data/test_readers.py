@@ -246,3 +246,31 @@ def test_names_of_the_catalog_are_paths_too(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     Path("python-docs").write_text("a file of that name")
     assert documents("python-docs") == ["a file of that name"]
+
+
+def test_parquet_says_how_far_it_is(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pyarrow.table({"text": ["some text"] * 3000}), tmp_path / "rows.parquet"
+    )
+    counts: list[int] = []
+    corpus = CorpusConfig(files=("x",))
+    assert len(list(read([Source(tmp_path / "rows.parquet")], corpus, Findings(), counts.append))) == 3000
+    assert len(counts) >= 3
+    assert all(counts)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_line_ends_inside_rows_are_counted(tmp_path: Path, suffix: str) -> None:
+    rows = ["one\r\ntwo", "three\rfour\r\n"]
+    path = tmp_path / f"rows.{suffix}"
+    if suffix == "jsonl":
+        path.write_text("".join(json.dumps({"text": row}) + "\n" for row in rows))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table({"text": rows}), path)
+    findings = Findings()
+    texts = joined(read([Source(path)], CorpusConfig(files=("x",)), findings))
+    assert texts == ["one\ntwo", "three\nfour\n"]
+    assert (findings.crlf, findings.cr) == (2, 1)
+    assert any("2 line ends" in note for note in findings.notes())

@@ -64,6 +64,7 @@ def get(name: str, *, json: Json = False) -> None:
     """
     import difflib
 
+    from qkv.cli.progress import reading
     from qkv.data import catalog
     from qkv.errors import InputError
 
@@ -72,7 +73,8 @@ def get(name: str, *, json: Json = False) -> None:
         near = difflib.get_close_matches(name, catalog.names(), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "`qkv data list` names them all."
         raise InputError(f"there is no data set named {name!r}. {hint}")
-    paths = [str(file.obtain()) for file in (*entry.train, *entry.valid)]
+    with reading() as watch:
+        paths = [str(file.obtain(watch)) for file in (*entry.train, *entry.valid)]
     if json:
         return document({"name": name, "files": paths, "built_in": entry.builtin, "terms": entry.terms})
     notes([f"terms: {entry.terms}."])

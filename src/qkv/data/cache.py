@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from qkv.data.cachefolder import REMEDY, cache_folder
+from qkv.data.cachefolder import REMEDY, cache_folder, sweep_parts
 from qkv.errors import RefusedError
 from qkv.storage import PARTIAL, TRASH, advised, manifest, new_folder, read_json, remove_folder
 
@@ -23,6 +23,7 @@ def obtain(room: str, key: str, build: Callable[[Path], None]) -> Path:
     if is_whole(folder):
         return folder
     _sweep(folder.parent)
+    sweep_parts()
     if folder.exists():  # damaged: a file is missing or has another size
         remove_folder(folder)
     try:

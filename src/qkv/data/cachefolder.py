@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from qkv.errors import StorageError
 
+PART = ".part"
+"""The ending of a file that is still coming in."""
+_LEFT_OVER_SECONDS = 24 * 3600
 REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
 
 
@@ -25,6 +30,15 @@ def cache_folder(*parts: str) -> Path:
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror}. Set QKV_CACHE to a folder on another disk.") from None
     return folder
+
+
+def sweep_parts() -> None:
+    """Remove what killed pipes and broken downloads left long ago."""
+    for room in ("input", "sets"):
+        with suppress(OSError):  # a room that is not there yet, a file that another process removed
+            for path in (root() / room).rglob(f"*{PART}"):
+                if time.time() - path.stat().st_mtime > _LEFT_OVER_SECONDS:
+                    path.unlink()
 
 
 def root() -> Path:

@@ -19,6 +19,7 @@ from typing import Any
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Findings
 from qkv.data.formats import Builtin, Source
+from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
 from qkv.storage import sha256
 
@@ -49,13 +50,13 @@ class CatalogFile:
             return path
         return None
 
-    def obtain(self) -> Path:
+    def obtain(self, progress: Progress = silent) -> Path:
         """The file, fetched if it is not at hand."""
         found = self.locate()
         if found is None:
             from qkv.data.download import fetch
 
-            found = fetch(self)
+            found = fetch(self, progress)
         return found
 
 
@@ -80,7 +81,7 @@ class CatalogSet:
     def at_hand(self) -> bool:
         return self.builtin or all(file.locate() is not None for file in (*self.train, *self.valid))
 
-    def sources(self) -> list[Source | Builtin]:
+    def sources(self, progress: Progress = silent) -> list[Source | Builtin]:
         """What to read for a language model."""
         if self.builtin:
             return [Builtin(self.name, _BUILTIN[self.name])]
@@ -88,7 +89,7 @@ class CatalogSet:
             raise DataError(
                 self.name, f"is a set for {self.task}, which this version does not train yet", "See `qkv data list`."
             )
-        return [source for file in self.train for source in _sources(file.obtain())]
+        return [source for file in self.train for source in _sources(file.obtain(progress))]
 
 
 def _sources(path: Path) -> list[Source]:
@@ -124,7 +125,7 @@ def data_folders() -> list[Path]:
     return [Path(folder) for folder in os.environ.get("QKV_DATA", "").split(os.pathsep) if folder]
 
 
-def own_validation(corpus: CorpusConfig, findings: Findings) -> list[Source]:
+def own_validation(corpus: CorpusConfig, findings: Findings, progress: Progress = silent) -> list[Source]:
     """A set that brings its own validation file is validated on it, unless the user says otherwise."""
     if len(corpus.files) != 1 or corpus.valid or os.path.lexists(corpus.files[0]):
         return []
@@ -132,7 +133,7 @@ def own_validation(corpus: CorpusConfig, findings: Findings) -> list[Source]:
     if found is None or not found.valid or found.task != "language modelling":
         return []
     findings.say(f"{found.name}: validated on its own {', '.join(file.path for file in found.valid)}.")
-    return [source for file in found.valid for source in _sources(file.obtain())]
+    return [source for file in found.valid for source in _sources(file.obtain(progress))]
 
 
 def _require_sum(path: Path, expected: str) -> None:

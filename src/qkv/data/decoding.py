@@ -109,15 +109,21 @@ class _Decoder:
     def _line_ends(self, text: str, final: bool) -> str:
         text = self.held + text
         self.held = ""
-        if "\r" in text:
-            if text.endswith("\r") and not final:
-                text, self.held = text[:-1], "\r"
-            pairs = text.count("\r\n")
-            self.findings.crlf += pairs
-            self.findings.cr += text.count("\r") - pairs
-            self.findings.newlines -= text.count("\r")
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if text.endswith("\r") and not final:
+            text, self.held = text[:-1], "\r"
+        changed = text.count("\r")
+        text = with_plain_line_ends(text, self.findings)
         lines = text.count("\n")
         self.line += lines
-        self.findings.newlines += lines
+        self.findings.newlines += lines - changed
         return text
+
+
+def with_plain_line_ends(text: str, findings: Findings) -> str:
+    """The text with all line ends made \\n, the others counted."""
+    if "\r" in text:
+        pairs = text.count("\r\n")
+        findings.crlf += pairs
+        findings.cr += text.count("\r") - pairs
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text

@@ -45,7 +45,7 @@ class Description:
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
     spool = standard_input.received(corpus)
     try:
-        parts = Parts.of(corpus, spool, whole=True)
+        parts = Parts.of(corpus, spool, whole=True, progress=progress)
         found = survey(parts, progress)
         beginning, words = _beginning_and_words(parts)
     finally:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
-from qkv.data.cachefolder import REMEDY, cache_folder, root
+from qkv.data.cachefolder import PART, REMEDY, cache_folder, root
+from qkv.data.progress import Progress, silent
 from qkv.errors import InputError
 from qkv.storage import advised, sha256, writing
 
@@ -28,7 +28,7 @@ def fetched(file: CatalogFile) -> Path:
     return root() / "sets" / path.parent / name
 
 
-def fetch(file: CatalogFile, progress: Callable[[int, int], None] | None = None) -> Path:
+def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
     """Download a file into the cache and return its place."""
     if file.address is None:
         raise InputError(
@@ -37,7 +37,7 @@ def fetch(file: CatalogFile, progress: Callable[[int, int], None] | None = None)
         )
     final = fetched(file)
     cache_folder("sets", *PurePosixPath(file.path).parent.parts)
-    part = final.with_name(final.name + ".part")
+    part = final.with_name(final.name + PART)
     size = file.original_bytes or file.bytes
     with advised(REMEDY), writing(final, size):
         _download(file.address, part, size, progress)
@@ -51,7 +51,7 @@ def fetch(file: CatalogFile, progress: Callable[[int, int], None] | None = None)
     return final
 
 
-def _download(address: str, part: Path, size: int, progress: Callable[[int, int], None] | None) -> None:
+def _download(address: str, part: Path, size: int, progress: Progress) -> None:
     done = part.stat().st_size if part.exists() else 0
     if done > size:
         part.unlink()
@@ -71,8 +71,7 @@ def _download(address: str, part: Path, size: int, progress: Callable[[int, int]
                 while done <= size and (chunk := answer.read(min(CHUNK, size - done + 1))):
                     file.write(chunk)
                     done += len(chunk)
-                    if progress is not None:
-                        progress(done, size)
+                    progress(f"fetching {part.stem}", done, size)
                 file.flush()
                 os.fsync(file.fileno())
         if done < min(promised, size):

@@ -134,7 +134,7 @@ class _Work:
         self.progress = progress
         self.whole = whole  # nothing is held out
         spool = standard_input.received(corpus, resumed)
-        self.parts = Parts.of(corpus, spool, whole)
+        self.parts = Parts.of(corpus, spool, whole, progress)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
         if spool is not None:
             self.parts = self.parts.moved(standard_input.keep(spool, self.fingerprint))

@@ -5,7 +5,7 @@ A document may be larger than memory, so nothing here holds one; what is held is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from qkv.data import rows
@@ -13,6 +13,7 @@ from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.decoding import decode, require_encoding
 from qkv.data.findings import Findings
 from qkv.data.formats import CHUNK, Builtin, Source, read_bytes
+from qkv.data.progress import Watch
 from qkv.errors import DataError
 
 
@@ -20,9 +21,6 @@ class Piece(NamedTuple):
     text: str
     ends: bool
     """Whether a document ends here."""
-
-
-Watch = Callable[[int], None]
 
 
 def read(
@@ -55,7 +53,7 @@ def _pieces(source: Source | Builtin, corpus: CorpusConfig, findings: Findings, 
     if source.format == "table":
         raise DataError(source.shown, "is a table", "For a language model give plain text or .jsonl.")
     if source.format == "parquet":
-        yield from (Piece(text, True) for text in rows.parquet(source, corpus.text, findings))
+        yield from (Piece(text, True) for text in rows.parquet(source, corpus.text, findings, watch))
         return
     chunks = _watched(read_bytes(source), watch)
     texts = decode(chunks, source.shown, corpus.encoding, findings)

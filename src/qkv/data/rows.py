@@ -10,8 +10,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from qkv.data.decoding import with_plain_line_ends
 from qkv.data.findings import Findings
 from qkv.data.formats import Source, unreadable
+from qkv.data.progress import Watch
 from qkv.errors import DataError, MissingExtraError
 
 LONGEST_ROW = 64 * 2**20
@@ -46,7 +48,7 @@ class Rows:
         except UnicodeEncodeError:
             self.reject(number, "half of a surrogate pair, which is no character")
             return None
-        return row.replace("\r\n", "\n").replace("\r", "\n")
+        return with_plain_line_ends(row, self.findings)
 
     def reject(self, number: int, problem: str) -> None:
         self.bad += 1
@@ -210,7 +212,7 @@ class _Buffer:
         return DataError(f"{self.where}:{line}", f"not JSON: {problem}", "Repair the file, or give .jsonl.")
 
 
-def parquet(source: Source, column: str | None, findings: Findings) -> Iterator[str]:
+def parquet(source: Source, column: str | None, findings: Findings, watch: Watch | None = None) -> Iterator[str]:
     """The text column of a Parquet file, batch by batch."""
     try:
         import pyarrow
@@ -239,6 +241,8 @@ def parquet(source: Source, column: str | None, findings: Findings) -> Iterator[
                     number += 1
                     if (text := rows.text(value, number)) is not None:
                         yield text
+                if watch is not None:
+                    watch(batch.nbytes)
     except (pyarrow.ArrowException, UnicodeDecodeError, ValueError) as error:
         problem = " ".join(str(error).split())[:200]
         raise DataError(where, f"not a sound Parquet file ({problem})", "Copy or download it again.") from None

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from qkv.data.findings import Findings, shown
 from qkv.data.formats import Builtin, Source, disguise, read_bytes, unreadable, zip_members
+from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
 
 # endings that promise no text; a file of any other name is looked into
@@ -27,7 +28,9 @@ tar tgz bz2 xz 7z rar woff woff2 ttf otf
 _NOT_TEXT = frozenset(f".{ending}" for ending in _OTHER.split())
 
 
-def expand(names: Sequence[str], pattern: str | None, findings: Findings) -> list[Source | Builtin]:
+def expand(
+    names: Sequence[str], pattern: str | None, findings: Findings, progress: Progress = silent
+) -> list[Source | Builtin]:
     """The sources behind the names, in order; DataError for a name that leads nowhere."""
     from qkv.data import catalog
 
@@ -37,7 +40,7 @@ def expand(names: Sequence[str], pattern: str | None, findings: Findings) -> lis
     for name in names:
         found = catalog.find(name)
         if found is not None and not os.path.lexists(name):
-            sources.extend(found.sources())
+            sources.extend(found.sources(progress))
         else:
             sources.extend(_named(Path(name), pattern, findings))
     return sources

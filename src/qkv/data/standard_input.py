@@ -9,14 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from qkv.data.cachefolder import REMEDY, cache_folder
+from qkv.data.cachefolder import PART, REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
 from qkv.data.formats import CHUNK
 from qkv.errors import DataError, InputError
 from qkv.storage import advised, writing
 
 NAME = "-"
-PART = ".part"
 
 
 def received(corpus: CorpusConfig, resumed: bool = False) -> Path | None:

@@ -11,7 +11,7 @@ from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats import Builtin, Source
-from qkv.data.progress import Progress
+from qkv.data.progress import Progress, silent
 from qkv.data.readers import Piece, read
 from qkv.data.sources import expand
 from qkv.data.splits import Border, Census, Side
@@ -29,16 +29,18 @@ class Parts:
     findings: Findings
 
     @classmethod
-    def of(cls, corpus: CorpusConfig, spool: Path | None = None, whole: bool = False) -> Parts:
+    def of(
+        cls, corpus: CorpusConfig, spool: Path | None = None, whole: bool = False, progress: Progress = silent
+    ) -> Parts:
         """Follow the names; `whole` when nothing is to be held out or validated on."""
         findings = Findings()
         if spool is not None:
             files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
         else:
-            files = expand(corpus.files, corpus.filter, findings)
-        valid: Sequence[Source | Builtin] = [] if whole else catalog.own_validation(corpus, findings)
+            files = expand(corpus.files, corpus.filter, findings, progress)
+        valid: Sequence[Source | Builtin] = [] if whole else catalog.own_validation(corpus, findings, progress)
         if corpus.valid and not whole:
-            valid = expand(corpus.valid, corpus.filter, findings)
+            valid = expand(corpus.valid, corpus.filter, findings, progress)
         return cls(corpus, tuple(files), tuple(valid), findings)
 
     @property
