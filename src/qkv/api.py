@@ -163,10 +163,9 @@ class Model:
             self.notes += notes
         else:
             found = stream_text(self.tokenizer, text or "")
+            if found.unknown:
+                self.notes.append(f"{found.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
         require(found, 2, "an evaluation")
-        if found.unknown:
-            share = f"{found.unknown:,} of {len(found.tokens):,} tokens"
-            self.notes.append(f"{share} are not in the vocabulary and were scored as unknown")
         return score(self.module, found, window=window, **more)
 
     def _prompt(self, prompt: str) -> list[int]:

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
 from qkv.cli.options import corpus as corpus_of
-from qkv.cli.output import Json, document, notes, table
+from qkv.cli.output import Json, counted, document, notes, table
 
 app = App(
     name="data",
@@ -162,7 +162,7 @@ def check(
     if report.problems:
         raise report.problems[0]
     if not json:
-        print(f"ready to train with a context of {report.context}; {len(report.warnings)} warnings.")
+        print(f"ready to train with a context of {report.context}; {counted(len(report.warnings), 'warning')}.")
 
 
 def _rows(prepared: Any) -> list[tuple[object, ...]]:

@@ -28,6 +28,10 @@ def program() -> str:
     return os.path.relpath(called) if called.is_absolute() and called.is_relative_to(Path.cwd()) else str(called)
 
 
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def console() -> Console:
     """Where people look: standard error, so that standard output stays clean for pipes."""
     from rich.console import Console

@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import program
+from qkv.cli.output import counted, program
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
@@ -19,18 +19,15 @@ def announce(session: Session) -> None:
     recipe, prepared = session.recipe, session.prepared
     model, training = recipe.model, recipe.training
     shape = "/".join(str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name))
-    size, documents = (getattr(prepared.train, n) + getattr(prepared.valid, n) for n in ("bytes", "documents"))
-    if documents == 2 and not recipe.corpus.valid:
-        documents = 1  # one text, cut in two
-    threads = f"{training.threads} {'thread' if training.threads == 1 else 'threads'}"
+    size = prepared.train.bytes + prepared.valid.bytes
     lines = [
-        f"text    {size:,} bytes, {documents:,} {'document' if documents == 1 else 'documents'}",
+        f"text    {size:,} bytes",
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
         f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
         f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
-        f"{training.dtype} on {training.device} with {threads}",
+        f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
         f"folder  {session.run.folder}",
     ]
     print("\n".join(lines), file=sys.stderr)

@@ -227,7 +227,7 @@ class _Work:
                 where = ", ".join(self.corpus.files)
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
             notes += [*found.held_out(**streams), overlap.note()]
-        notes += _unknown(streams)
+        notes += _unknown({"": streams["train"]} if self.whole else streams)
         cache.write_facts(aside, {**streams, "notes": [[note, isinstance(note, Caution)] for note in notes]})
 
 
@@ -239,4 +239,5 @@ def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:
     for name, stream in streams.items():
         if count := stream["unknown"]:
             share = f"{count / stream['tokens']:.2%}"
-            yield Caution(f"{count:,} tokens of the {name} text ({share}) are not in the vocabulary and become UNK.")
+            text = f"{name} text".strip()
+            yield Caution(f"{count:,} tokens of the {text} ({share}) are not in the vocabulary and become UNK.")
