@@ -105,7 +105,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
     if known.is_file():
         verify(known.parent, bundle.TOKENIZER)
     tokenizer = Tokenizer.load(known) if known.is_file() else None
-    prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
+    prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress, resumed=True)
     if prepared.corpus.fingerprint != recipe.corpus.fingerprint:
         raise DataError(
             ", ".join(recipe.corpus.files),
