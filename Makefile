@@ -13,6 +13,8 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # without compiled files the first `import torch` takes seconds longer
 export UV_COMPILE_BYTECODE := 1
+# certificates as the system has them, as pip does it: behind a company's proxy there are more than uv brings
+export UV_SYSTEM_CERTS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-slow check lint format dev constraints clean
@@ -89,10 +91,10 @@ if [ "$(INSTALLER)" = uv ] && [ -x $(BIN)/uv ]; then \
 		*://*) backend= ;; \
 		*) ! ls "$${UV_FIND_LINKS%%,*}"/torch-*$$tag-*.whl >/dev/null 2>&1 || backend= ;; \
 	esac; \
-	$(BIN)/uv pip install $$quiet --python $$py $$backend -c constraints.txt -b constraints.txt -e '$(WHAT)'; \
-else \
-	$$py -m pip install $$quiet -c constraints.txt -e '$(WHAT)'; \
-fi
+	if $(BIN)/uv pip install $$quiet --python $$py $$backend -c constraints.txt -b constraints.txt -e '$(WHAT)'; then exit 0; fi; \
+	echo "uv could not install it; pip tries, more slowly"; \
+fi; \
+$$py -m pip install $$quiet -c constraints.txt -e '$(WHAT)'
 endef
 
 # One version of torch everywhere, so that numbers can be compared. uv and the build tools are pinned too.
