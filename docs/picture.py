@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-WIDTH = 100
+WIDTH = 112
 CODE = re.compile(r"\x1b\[(\d*)([A-Za-z])|\x1b\[\?\d+[a-z]|\r|\n")
 
 
