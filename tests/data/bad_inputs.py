@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import io
 import json
 import lzma
 import os
 import socket
 import sqlite3
+import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -309,3 +311,16 @@ def _socket(path: Path) -> None:
 def _unreadable(path: Path) -> None:
     path.write_bytes(GOOD)
     path.chmod(0)
+
+
+def state(folder: Path) -> str:
+    """A hash over all names, kinds and contents of a folder."""
+    digest = hashlib.sha256()
+    for root, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            path = Path(root, name)
+            digest.update(os.fsencode(path) + str(path.lstat().st_mode).encode())
+            if stat.S_ISREG(path.lstat().st_mode):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()

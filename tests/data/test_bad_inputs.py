@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import stat
 from pathlib import Path
 
 import pytest
 
-from data.bad_inputs import Case, build
+from data.bad_inputs import Case, build, state
 from qkv.data.checking import check
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import shown
@@ -29,19 +26,6 @@ def names() -> list[str]:
 
 
 NAMES = names()
-
-
-def state(folder: Path) -> str:
-    """A hash over everything in a folder."""
-    digest = hashlib.sha256()
-    for root, folders, files in os.walk(folder):
-        folders.sort()
-        for name in sorted(files):
-            path = Path(root, name)
-            digest.update(os.fsencode(path))
-            if stat.S_ISREG(path.lstat().st_mode):
-                digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def test_there_are_many(cases: dict[str, Case]) -> None:

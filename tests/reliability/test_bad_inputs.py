@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from data.bad_inputs import Case, build
+from data.bad_inputs import Case, build, state
 from reliability.nursery import Done, Nursery
 from reliability.report import record
 from reliability.runs import command
@@ -37,19 +35,6 @@ def world(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, text: Path
     assert done.code == 0, done.err
     (folder / "place").mkdir()
     return World(folder / "bad", build(folder / "bad"), model, folder / "place")
-
-
-def state(folder: Path) -> str:
-    """A hash over all names, kinds and contents of a folder."""
-    digest = hashlib.sha256()
-    for root, folders, files in os.walk(folder):
-        folders.sort()
-        for name in sorted(files):
-            path = Path(root, name)
-            digest.update(os.fsencode(path) + str(path.lstat().st_mode).encode())
-            if stat.S_ISREG(path.lstat().st_mode):
-                digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def do(nursery: Nursery, world: World, verb: str, case: Case) -> Done | None:
