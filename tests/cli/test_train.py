@@ -83,6 +83,16 @@ def test_unknown_characters_are_named(trained: Path) -> None:
     assert "'ñ', '€'" in done.stderr
 
 
+def test_a_prompt_from_standard_input(trained: Path) -> None:
+    words = ["--length", "5", "--seed", "1"]
+    given = qkv("generate", "runs/names-modern", "an", *words, cwd=trained).stdout
+    assert qkv("generate", "runs/names-modern", "-", *words, cwd=trained, stdin="an").stdout == given
+    done = qkv("generate", "runs/names-modern", "-", *words, cwd=trained, stdin="\ufeffan\r\n")
+    assert "note:" in done.stderr
+    for wrong in (["--lenght", "5"], ["an", "--lenght", "5"]):
+        assert "did you mean --length?" in qkv("generate", "runs/names-modern", *wrong, cwd=trained, code=2).stderr
+
+
 def test_next_table(trained: Path) -> None:
     done = qkv("generate", "runs/names-modern", "an", "--next", "5", "--json", cwd=trained)
     found = json.loads(done.stdout)["next"]
@@ -165,10 +175,10 @@ def test_a_recipe_serves_another_text(tmp_path: Path) -> None:
     recipe = ["--recipe", "runs/few-modern/recipe.toml"]
     done = qkv("train", "many.txt", *recipe, cwd=tmp_path)
     assert "this text's tokenizer has" in done.stderr
-    assert "step 2/2" in done.stderr
+    assert "step 2/2 " in done.stderr
     done = qkv("train", "few.txt", "--recipe", "runs/many-modern/recipe.toml", "--minutes", "0.02", cwd=tmp_path)
     assert "this text's tokenizer has" in done.stderr
-    assert "step 2/2" not in done.stderr
+    assert "step 2/2 " not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,8 @@ def go(nursery: Nursery, world: World, cases: list[Case], verbs: tuple[str, ...]
                 failures.append(f"{verb} {case.name[:60]!a}: {problem}: exit {done.code}: {done.err[-400:]}")
     if state(world.folder) != before:
         failures.append("the folder of the inputs was changed")
+    if verbs != ("as a model",):
+        assert counts["accepted"], "refuses all, good text too"
     record(figure, trials, len(failures), cases=len(cases), **counts)
     (world.place.parent / "messages.json").write_text(json.dumps(messages, indent=1, ensure_ascii=False))
     assert not failures, f"{len(failures)} of {trials}\n" + "\n".join(failures)

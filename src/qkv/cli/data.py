@@ -95,7 +95,7 @@ def describe(
     from qkv.cli.progress import reading
     from qkv.data.describing import describe as look
 
-    corpus = corpus_of(data, "data", documents=documents, text=text, filter=filter, encoding=encoding)
+    corpus = corpus_of(data, "data describe", documents=documents, text=text, filter=filter, encoding=encoding)
     with reading() as watch:
         found = look(corpus, watch)
     if json:
@@ -141,7 +141,9 @@ def check(
 
     if context is not None and context < 1:
         raise InputError(f"--context {context}: expected a number of tokens, at least 1.")
-    corpus = corpus_of(data, "data", valid=valid, documents=documents, text=text, filter=filter, encoding=encoding)
+    corpus = corpus_of(
+        data, "data check", valid=valid, documents=documents, text=text, filter=filter, encoding=encoding
+    )
     config, given = which(tokenizer)
     with reading() as watch:
         report = look(corpus, config, lambda tokens: context or context_for(tokens), given, watch)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.options import standard_input
+from qkv.cli.options import named, standard_input
 from qkv.cli.output import Json, document, notes, table
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 def generate(
     model: str,
-    prompt: str = "",
-    *,
+    *prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
     length: int = 200,
     samples: int = 1,
     temperature: float = 0.8,
@@ -35,9 +34,9 @@ def generate(
 ) -> None:
     """Write with a model. The text appears as it is made.
 
-        qkv generate runs/book-modern "Once upon a time"
-        qkv generate runs/book-modern --samples 4 --temperature 0.6 --stop "."
-        qkv generate runs/book-modern "The dog" --next 10
+    qkv generate runs/book-modern "Once upon a time"
+    qkv generate runs/book-modern --samples 4 --temperature 0.6 --stop "."
+    qkv generate runs/book-modern "The dog" --next 10
 
     Parameters
     ----------
@@ -73,13 +72,14 @@ def generate(
     import qkv
     from qkv.errors import InputError
 
-    if prompt == "-":
-        prompt = standard_input("utf-8")
+    words = " ".join(named(prompt, "generate"))
+    if words == "-":
+        words = standard_input("utf-8")
     if seed < 0 or seed > 2**40:
         raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")
     opened = qkv.load(model)
     if next is not None:
-        return show_next(opened, prompt, next, json)
+        return show_next(opened, words, next, json)
     options: dict[str, Any] = {
         "length": length,
         "seed": seed,
@@ -92,11 +92,11 @@ def generate(
         "repetition_penalty": repetition_penalty,
     }
     if json:
-        return write_json(opened, prompt, samples, options)
+        return write_json(opened, words, samples, options)
     if samples == 1:
-        return write_stream(opened, prompt, options)
-    for number, written in enumerate(opened.samples(prompt, samples, **options), 1):
-        print(f"--- sample {number} ---\n{prompt}{written.text}")
+        return write_stream(opened, words, options)
+    for number, written in enumerate(opened.samples(words, samples, **options), 1):
+        print(f"--- sample {number} ---\n{words}{written.text}")
     notes(opened.notes)
     return None
 

@@ -24,14 +24,23 @@ Documents = Annotated[
 ]
 
 
-def named(data: tuple[str, ...], verb: str) -> list[str]:
-    """The data as it was named; a lone - is standard input, any other hyphen is an option that does not exist."""
+def named(words: tuple[str, ...], verb: str) -> list[str]:
+    """The words as they were typed; a lone - is standard input, any other hyphen is an option that does not exist."""
+    import difflib
+    import inspect
+    import sys
+
     from qkv.errors import InputError
 
-    for name in data:
-        if name.startswith("-") and name != "-":
-            raise InputError(f"unknown option {name}. `qkv {verb} --help` lists what there is.")
-    return list(data)
+    for word in words:
+        if word.startswith("-") and word != "-":
+            room, name = verb.split()[0], verb.split()[-1]
+            function = getattr(sys.modules[f"qkv.cli.{room}"], name)
+            options = [f"--{each.replace('_', '-')}" for each in inspect.signature(function).parameters]
+            near = difflib.get_close_matches(word, options, 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"unknown option {word}; {hint}`qkv {verb} --help` lists what there is.")
+    return list(words)
 
 
 def corpus(data: tuple[str, ...], verb: str, **options: Any) -> Any:

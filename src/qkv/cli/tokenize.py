@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.options import standard_input, which
+from qkv.cli.options import named, standard_input, which
 from qkv.cli.output import Json, document, notes, table
 
 if TYPE_CHECKING:
@@ -37,16 +37,12 @@ def tokenize(
 ) -> None:
     """Show how a text is cut into tokens, or learn a tokenizer.
 
-    qkv tokenize "O Romeo" --tokenizer runs/shakespeare-modern     with the tokenizer of a model
+    qkv tokenize "O Romeo" --tokenizer runs/book-modern
     qkv tokenize --train book.txt --kind bpe --size 2000 --save tokenizer.json
-    qkv tokenize --file book.txt --tokenizer tokenizer.json        only the counts
+    qkv tokenize --file book.txt --tokenizer tokenizer.json
     """
-    from qkv.errors import InputError
 
-    for word in text:
-        if word.startswith("--"):
-            raise InputError(f"unknown option {word}. `qkv tokenize --help` lists what there is.")
-    words = " ".join(text)
+    words = " ".join(named(text, "tokenize"))
     if words == "-":
         words = standard_input(encoding)
     chosen, resolved = _choose(words, tokenizer, tuple(train), kind, size, encoding, file)

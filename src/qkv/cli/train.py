@@ -41,14 +41,15 @@ def train(
 ) -> None:
     """Train a language model on text, and evaluate it.
 
-    Reads .txt and other text, .gz .zip .zst, .jsonl and .parquet. Writes a run folder with the best model, checkpoints
-    to resume from, the resolved recipe, metrics and a card.
+    Reads .txt and other text, .gz .zip .zst, .jsonl and .parquet.
+    Writes a run folder: the best model, checkpoints to resume from, the
+    resolved recipe, metrics and a card.
 
-        qkv train book.txt
-        qkv train python-docs --minutes 1
-        qkv train book.txt --model gpt-nano --steps 500
-        qkv train notes/ --filter '*.md' --documents paragraphs
-        qkv train --run runs/book-modern --resume
+    qkv train book.txt
+    qkv train python-docs --minutes 1
+    qkv train book.txt --model gpt-nano --steps 500
+    qkv train notes/ --filter '*.md' --documents paragraphs
+    qkv train --run runs/book-modern --resume
 
     Parameters
     ----------
