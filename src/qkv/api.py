@@ -55,6 +55,10 @@ class Model:
         self.bundle, self.device = made, device
         self.notes: list[str] = []  # what was done to the last input, in words
 
+    def __repr__(self) -> str:
+        config = self.bundle.config
+        return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {self.module.context}>"
+
     @property
     def module(self) -> LanguageModel:
         """The model itself, an ordinary `nn.Module`."""

@@ -14,10 +14,13 @@ from qkv.cli.train import train
 from qkv.errors import MissingExtraError
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
+from qkv.training.settings import TrainingConfig
 
 
 def display(steps: int) -> Display:
-    made: Any = SimpleNamespace(recipe=SimpleNamespace(training=SimpleNamespace(steps=steps)))
+    made: Any = SimpleNamespace(
+        recipe=SimpleNamespace(training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10)))
+    )
     return Display(made)
 
 
@@ -43,3 +46,15 @@ def test_a_missing_extra_is_said_before_anything_is_read(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(MissingExtraError, match=r"qkv\[track\]"):
         train("there-is-no-such-file.txt", tensorboard=True)
+
+
+def test_a_step_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line every few seconds, but none for a step whose evaluation is about to be said."""
+    monkeypatch.setattr("qkv.cli.progress.LINE_SECONDS", 0.0)
+    made = display(20)
+    said = []
+    for number in range(1, 21):
+        said += made.lines(Step(number, 2.0, 1.0, 1.0, 64))
+        if number % 2 == 0:
+            said += made.lines(Evaluation(number, {"loss": 2.5, "bits_per_byte": 1.25}, True))
+    assert [int(line.split("/")[0].removeprefix("step ")) for line in said] == list(range(1, 21))

@@ -86,8 +86,7 @@ def run(words: list[str], debug: bool) -> int:
         application()(words, exit_on_error=False, print_error=False)
         return 0
     except CycloptsError as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        return say(f"{reason}. `qkv {words[0]} --help` lists what it takes.", 2)
+        return say(f"{plainly(str(error), words)}. `qkv {words[0]} --help` lists what it takes.", 2)
     except QkvError as error:
         if debug:
             raise
@@ -104,6 +103,20 @@ def run(words: list[str], debug: bool) -> int:
         if out_of_memory(error):
             return say("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
         return fault(error)
+
+
+def plainly(message: str, words: list[str]) -> str:
+    """The parser's complaint in our words."""
+    import re
+
+    message = " ".join(message.split()).rstrip(".?")
+    if match := re.search(r"parameter --([\w-]+) requires an argument", message):
+        option = f"--{match[1]}"
+        return f"{option} needs a value" if option in words else f"{match[1].upper()} is missing"
+    if match := re.search(r"Invalid value for \"?([\w-]+)\"?: unable to convert (.+) into (\w+)", message):
+        kinds = {"int": "a whole number", "float": "a number"}
+        return f"{match[1]} {match[2]}: expected {kinds.get(match[3], match[3])}"
+    return message[:1].lower() + message[1:]
 
 
 def unknown_verb(word: str) -> int:

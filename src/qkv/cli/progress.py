@@ -77,12 +77,13 @@ class Display:
         from qkv.recipe.curve import Curve
 
         self.total = session.recipe.training.steps
+        self.every = session.recipe.training.evaluate_every
         self.began = self.said = time.perf_counter()
         self.first: int | None = None
         self.number = 0
         self.tokens = 0
         self.curve = Curve()
-        self.losses: deque[float] = deque(maxlen=20)
+        self.losses: deque[float] = deque(maxlen=5)
         self.validation: float | None = None
         self.bits: float | None = None
         self.saved: int | None = None
@@ -132,11 +133,13 @@ class Display:
 
     def lines(self, event: Event) -> list[str]:
         """Plain lines: one at every evaluation, and one every few seconds between."""
+        from qkv.training.loop import Step
         from qkv.training.run import Evaluation
 
         said = self.take(event)
         now = time.perf_counter()
-        if isinstance(event, Evaluation) or now - self.said > LINE_SECONDS:
+        between = isinstance(event, Step) and event.number % self.every and event.number < self.total
+        if isinstance(event, Evaluation) or (between and now - self.said > LINE_SECONDS):
             self.said = now
             said.append(self.status())
         return said

@@ -86,7 +86,7 @@ class Survey:
         documents = self.census.documents
         twins = documents - self.census.distinct()
         if twins:
-            yield Caution(f"{twins:,} of {documents:,} documents are exact copies of others.")
+            yield Caution(f"exact copies: {twins:,} of {documents:,} documents stand there twice or more.")
 
     def held_out(self, train: Mapping[str, int], valid: Mapping[str, int]) -> Iterator[str]:
         """What the split came to, from the facts of the two streams."""
