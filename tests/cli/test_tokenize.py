@@ -9,24 +9,9 @@ from typing import Any
 
 import pytest
 
+from cli.commands import run
 from data.bad_inputs import prose
-from qkv.cli import app
 from qkv.text.tokenizer import Tokenizer
-
-
-def run(words: list[str], debug: bool) -> int:
-    """The exit code of a command."""
-    try:
-        return app.run(words, debug)
-    except SystemExit as left:
-        return int(left.code or 0)
-
-
-@pytest.fixture
-def book(tmp_path: Path) -> str:
-    path = tmp_path / "book.txt"
-    path.write_text(prose())
-    return str(path)
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
