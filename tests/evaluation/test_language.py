@@ -117,3 +117,16 @@ def test_fewer_rows_at_once_change_nothing_but_rounding() -> None:
     torch.manual_seed(0)
     model = CONFIGS["gpt"].build()
     assert score(model, text(), window=16, rows=1).loss == pytest.approx(score(model, text(), window=16).loss, rel=1e-6)
+
+
+@pytest.mark.parametrize(("tokens", "window"), [(2, 16), (10, 4), (40, 16), (333, 16), (3000, 16)])
+def test_parts_cover_the_text(tokens: int, window: int) -> None:
+    """Two scores of the same text are compared part by part; a short text is cut inside its windows."""
+    model = CONFIGS["gpt"].build()
+    torch.nn.init.normal_(model.embedding.weight)
+    found = score(model, text(tokens), window=window)
+    assert len(found.parts) == min(16, tokens - 1)
+    assert found.loss == pytest.approx(np.mean(found.parts), rel=0.05 if tokens > 100 else 0.3)
+    if tokens <= 17:
+        assert found.loss == pytest.approx(np.mean(found.parts))
+    assert "parts" not in found.values()

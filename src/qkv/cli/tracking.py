@@ -41,7 +41,8 @@ def board(folder: Path, wanted: bool) -> Iterator[Callable[[Event], None]]:
                 writer.add_scalar(f"training/{name}", getattr(event, name), event.number)
         elif isinstance(event, Evaluation):
             for name, value in event.scores.items():
-                writer.add_scalar(f"validation/{name}", value, event.step)
+                if not isinstance(value, list):
+                    writer.add_scalar(f"validation/{name}", value, event.step)
 
     try:
         yield record

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from torch import Tensor
 from qkv.data.tokens import TokenStream
 from qkv.models.language_model import LanguageModel
 from qkv.tasks.language_modelling import cut
+
+PARTS = 16  # stretches of a text whose losses are told one by one
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,10 @@ class Score:
     bits_per_character_high: float
     tokens: int
     unknown: int  # tokens of the text that are not in the vocabulary: where there are some, bits are too low
+    parts: tuple[float, ...] = ()  # the loss of each of some stretches of the text: scores are compared part by part
 
     def values(self) -> dict[str, float]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "parts"}
 
     def interval(self, name: str = "loss") -> str:
         """The interval in words; a single window cannot tell how much another would differ."""
@@ -103,6 +106,7 @@ def score(
         chosen = sorted(set(spread.tolist()))
     together = max(1, 8192 // length)
     sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
+    single: list[NDArray[Any]] = []  # of each token, where there are so few windows that these are no parts
     done = scored = 0
     with torch.inference_mode():
         for batch in batches((plan[index] for index in chosen), min(together, rows or together)):
@@ -111,9 +115,12 @@ def score(
             for own, place in zip(losses, batch, strict=True):
                 sums[done], counts[done] = float(own[-place.fresh :].double().sum()), place.fresh
                 done, scored = done + 1, scored + place.fresh
+                if len(chosen) < PARTS:
+                    single.append(own[-place.fresh :].double().numpy())
             if progress:
                 progress(scored, len(stream.tokens) - 1)
-    return summary(sums, counts, stream)
+    found = summary(sums, counts, stream)
+    return replace(found, parts=parts(np.concatenate(single)) if single else parts(sums, counts))
 
 
 def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
@@ -149,14 +156,20 @@ def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Sc
     share = scored / (len(stream.tokens) - 1)  # of the text, when only a sample of it was scored
     totals = {"_low": losses["_low"] * scored, "": total, "_high": losses["_high"] * scored}
     bits = {end: value / math.log(2) / share for end, value in totals.items()}
-    return Score(
+    means: dict[str, Any] = {
         **{f"loss{end}": value for end, value in losses.items()},
         **{f"perplexity{end}": _perplexity(value) for end, value in losses.items()},
         **{f"bits_per_byte{end}": value / max(1, stream.bytes) for end, value in bits.items()},
         **{f"bits_per_character{end}": value / max(1, stream.characters) for end, value in bits.items()},
-        tokens=scored,
-        unknown=stream.unknown,
-    )
+    }
+    return Score(**means, tokens=scored, unknown=stream.unknown)
+
+
+def parts(sums: NDArray[Any], counts: NDArray[Any] | None = None) -> tuple[float, ...]:
+    """The mean loss of each of at most PARTS neighbouring stretches."""
+    edges = np.linspace(0, len(sums), min(PARTS, len(sums)) + 1).astype(int)[:-1]
+    weights = np.ones(len(sums)) if counts is None else counts
+    return tuple((np.add.reduceat(sums, edges) / np.add.reduceat(weights, edges)).tolist())
 
 
 def _perplexity(loss: float) -> float:

@@ -175,7 +175,8 @@ def _session(recipe: Recipe, prepared: Prepared, folder: Path) -> Session:
 
     def scores(model: nn.Module) -> Scores:
         found = evaluate(recipe, prepared, training.evaluate_tokens, model)  # type: ignore[arg-type]
-        return {"loss": found.loss, "bits_per_byte": found.bits_per_byte}
+        parts = [round(part, 5) for part in found.parts]
+        return {"loss": found.loss, "bits_per_byte": found.bits_per_byte, "parts": parts}
 
     return Session(recipe, prepared, task, state, Run(folder, training, scores, keep))
 

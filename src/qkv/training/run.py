@@ -25,7 +25,7 @@ from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
 from qkv.training.signals import listening
 
-Scores = dict[str, float]
+Scores = dict[str, Any]  # numbers by name; `parts`, where there is one, is a list of them
 
 
 @dataclass(frozen=True)
