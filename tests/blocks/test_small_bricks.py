@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
-from qkv.blocks.convolution import Convolution
+from qkv.blocks.convolution import Convolution, GatedConvolution
 from qkv.blocks.embeddings import Embedding, OneHot
 from qkv.blocks.feedforward import FeedForward, GatedFeedForward, SquaredReLU, TanhGELU
 from qkv.blocks.heads import MultiLayerHead, TiedHead
@@ -123,11 +123,27 @@ def test_a_convolution_looks_to_both_sides(x: Tensor, kernel: int) -> None:
     assert moved == [time for time in range(5) if 2 - layer.after <= time <= 2 + layer.before]
 
 
-def test_a_convolution_by_hand(x: Tensor) -> None:
-    """y_t = Σ_j W_j x_{t+j} + b."""
-    layer = Convolution(8, 3, "past")
-    expected = sum(x[:, 2 + j] @ layer.kernel.weight[:, :, 2 + j].T for j in (-2, -1, 0)) + layer.kernel.bias
-    torch.testing.assert_close(layer(x)[:, 2], expected, atol=1e-5, rtol=1e-5)
+@pytest.mark.parametrize(("kernel", "dilation"), [(3, 1), (3, 2), (2, 4), (5, 1)])
+def test_a_convolution_by_hand(x: Tensor, kernel: int, dilation: int) -> None:
+    """y_t = Σ_j W_j x_{t+j·dilation} + b, at the last place; the kernel is one matrix, its parts side by side."""
+    layer = Convolution(8, kernel, "past", outputs=6, dilation=dilation)
+    parts = layer.weight.split(8, 1)
+    neighbours = [x[:, 4 - back * dilation] for back in reversed(range(kernel))]
+    expected = sum(seen @ part.T for seen, part in zip(neighbours, parts, strict=True)) + layer.bias
+    torch.testing.assert_close(layer(x)[:, 4], expected, atol=1e-5, rtol=1e-5)
+    both = Convolution(8, kernel, "both", outputs=6, dilation=dilation)
+    both.load_state_dict(layer.state_dict())
+    assert both(x).shape == (3, 5, 6)
+    moved = layer.before - both.before
+    torch.testing.assert_close(both(x)[:, : 5 - moved], layer(x)[:, moved:], atol=1e-5, rtol=1e-5)
+
+
+def test_a_gated_convolution(x: Tensor) -> None:
+    """W_down (σ(gate(x)) ⊙ up(x))."""
+    gate, up = (Convolution(8, 3, "past", outputs=6, dilation=2) for _ in range(2))
+    down = nn.Linear(6, 8)
+    expected = down(torch.sigmoid(gate(x)) * up(x))
+    torch.testing.assert_close(GatedConvolution(gate, up, nn.Sigmoid(), down)(x), expected, atol=1e-5, rtol=1e-5)
 
 
 PRESENT = torch.arange(5) < torch.tensor([[5], [3], [1]])

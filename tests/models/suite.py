@@ -14,8 +14,10 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.language_model import LanguageModel
+from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
 
@@ -36,6 +38,10 @@ CONFIGS: dict[str, Any] = {
     "rnn-learned-start-one-hot": RecurrentConfig(**SHAPE, kind="rnn", start="learned", input="one-hot"),
     "gru-learned-start": RecurrentConfig(**SHAPE, kind="gru", layers=2, start="learned"),
     "lstm-learned-start-one-hot": RecurrentConfig(**SHAPE, kind="lstm", start="learned", input="one-hot", dropout=0.2),
+    "mlp": MLPConfig(**SHAPE, layers=2),
+    "mlp-one-layer": MLPConfig(**SHAPE, layers=1, embedding_width=5, hidden=7, dropout=0.2),
+    "cnn": CNNConfig(**SHAPE, layers=3),
+    "cnn-short-kernel": CNNConfig(**SHAPE, layers=5, kernel=2, growth=3, hidden=9, dropout=0.2),
 }
 TIED = ["gpt", "gpt-dropout", "modern-tied"]
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from qkv.blocks.masks import Band, within
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.state import LayerState
 from qkv.blocks.tap import Tap
@@ -59,18 +61,46 @@ def learned_space(
     return parameter_free(x @ u, mask)
 
 
+SMALLEST_BLOCK = 16  # of a banded attention: smaller ones cost more than they save
+
 # A mix takes the module (its scale, dropout and taps), queries (B, H, T, K), keys and values (B, H, S, K), and a mask.
-Mix = Callable[["MultiHeadAttention", Tensor, Tensor, Tensor, Tensor | None], Tensor]
+Mix = Callable[["MultiHeadAttention", Tensor, Tensor, Tensor, Tensor | Band | None], Tensor]
 
 
-def fused(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+def fused(
+    module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Band | None
+) -> Tensor:
     """The same sums in one kernel that never writes the weights down."""
+    if isinstance(mask, Band):
+        return banded(module, queries, keys, values, mask.reach)
     dropout = module.dropout if module.training else 0.0
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=module.scale)
 
 
-def opened(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+def banded(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, reach: int) -> Tensor:
+    """A window in O(r n d): each block of queries looks at the keys of its own block and of the one before."""
+    size, length = max(reach, SMALLEST_BLOCK), queries.size(2)
+    blocks = -(-length // size)
+    after = blocks * size - length
+
+    def pairs(x: Tensor) -> Tensor:
+        """(B, H, S, K) -> (B, H blocks, 2 size, K)."""
+        return F.pad(x, (0, 0, size, after)).unfold(2, 2 * size, size).mT.flatten(1, 2)
+
+    places = torch.arange(blocks * size, device=queries.device).view(blocks, size)
+    mask = within(places, torch.cat([places - size, places], 1), reach)  # before the first block there is nothing
+    whole = F.pad(queries, (0, 0, 0, after))
+    asking = whole.reshape(len(whole), -1, size, whole.size(3))  # (B, H, T, K) -> (B, H blocks, size, K)
+    mixed = fused(module, asking, pairs(keys), pairs(values), mask.repeat(whole.size(1), 1, 1))
+    return mixed.reshape(whole.shape)[:, :, :length]
+
+
+def opened(
+    module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Band | None
+) -> Tensor:
     """The sums one by one, each through its tap."""
+    if isinstance(mask, Band):
+        mask = mask.written(queries.size(2), queries.device)
     raw = module.scores(scores(queries, keys, module.scale))
     shares = module.weights(weights(raw, mask))
     return F.dropout(shares, module.dropout, module.training) @ values
@@ -117,7 +147,7 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "B T D"],
         memory: Float[Tensor, "B S D"] | None = None,
         *,
-        mask: Bool[Tensor, "... S"] | None = None,
+        mask: Bool[Tensor, "... S"] | Band | None = None,
         places: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,
     ) -> Float[Tensor, "B T _"]:
@@ -129,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         queries = self.queries(self.positions(self.query_norm(self._split(self.query(x))), places))
         keys, values = project() if state is None else state.take(project)
         keys, values = self._share(self.keys(keys)), self._share(self.values(values))
-        mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # (B, T, S) -> (B, 1, T, S)
+        mask = mask.unsqueeze(1) if isinstance(mask, Tensor) and mask.dim() == 3 else mask  # (B, T, S) -> (B, 1, T, S)
         mixed = self.mixed(self.mix(self, queries, keys, values, mask))
         return self.output(mixed.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, H K)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from qkv.blocks.masks import Band
 from qkv.blocks.state import LayerState
 
 
@@ -23,7 +24,7 @@ class Block(nn.Module):
         self,
         x: Float[Tensor, "B T D"],
         *,
-        mask: Bool[Tensor, "... S"] | None = None,
+        mask: Bool[Tensor, "... S"] | Band | None = None,
         places: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,
     ) -> Float[Tensor, "B T D"]:
@@ -42,7 +43,7 @@ class CrossBlock(nn.Module):
         x: Float[Tensor, "B T D"],
         memory: Float[Tensor, "B M D"],
         *,
-        mask: Bool[Tensor, "... S"] | None = None,
+        mask: Bool[Tensor, "... S"] | Band | None = None,
         memory_mask: Bool[Tensor, "... M"] | None = None,
         places: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,

@@ -5,6 +5,8 @@ Deck 004, "causal mask requires a token cannot use the information of a future t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -18,8 +20,23 @@ def causal(asking: Int[Tensor, "... T"], answers: int) -> Bool[Tensor, "... T S"
 
 def window(asking: Int[Tensor, "... T"], answers: int, reach: int) -> Bool[Tensor, "... T S"]:
     """Causal, and no further back than `reach` positions, itself included: O(r n d) in deck 002's table."""
-    answering = torch.arange(answers, device=asking.device)
-    return (answering <= asking.unsqueeze(-1)) & (answering > asking.unsqueeze(-1) - reach)
+    return within(asking, torch.arange(answers, device=asking.device), reach)
+
+
+def within(asking: Int[Tensor, "... T"], answering: Int[Tensor, "... S"], reach: int) -> Bool[Tensor, "... T S"]:
+    """The same where the answering positions may stand in any order; a negative one is empty."""
+    asking, answering = asking.unsqueeze(-1), answering.unsqueeze(-2)
+    return (answering <= asking) & (answering > asking - reach) & (answering >= 0)
+
+
+@dataclass(frozen=True)
+class Band:
+    """`window` over a whole text, not written down: n² values would cost more than the attention itself."""
+
+    reach: int
+
+    def written(self, length: int, device: torch.device) -> Bool[Tensor, "T S"]:
+        return window(torch.arange(length, device=device), length, self.reach)
 
 
 def padding(present: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 S"]:

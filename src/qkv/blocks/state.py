@@ -49,22 +49,30 @@ class KeyValueState:
             self.keys = keys.new_zeros(*keys.shape[:2], self.capacity, keys.size(3))
             self.values = values.new_zeros(*values.shape[:2], self.capacity, values.size(3))
         new = keys.size(2)
-        longest = max(self.lengths) + new
-        if longest > self.capacity:
-            raise ValueError(f"the state holds {self.capacity} positions, {longest} were asked for; start a new one")
+        longest = self.require(new)
         for first, last, start in runs(self.lengths):
             self.keys[first:last, :, start : start + new] = keys[first:last]
             self.values[first:last, :, start : start + new] = values[first:last]
         self.lengths = [length + new for length in self.lengths]
         return self.keys[:, :, :longest], self.values[:, :, :longest]
 
+    def require(self, new: int) -> int:
+        """The length of the longest row with `new` tokens; refused beyond the capacity."""
+        longest = max(self.lengths) + new
+        if longest > self.capacity:
+            raise ValueError(f"the state holds {self.capacity} positions, {longest} were asked for; start a new one")
+        return longest
+
     def rows(self, index: Sequence[int]) -> KeyValueState:
         chosen = KeyValueState(len(index), self.capacity)
+        self.copy_rows(chosen, index)
+        return chosen
+
+    def copy_rows(self, chosen: KeyValueState, index: Sequence[int]) -> None:
         chosen.lengths = [self.lengths[row] for row in index]
         if self.keys is not None and self.values is not None:
             which = torch.as_tensor(list(index), device=self.keys.device)
             chosen.keys, chosen.values = self.keys[which], self.values[which]
-        return chosen
 
     def truncate(self, length: int) -> None:
         self.lengths = [min(length, own) for own in self.lengths]
@@ -98,7 +106,7 @@ class MemoryState:
 class LayerStates:
     """The states of a stack of layers, one for each, all of the same lengths."""
 
-    def __init__(self, layers: list[KeyValueState]) -> None:
+    def __init__(self, layers: Sequence[State]) -> None:
         self.layers = layers
 
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from qkv.recipe.matching import matched_width, parameters
 from qkv.recipe.recipe import KINDS
 from qkv.training import devices
 from qkv.training.settings import TrainingConfig
@@ -29,7 +30,10 @@ RATES: dict[str, dict[str, dict[str, Any]]] = {
     "rnn": {"adamw": {"rate": 0.004, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
     "gru": {"adamw": {"rate": 0.008, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
     "lstm": {"adamw": {"rate": 0.012, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
+    "mlp": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
+    "cnn": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
 }
+LAYERS = {"mlp": 2, "cnn": 6}  # of models whose width follows: they get as many parameters as `modern` would have
 
 
 def fill(section: dict[str, Any], config: Any, **chosen: Any) -> None:
@@ -49,6 +53,10 @@ def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
         shape = {"layers": 1, "width": 64 if tokens < TINY else 256}
     else:
         shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else {"layers": 4, "heads": 4, "width": 128}
+    if model["kind"] in LAYERS and "width" not in model:
+        usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens), **shape}
+        own = {"layers": LAYERS[model["kind"]], "context": context_for(tokens)} | model
+        shape = {"layers": own["layers"], "width": matched_width(own, parameters(usual)) or shape["width"]}
     fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens))
     if tokens < TINY:
         model.setdefault("dropout", 0.2)

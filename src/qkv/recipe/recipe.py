@@ -16,7 +16,9 @@ from qkv.config import parse, plain, read_toml, strict
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models import gpt
+from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
+from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
 from qkv.storage import write_file
@@ -24,7 +26,7 @@ from qkv.tasks.language_modelling import LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-ModelConfig = ModernConfig | GPTConfig | RecurrentConfig
+ModelConfig = ModernConfig | GPTConfig | RecurrentConfig | MLPConfig | CNNConfig
 TaskConfig = LanguageModellingConfig
 
 # the names by which a model is called, and the config of each

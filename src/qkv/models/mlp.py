@@ -1,0 +1,82 @@
+"""MLP: a feed-forward network over the last n tokens (Bengio et al. 2003), the skeptic's first guess in deck 000.
+
+    x = H [E[w_{t-n+1}]; …; E[w_t]];  N times: x += W₂ f(W₁ norm(x));  logits = W norm(x)
+
+Each place of the past has weights of its own, and nothing is shared between them but the embeddings: what attention and
+convolution know about text, it has to learn. Before the start of a text there are zeros. The paper has one layer and no
+residual; with them it can be made as deep as asked.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks import initialization
+from qkv.blocks.bounded import PastState
+from qkv.blocks.convolution import Convolution
+from qkv.blocks.embeddings import Embedding
+from qkv.blocks.feedforward import FeedForward, SquaredReLU
+from qkv.blocks.norms import RMSNorm
+from qkv.blocks.residual import PreNorm
+from qkv.blocks.tap import Tap
+from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+
+
+@strict
+class MLPConfig:
+    kind: Literal["mlp"] = "mlp"
+    vocabulary: CountOrZero = 0  # 0: the tokenizer's
+    layers: Layers = 2
+    width: Width = 256
+    hidden: WidthOrZero = 0  # inside each layer; 0: twice the width
+    context: Context = 64  # how far back it sees
+    embedding_width: WidthOrZero = 0  # numbers a token; 0: so many that all of them together are 8 times the width
+    dropout: Share = 0.0
+
+    def build(self) -> MLP:
+        return MLP(self)
+
+
+class MLP(nn.Module):
+    def __init__(self, config: MLPConfig) -> None:
+        super().__init__()
+        width, hidden = config.width, config.hidden or 2 * config.width
+        numbers = config.embedding_width or max(4, round(8 * width / config.context))
+        self.vocabulary, self.context = config.vocabulary, config.context
+
+        def feedforward() -> FeedForward:
+            return FeedForward(
+                nn.Linear(width, hidden, bias=False), SquaredReLU(), nn.Linear(hidden, width, bias=False)
+            )
+
+        self.embedding = Embedding(config.vocabulary, numbers)
+        self.embedded = Tap()
+        self.dropout = nn.Dropout(config.dropout)
+        self.joined = Convolution(numbers, config.context, "past", outputs=width)
+        self.blocks = nn.ModuleList(
+            PreNorm(feedforward(), RMSNorm(width, 1e-6), config.dropout) for _ in range(config.layers)
+        )
+        self.norm = RMSNorm(width, 1e-6)
+        self.head = nn.Linear(width, config.vocabulary, bias=False)
+        self.logits = Tap()
+        self._initialize()
+
+    def state(self, rows: int, capacity: int | None = None) -> PastState:
+        return self.joined.state(rows)
+
+    def forward(self, tokens: Int[Tensor, "B T"], state: PastState | None = None) -> Float[Tensor, "B T V"]:
+        x = self.embedded(self.dropout(self.embedding(tokens)))
+        x = self.joined(x, state=state)
+        for block in self.blocks:
+            x = block(x)
+        return self.logits(self.head(self.norm(x)))
+
+    def _initialize(self) -> None:
+        """As modern.py: every block starts as the identity, and every next piece equally likely."""
+        initialization.fan_in_(self.modules(), 0.5)
+        nn.init.normal_(self.embedding.weight, std=0.5)
+        outputs = [module for name, module in self.named_modules() if name.endswith((".outer", "head"))]
+        initialization.zero_([module for module in outputs if isinstance(module, nn.Linear)])
