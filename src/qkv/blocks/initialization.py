@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+
+
+class _NoStart(TorchFunctionMode):
+    """Leaves every parameter as it is: without memory behind it, a draw of random numbers only costs time."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__module__", "") == "torch.nn.init" and func.__name__.endswith("_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def outline() -> Iterator[None]:
+    """Within it, modules are built with their shapes and nothing else: to count before memory is taken."""
+    with torch.device("meta"), _NoStart():
+        yield
 
 
 def normal_(modules: Iterable[nn.Module], deviation: float) -> None:

@@ -72,8 +72,9 @@ class RotaryPositions(nn.Module):
         super().__init__()
         if head_width % 2:
             raise ValueError(f"rotary positions turn pairs: head width {head_width} must be even")
-        rates = base ** (-torch.arange(0, head_width, 2) / head_width)
-        angles = torch.arange(context).unsqueeze(1) * rates  # (T, K/2)
+        places = torch.arange(context, device="cpu")  # a table is cheap; under the device "meta" its formula is not
+        rates = base ** (-torch.arange(0, head_width, 2, device="cpu") / head_width)
+        angles = places.unsqueeze(1) * rates  # (T, K/2)
         self.register_buffer("cosines", angles.cos(), persistent=False)
         self.register_buffer("sines", angles.sin(), persistent=False)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
+from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.interop.names import Row, Table, require, sizes
 from qkv.models.modern import ModernConfig
@@ -57,7 +56,7 @@ def export_config(config: ModernConfig) -> dict[str, Any]:
     """The values of a `Qwen3Config`, as config.json holds them."""
     named = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "dtype": "float32"}
     numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
-    with torch.device("meta"):  # the built figure knows the sizes that the config leaves to it
+    with outline():  # the built figure knows the sizes that the config leaves to it
         block = config.build().blocks[0]
     attention, gate = block.get_submodule("attention.sublayer"), block.get_submodule("feedforward.sublayer.gate")
     numbers["num_key_value_heads"], numbers["head_dim"] = attention.key_heads, attention.head_width

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.models.language_model import LanguageModel
@@ -120,7 +121,7 @@ def _fits(config: ModelConfig, weights: Path) -> None:
     size = weights.stat().st_size
     if config.layers > 10_000 or config.width > 2**20 or config.context > 2**24 or config.vocabulary > 2**28:
         raise RefusedError(f"{weights.parent / CONFIG}: a model of this size cannot be real.")
-    with torch.device("meta"):
+    with outline():
         needed = sum(tensor.nbytes for tensor in config.build().state_dict().values())
     if not needed <= size <= needed + 2**20 + needed // 10:
         raise RefusedError(f"{weights}: {size:,} bytes, but the model of {CONFIG} needs {needed:,}. Use another copy.")

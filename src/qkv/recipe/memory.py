@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
+from qkv.blocks.initialization import outline
 from qkv.errors import InputError
 from qkv.models.language_model import count
 from qkv.recipe.recipe import Recipe
@@ -16,7 +15,7 @@ COPIES = 4  # of every weight: itself, its gradient, and two of the optimizer's
 def needed_bytes(recipe: Recipe) -> tuple[int, int]:
     """What weights and optimizer take, and what the values of one part of a batch take at least."""
     model, training = recipe.model, recipe.training
-    with torch.device("meta"):
+    with outline():
         parameters = count(recipe.model.build())
     rows = training.batch // training.accumulate
     # each layer keeps some ten vectors of its width a token for the way back; the head keeps the logits twice

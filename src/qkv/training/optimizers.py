@@ -7,6 +7,7 @@ together. It is for the matrices between the embedding and the head; all else is
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -80,6 +81,25 @@ def is_matrix(name: str, parameter: Tensor) -> bool:
     return parameter.ndim == 2 and name.partition(".")[0] not in ("embedding", "positions", "head")
 
 
+class AdamW(torch.optim.AdamW):
+    """torch's own. What wraps its step imports torch's compiler, which takes longer than a short run's whole set-up."""
+
+    _plain_step = staticmethod(inspect.unwrap(torch.optim.AdamW.step))
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None
+        self._plain_step(self)
+
+
+def leave_compiler_out() -> None:
+    """The same for what every optimizer calls: it imports the compiler only to tell it to keep off."""
+    for method in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.zero_grad):
+        plain = getattr(method, "__wrapped__", None)
+        if plain is not None and not hasattr(plain, "__dynamo_disable"):
+            plain.__dynamo_disable = plain
+
+
 def optimizers(
     model: nn.Module,
     *,
@@ -91,6 +111,7 @@ def optimizers(
     weight_decay: float,
 ) -> dict[str, torch.optim.Optimizer]:
     """The optimizers of a run by name. Matrices decay; embeddings, heads, norms and biases do not."""
+    leave_compiler_out()
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices = [p for name, p in named if is_matrix(name, p)]
     others = [p for name, p in named if not is_matrix(name, p)]
@@ -100,7 +121,7 @@ def optimizers(
         found["muon"] = Muon(matrices, matrix_rate, momentum, weight_decay)
     elif matrices:
         groups.append({"params": matrices, "weight_decay": weight_decay})
-    found["adamw"] = torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)
+    found["adamw"] = AdamW(groups, lr=rate, betas=betas, fused=True)
     for optimizer in found.values():
         for group in optimizer.param_groups:
             group["full_rate"] = group["lr"]
