@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from qkv.blocks.attention import open_attention
 from qkv.blocks.tap import taps
+from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
+from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
 
@@ -27,6 +29,24 @@ SHAPES = {"vocabulary": 13, "layers": 1, "width": 16, "context": 6}
 MODELS = {
     "gpt": (GPTConfig(**SHAPES, heads=2, dropout=0.3), ["embedded", *BLOCK, "logits"]),
     "modern": (ModernConfig(**SHAPES, heads=4, key_heads=2, dropout=0.3), ["embedded", *BLOCK, "logits"]),
+    "gpt-window": (GPTConfig(**SHAPES, heads=2, window=3), ["embedded", *BLOCK, "logits"]),
+    "mlp": (
+        MLPConfig(**SHAPES, dropout=0.3),
+        [
+            "embedded",
+            "joined.features",
+            *[f"blocks.0.{name}" for name in ("sublayer.hidden", "added", "stream")],
+            "logits",
+        ],
+    ),
+    "cnn": (
+        CNNConfig(**SHAPES, dropout=0.3),
+        [
+            "embedded",
+            *[f"blocks.0.sublayer.{name}" for name in ("gate.features", "up.features", "hidden")],
+            *["blocks.0.added", "blocks.0.stream", "logits"],
+        ],
+    ),
     "rnn": (RecurrentConfig(kind="rnn", **SHAPES), ["recurrent.vectors", "embedded", "logits"]),
     "gru": (RecurrentConfig(kind="gru", **SHAPES), ["recurrent.vectors", "embedded", "logits"]),
     "lstm": (RecurrentConfig(kind="lstm", **SHAPES), ["recurrent.vectors", "embedded", "logits"]),

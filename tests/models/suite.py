@@ -32,6 +32,8 @@ CONFIGS: dict[str, Any] = {
         **SHAPE, layers=2, heads=4, key_heads=2, head_width=10, hidden=17, rotary_base=500.0
     ),
     "modern-tied": ModernConfig(**SHAPE, layers=2, heads=2, key_heads=1, head="tied", dropout=0.2),
+    "gpt-window": GPTConfig(**SHAPE, layers=2, heads=2, window=7),
+    "modern-window": ModernConfig(**SHAPE, layers=6, heads=4, key_heads=2, window=3),
     "rnn": RecurrentConfig(**SHAPE, kind="rnn"),
     "gru": RecurrentConfig(**SHAPE, kind="gru", layers=2, dropout=0.2),
     "lstm": RecurrentConfig(**SHAPE, kind="lstm", layers=2),

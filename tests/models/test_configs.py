@@ -8,7 +8,9 @@ import pytest
 
 from qkv.config import parse, plain
 from qkv.errors import ConfigError
+from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import PRESETS, GPTConfig
+from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
 
@@ -35,6 +37,11 @@ BAD = [
     (ModernConfig, {"head": "shared"}, "head = 'shared' does not fit; expected 'tied' or 'own'"),
     (ModernConfig, {"rotary_base": 0}, "rotary_base = 0"),
     (ModernConfig, {"norm_epsilon": -1e-6}, "norm_epsilon"),
+    (GPTConfig, {"window": -1}, "window = -1 does not fit; expected greater than or equal to 0"),
+    (MLPConfig, {"heads": 4}, "unknown key 'heads'"),
+    (MLPConfig, {"embedding_width": -1}, "embedding_width = -1"),
+    (CNNConfig, {"kernel": 0}, "kernel = 0 does not fit; expected greater than or equal to 1"),
+    (CNNConfig, {"growth": 0}, "growth = 0"),
     (RecurrentConfig, {"kind": "transformer"}, "kind = 'transformer' does not fit; expected 'rnn', 'gru' or 'lstm'"),
     (RecurrentConfig, {"input": "bytes"}, "input = 'bytes' does not fit; expected 'embedding' or 'one-hot'"),
     (RecurrentConfig, {"start": None}, "start = None"),
@@ -57,7 +64,10 @@ def test_a_config_made_in_python_is_checked_too() -> None:
         ModernConfig(heads=4, key_heads=3)
 
 
-@pytest.mark.parametrize("config", [*PRESETS.values(), ModernConfig(key_heads=2), RecurrentConfig(kind="gru")])
+@pytest.mark.parametrize(
+    "config",
+    [*PRESETS.values(), ModernConfig(key_heads=2, window=8), RecurrentConfig(kind="gru"), MLPConfig(), CNNConfig()],
+)
 def test_a_config_is_read_as_it_was_written(config: Any) -> None:
     assert parse(type(config), plain(config), "recipe.toml") == config
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import PRESETS
 from qkv.models.language_model import count
+from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
 
@@ -68,3 +70,34 @@ def test_recurrent_by_formula(kind: Any, gates: int) -> None:
     first = gates * (vocabulary * d + d * d + 2 * d)
     config = RecurrentConfig(kind=kind, width=d, input="one-hot", start="learned")
     assert parameters(config, vocabulary) == first + start + head
+
+
+def test_mlp_by_formula() -> None:
+    """Embeddings; context times their width into the network (and a bias); two matrices and a norm a layer; a head."""
+    config = MLPConfig(layers=3, width=32, hidden=50, context=10, embedding_width=7)
+    layers = 3 * (2 * 32 * 50 + 32)
+    assert parameters(config, 40) == 40 * 7 + (10 * 7 * 32 + 32) + layers + 32 + 40 * 32
+
+
+def test_cnn_by_formula() -> None:
+    """Gate and up, each a kernel and a bias; down; a norm."""
+    config = CNNConfig(layers=5, width=32, hidden=20, kernel=4)
+    layer = 2 * (4 * 32 * 20 + 20) + 20 * 32 + 32
+    assert parameters(config, 40) == 2 * 40 * 32 + 5 * layer + 32
+
+
+@pytest.mark.parametrize(
+    ("values", "dilations", "reach"),
+    [
+        ({"kernel": 2, "growth": 2, "layers": 5, "context": 32}, [1, 2, 4, 8, 16], 32),
+        ({"kernel": 3, "growth": 3, "layers": 3, "context": 27}, [1, 3, 9], 27),
+        ({"kernel": 3, "growth": 2, "layers": 5, "context": 12}, [1, 2, 4, 1, 2], 21),
+        ({"kernel": 3, "growth": 1, "layers": 3, "context": 12}, [1, 1, 1], 7),
+        ({"kernel": 9, "layers": 2, "context": 4}, [1, 1], 17),
+        ({"kernel": 1, "layers": 4, "context": 8}, [1, 2, 4, 8], 1),
+    ],
+)
+def test_how_far_a_cnn_sees(values: dict[str, int], dilations: list[int], reach: int) -> None:
+    """With growth = kernel, n layers see kernelⁿ tokens."""
+    config = CNNConfig(**values)
+    assert (config.dilations, config.reach) == (dilations, reach)

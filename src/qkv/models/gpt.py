@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
+from qkv.blocks.bounded import remembered, window_mask
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward, TanhGELU
 from qkv.blocks.heads import TiedHead
@@ -35,6 +36,7 @@ class GPTConfig:
     heads: Width = 4
     width: Width = 128
     context: Context = 256
+    window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
     dropout: Share = 0.0
 
     def __post_init__(self) -> None:
@@ -59,7 +61,7 @@ class GPT(nn.Module):
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         width, head_width = config.width, width_of_head(config.width, config.heads)
-        self.vocabulary, self.context = config.vocabulary, config.context
+        self.vocabulary, self.context, self.window = config.vocabulary, config.context, config.window
 
         def attention() -> MultiHeadAttention:
             query, key, value, output = (nn.Linear(width, config.heads * head_width) for _ in range(4))
@@ -85,11 +87,11 @@ class GPT(nn.Module):
         self._initialize(config.layers)
 
     def state(self, rows: int, capacity: int | None = None) -> LayerStates:
-        return LayerStates.empty(len(self.blocks), rows, capacity or self.context)
+        return remembered(len(self.blocks), rows, capacity or self.context, self.window)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
         where, answers = places(state, tokens.size(1), tokens.device)
-        mask = masks.causal(where, answers)
+        mask = window_mask(state, where, self.window) if self.window else masks.causal(where, answers)
         x = self.embedded(self.dropout(self.positions(self.embedding(tokens), where)))
         for depth, block in enumerate(self.blocks):
             x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
+from qkv.blocks.bounded import remembered, window_mask
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import GatedFeedForward
 from qkv.blocks.heads import TiedHead
@@ -38,6 +39,7 @@ class ModernConfig:
     head_width: WidthOrZero = 0  # 0: width / heads
     hidden: WidthOrZero = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
     context: Context = 256
+    window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
     rotary_base: Positive = 10000.0
     norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"
@@ -60,7 +62,7 @@ class Modern(nn.Module):
         key_heads = config.key_heads or heads
         head_width = config.head_width or width_of_head(width, heads)
         hidden = config.hidden or 32 * max(1, round(width / 12))
-        self.vocabulary, self.context = config.vocabulary, config.context
+        self.vocabulary, self.context, self.window = config.vocabulary, config.context, config.window
 
         def linear(inputs: int, outputs: int) -> nn.Linear:
             return nn.Linear(inputs, outputs, bias=False)
@@ -97,11 +99,11 @@ class Modern(nn.Module):
         self._initialize()
 
     def state(self, rows: int, capacity: int | None = None) -> LayerStates:
-        return LayerStates.empty(len(self.blocks), rows, capacity or self.context)
+        return remembered(len(self.blocks), rows, capacity or self.context, self.window)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
         where, answers = places(state, tokens.size(1), tokens.device)
-        mask = masks.causal(where, answers)
+        mask = window_mask(state, where, self.window) if self.window else masks.causal(where, answers)
         x = self.embedded(self.embedding(tokens))
         for depth, block in enumerate(self.blocks):
             x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
-import torch
-
+from qkv.blocks.initialization import outline
 from qkv.errors import ConfigError
 from qkv.models.language_model import count
 from qkv.recipe.recipe import parse_model
@@ -16,13 +16,14 @@ CLOSE = 0.02  # of the wanted number; round widths come first, for processors li
 
 def parameters(model: dict[str, Any]) -> int:
     """How many a model section asks for; nothing is allocated."""
-    with torch.device("meta"):
+    with outline():
         return count(parse_model(model, "the recipe").build())
 
 
 def matched_width(model: dict[str, Any], wanted: int) -> int | None:
     """The width that gives about the wanted number; None for a section that cannot be built: others say why."""
 
+    @functools.cache
     def off(width: int) -> float:
         return parameters({**model, "width": width}) / wanted - 1
 
