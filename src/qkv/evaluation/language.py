@@ -83,6 +83,20 @@ class Plan:
         done = start - self.stride + self.length if index else 0
         return Window(start, end - start, end - done)
 
+    def spread(self, limit: int | None) -> Sequence[int]:
+        """Which windows to look at for about `limit` tokens, at even distances; all of them without a limit."""
+        if not limit or limit >= self.tokens:
+            return range(len(self))
+        return sorted(set(np.linspace(0, len(self) - 1, max(1, limit // self.length)).round().astype(int).tolist()))
+
+    def predictions(self, limit: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The places of all tokens that count, and how many tokens before each are seen."""
+        windows = [self[index] for index in self.spread(limit)]
+        reach = [np.arange(place.length - place.fresh, place.length) + 1 for place in windows]
+        starts = np.repeat([place.start for place in windows], [len(each) for each in reach])
+        together = np.concatenate(reach)
+        return starts + together, together
+
 
 def score(
     model: LanguageModel,
@@ -100,10 +114,7 @@ def score(
     """
     length = window or model.context
     plan = Plan(len(stream.tokens), length, length if window else max(1, length // 2))
-    chosen: Sequence[int] = range(len(plan))
-    if limit and limit < len(stream.tokens):
-        spread = np.linspace(0, len(plan) - 1, max(1, limit // length)).round().astype(int)
-        chosen = sorted(set(spread.tolist()))
+    chosen = plan.spread(limit)
     together = max(1, 8192 // length)
     sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
     single: list[NDArray[Any]] = []  # of each token, where there are so few windows that these are no parts
