@@ -39,6 +39,8 @@ def test_the_same_bits_are_promised_only_where_sums_have_an_order(
     assert "gives the same bits" in card.write(session, score).read_text()
     monkeypatch.setattr("qkv.training.devices.describe", lambda device: "a graphics card")
     recipe = replace(session.recipe, training=replace(session.recipe.training, device="cuda"))
-    text = card.write(replace(session, recipe=recipe), score).read_text()
+    text = card.write(
+        replace(session, planned=recipe, run=replace(session.run, config=recipe.training)), score
+    ).read_text()
     assert "same bits" not in text
     assert "within rounding" in text

@@ -6,6 +6,7 @@ import json as json_module
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,8 @@ from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="One JSON document on standard output.")]
 

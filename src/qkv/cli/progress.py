@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qkv.training.run import Event
 
 REFRESH_SECONDS = 0.5
+TOLD = 0.15  # a move of the end by more than this share is worth a line
 LINE_SECONDS = 5.0
 
 
@@ -76,7 +77,7 @@ class Display:
     def __init__(self, session: Session) -> None:
         from qkv.recipe.curve import Curve
 
-        self.total = session.recipe.training.steps
+        self.total = session.recipe.training.length
         self.every = session.recipe.training.evaluate_every
         self.began = self.said = time.perf_counter()
         self.first: int | None = None
@@ -91,7 +92,7 @@ class Display:
     def take(self, event: Event) -> list[str]:
         """Remember an event; what is worth a line of its own."""
         from qkv.training.loop import Step
-        from qkv.training.run import Evaluation, PutAside, Saved, Stopped
+        from qkv.training.run import Evaluation, PutAside, Saved, Stopped, Turned
 
         remarks = []
         if isinstance(event, Step):
@@ -106,6 +107,13 @@ class Display:
         elif isinstance(event, Evaluation):
             self.validation, self.bits = event.scores["loss"], event.scores["bits_per_byte"]
             self.curve.add({"step": event.step, "validation_loss": self.validation})
+        elif isinstance(event, Turned):
+            self.total = event.after
+            if abs(event.after - event.before) > TOLD * event.before:
+                pace = "slower" if event.after < event.before else "faster"
+                remarks.append(
+                    f"steps are {pace} than measured: the run will have {event.after:,}, not {event.before:,}"
+                )
         elif isinstance(event, Saved):
             self.saved = event.step
         elif isinstance(event, Stopped):

@@ -25,8 +25,8 @@ def announce(session: Session) -> None:
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
-        f"run     {training.steps:,} steps of {training.batch} x {model.context} tokens "
-        f"({training.steps * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
+        f"run     {training.length:,} steps of {training.batch} x {model.context} tokens "
+        f"({training.length * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
         f"folder  {session.run.folder}",
     ]
@@ -88,7 +88,7 @@ def after_the_best(lines: list[dict[str, Any]], best: int) -> str:
 
 
 def next_commands(session: Session, card: str) -> str:
-    folder, steps = session.run.folder, session.recipe.training.steps
+    folder, steps = session.run.folder, session.recipe.training.length
     other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
     commands = [
         (["generate", str(folder), *first_words(session)], "write with it"),

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from qkv.cli import tracking
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter, named, which
-from qkv.cli.output import Json, document, notes
+from qkv.cli.output import STARTED, Json, document, notes
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
@@ -117,8 +117,8 @@ def started(
     if options.get("training.steps", 1) < 1:
         raise InputError(f"--steps {options['training.steps']}: expected at least 1.")
     values: dict[str, Any] = read(recipe) if recipe else {}
-    if minutes is not None:
-        values.get("training", {}).pop("steps", None)
+    for settled in ("steps", "turns") if minutes is not None else ("turns",) if steps_said(options, settings) else ():
+        values.get("training", {}).pop(settled, None)
     if tokenizer := options.pop("tokenizer.kind", None):
         size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
         values["tokenizer"] = {**size, **plain(which(tokenizer)[0])}
@@ -132,7 +132,14 @@ def started(
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     target = run or Path("runs") / f"{stem(files[0])}-{values.get('model', {}).get('kind', 'modern')}"
     with reading() as progress:
-        return assembly.begin(values, target, numbered=run is None, minutes=minutes or 5.0, progress=progress)
+        return assembly.begin(
+            values, target, numbered=run is None, minutes=minutes or 5.0, began=STARTED, progress=progress
+        )
+
+
+def steps_said(options: dict[str, Any], settings: list[str]) -> bool:
+    """Whether the number of steps is given anew: where a clock once moved the end does not matter then."""
+    return "training.steps" in options or any(each.startswith("training.steps=") for each in settings)
 
 
 def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], more: list[str]) -> Session:

@@ -22,7 +22,7 @@ from qkv.data.prepare import Prepared, prepare, require
 from qkv.errors import ConfigError, DataError, InputError
 from qkv.evaluation.language import Score, score
 from qkv.models.language_model import LanguageModel
-from qkv.recipe import bundle, choices
+from qkv.recipe import bundle, choices, dial
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.memory import require_room
 from qkv.recipe.recipe import Recipe, load, parse_section, sections
@@ -30,6 +30,7 @@ from qkv.storage import PARTIAL, advised, flush, verify, writing
 from qkv.tasks.language_modelling import LanguageModelling
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
+from qkv.training.clock import Clock
 from qkv.training.journal import REMEDY
 from qkv.training.loop import TrainingState, start, train
 from qkv.training.run import Run, Scores
@@ -42,11 +43,16 @@ Progress = Callable[[str, int, int | None], None]
 class Session:
     """A run that is ready to go on."""
 
-    recipe: Recipe
+    planned: Recipe
     prepared: Prepared
     task: LanguageModelling
     state: TrainingState
     run: Run
+
+    @property
+    def recipe(self) -> Recipe:
+        """As it stands now: a clock may have moved the end."""
+        return replace(self.planned, training=self.run.config)
 
     @property
     def model(self) -> LanguageModel:
@@ -60,9 +66,19 @@ class Session:
 
 
 def begin(
-    values: dict[str, Any], folder: Path, *, numbered: bool, minutes: float, progress: Progress | None = None
+    values: dict[str, Any],
+    folder: Path,
+    *,
+    numbered: bool,
+    minutes: float,
+    began: float | None = None,
+    progress: Progress | None = None,
 ) -> Session:
-    """Resolve `values` into a recipe and start a run in `folder` (or in `folder-2` and so on when `numbered`)."""
+    """Resolve `values` into a recipe and start a run in `folder` (or in `folder-2` and so on when `numbered`).
+
+    The minutes count from `began` on (a moment of `time.perf_counter`), or from now.
+    """
+    began = time.perf_counter() if began is None else began
     where = "the recipe"
     values = copy.deepcopy(sections(values, where))
     for name in ("task", "training"):  # a wrong word is reported before a long text is read
@@ -71,8 +87,14 @@ def begin(
     corpus = parse_section("corpus", values, where)
     prepared = prepare(corpus, parse_section("tokenizer", values, where), progress=progress)
     tokens = len(prepared.train.tokens)
+    timed = not values.get("training", {}).get("steps", 0)
+    ends_at = began + 60 * minutes * (1 - dial.SPARE)
+    row, threads = dial.USUAL, 0
+    if timed and tokens >= choices.TINY:
+        found = dial.pace(*choices.device_and_dtype(values.get("training", {})))
+        row, threads = dial.rung(found.speed * (ends_at - time.perf_counter())), found.threads
     said = values.get("model", {}).get("vocabulary", 0)
-    choices.choose_model(values, prepared.tokenizer.vocabulary, tokens)
+    choices.choose_model(values, prepared.tokenizer.vocabulary, tokens, row)
     if said not in (0, prepared.tokenizer.vocabulary):
         has = f"{prepared.tokenizer.vocabulary:,}"
         note = f"model.vocabulary = {said!r} was asked for; this text's tokenizer has {has}, and so has the model."
@@ -80,20 +102,25 @@ def begin(
     context = values["model"]["context"]
     require(prepared.train, context + 1, f"training with a context of {context}")
     require(prepared.valid, 2, "validation")
-    choices.choose_training(values, tokens)
+    choices.choose_training(values, tokens, row, threads)
     recipe = _recipe(values, prepared)
     require_room(recipe)
-    if not recipe.training.steps:
+    clock = None
+    if timed:
         with devices.enough_memory(recipe.training, recipe.model.context):
-            steps = _steps_in(minutes, recipe, prepared)
+            steps, clock = _plan(recipe, prepared, ends_at, choices.steps_worth(values, tokens))
         choices.choose_steps(values, tokens, steps)
+        if steps > clock.longest:
+            epochs = choices.epochs_worth(tokens)
+            note = f"more than {epochs} epochs of this text would not help: the run will be over before its time"
+            prepared = replace(prepared, notes=(*prepared.notes, note))
     else:
         choices.choose_steps(values, tokens, recipe.training.steps)
     recipe = _recipe(values, prepared)
     folder = _claim(folder, numbered)
     with advised(REMEDY), writing(folder):
         recipe.save(folder / "recipe.toml")
-    return _session(recipe, prepared, folder)
+    return _session(recipe, prepared, folder, clock)
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Session:
@@ -163,7 +190,7 @@ def _claim(folder: Path, numbered: bool) -> Path:
     raise InputError(f"{folder}: too many runs of this name. Choose another with --run.")
 
 
-def _session(recipe: Recipe, prepared: Prepared, folder: Path) -> Session:
+def _session(recipe: Recipe, prepared: Prepared, folder: Path, clock: Clock | None = None) -> Session:
     training = recipe.training
     devices.set_threads(training.threads)
     state = start(_build(recipe), training)
@@ -178,7 +205,11 @@ def _session(recipe: Recipe, prepared: Prepared, folder: Path) -> Session:
         parts = [round(part, 5) for part in found.parts]
         return {"loss": found.loss, "bits_per_byte": found.bits_per_byte, "parts": parts}
 
-    return Session(recipe, prepared, task, state, Run(folder, training, scores, keep))
+    def keep_plan(changed: TrainingConfig) -> None:
+        with advised(REMEDY), writing(folder):
+            replace(recipe, training=changed).save(folder / "recipe.toml")
+
+    return Session(recipe, prepared, task, state, Run(folder, training, scores, keep, keep_plan, clock))
 
 
 def _build(recipe: Recipe) -> nn.Module:
@@ -200,24 +231,20 @@ def autocast_of(training: TrainingConfig) -> Callable[[], AbstractContextManager
     return partial(devices.autocast, training.device, training.dtype)
 
 
-def _steps_in(minutes: float, recipe: Recipe, prepared: Prepared) -> int:
-    """How many steps fit into the time: measured on a copy of the run, which is then forgotten."""
-    began = time.perf_counter()
+def _plan(recipe: Recipe, prepared: Prepared, ends_at: float, longest: int) -> tuple[int, Clock]:
+    """How many steps fit into the time: measured on a copy of the run, which is then forgotten; and the run's clock."""
     probe = replace(recipe.training, steps=1_000_000, warmup=10, compile="off")
     devices.set_threads(probe.threads)
     state = start(_build(recipe), probe)
     task = LanguageModelling(recipe.task, prepared.train.tokens, recipe.model.context, probe.seed)
-    spent: list[float] = []
-    steps = train(state, task, probe)
-    while len(spent) < 4 or (sum(spent) < min(10.0, 3.0 * minutes) and len(spent) < 50):
-        mark = time.perf_counter()
-        next(steps)
-        spent.append(time.perf_counter() - mark)
+    left = ends_at - time.perf_counter()
+    a_step = dial.typical(train(state, task, probe), least=3, seconds=min(6.0, 0.03 * left))
     mark = time.perf_counter()
-    probed = evaluate(recipe, prepared, 4096, state.model)  # type: ignore[arg-type]
+    probed = evaluate(recipe, prepared, 2048, state.model)  # type: ignore[arg-type]
     a_token = (time.perf_counter() - mark) / probed.tokens
-    last = a_token * min(len(prepared.valid.tokens), choices.LAST)
-    usual = sorted(spent[2:])[len(spent[2:]) // 2]  # the first steps are slower than all that follow
-    usual += a_token * probe.batch * recipe.model.context * choices.EVALUATIONS * choices.EVALUATED
-    left = 60 * minutes * 0.95 - (time.perf_counter() - began) - last
-    return max(20, int(left / usual))
+    a_step += a_token * probe.batch * recipe.model.context * choices.EVALUATIONS * choices.EVALUATED
+    left = ends_at - time.perf_counter() - dial.SAMPLES
+    run = left / a_step * probe.batch * recipe.model.context  # tokens, if there were no last evaluation
+    closing = dial.SAMPLES + a_token * min(len(prepared.valid.tokens), max(choices.LAST, run / 10))
+    fits = max(1, int((ends_at - time.perf_counter() - closing) / a_step))
+    return fits, Clock(ends_at, closing=closing, longest=longest)

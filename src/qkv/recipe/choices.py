@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from qkv.recipe.dial import USUAL, Rung
 from qkv.recipe.matching import matched_width, parameters
 from qkv.recipe.recipe import KINDS
 from qkv.training import devices
@@ -19,7 +20,7 @@ TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than
 SMALL = 200_000
 EVALUATIONS = 10  # in a run
 EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward pass, all ten cost a twentieth of the run
-LAST = 131_072  # tokens are looked at in the last evaluation, or a tenth of the run's if that is more
+LAST = 32_768  # tokens are looked at in the last evaluation, or a tenth of the run's if that is more
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 # Rates for AdamW and Muon, and AdamW's betas, by model and optimizer, the usual one first: decision 0004.
@@ -44,29 +45,29 @@ def fill(section: dict[str, Any], config: Any, **chosen: Any) -> None:
             section[key] = value
 
 
-def choose_model(values: Values, vocabulary: int, tokens: int) -> None:
-    """Size and context for this much text."""
+def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL) -> None:
+    """Size and context for this much text, and for the time of the dial's row."""
     model = values.setdefault("model", {})
     model.setdefault("kind", "modern")
     model["vocabulary"] = vocabulary
     if model["kind"] in ("rnn", "gru", "lstm"):
         shape = {"layers": 1, "width": 64 if tokens < TINY else 256}
     else:
-        shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else {"layers": 4, "heads": 4, "width": 128}
+        shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else row.shape
     if model["kind"] in LAYERS and "width" not in model:
-        usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens), **shape}
-        own = {"layers": LAYERS[model["kind"]], "context": context_for(tokens)} | model
+        usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens, row), **shape}
+        own = {"layers": LAYERS[model["kind"]], "context": context_for(tokens, row)} | model
         shape = {"layers": own["layers"], "width": matched_width(own, parameters(usual)) or shape["width"]}
-    fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens))
+    fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens, row))
     if tokens < TINY:
         model.setdefault("dropout", 0.2)
 
 
-def context_for(tokens: int) -> int:
-    return min(32 if tokens < TINY else 128, max(16, tokens // 4))
+def context_for(tokens: int, row: Rung = USUAL) -> int:
+    return min(32 if tokens < TINY else row.context, max(16, tokens // 4))
 
 
-def choose_training(values: Values, tokens: int) -> None:
+def choose_training(values: Values, tokens: int, row: Rung = USUAL, threads: int = 0) -> None:
     """Everything of the training section but the number of steps."""
     training, model = values.setdefault("training", {}), values["model"]
     fill(training, TrainingConfig, optimizer=next(iter(RATES[model["kind"]])))
@@ -75,17 +76,24 @@ def choose_training(values: Values, tokens: int) -> None:
         rates.update({name: rates[name] / 4 for name in ("rate", "matrix_rate") if name in rates})
     fill(training, TrainingConfig, **rates)
     training.setdefault("patience", 8 if tokens < TINY else 4)  # of EVALUATIONS; on a page they are noisy
-    fill(training, TrainingConfig, batch=batch_size(model["context"], tokens, training.get("accumulate", 1)))
-    fill(training, TrainingConfig, device=devices.choose_device(training.get("device", "auto")))
-    fill(training, TrainingConfig, dtype=devices.choose_dtype(training.get("dtype", "auto"), training["device"]))
+    fill(
+        training, TrainingConfig, batch=batch_size(model["context"], tokens, training.get("accumulate", 1), row.tokens)
+    )
+    device, dtype = device_and_dtype(training)
+    fill(training, TrainingConfig, device=device, dtype=dtype)
     work = training["batch"] * model["context"] * model["width"]
-    fill(training, TrainingConfig, threads=1 if work < SHARED else devices.choose_threads())
+    fill(training, TrainingConfig, threads=1 if work < SHARED else threads or devices.choose_threads())
     fill(training, TrainingConfig, compile="off", matrix_rate=training["rate"])
 
 
-def batch_size(context: int, tokens: int, accumulate: int) -> int:
-    """About 4096 tokens a step, less where the text is so short that an epoch would be over in a few steps."""
-    size = max(4, min(64, 4096 // context, tokens // context // 8))
+def device_and_dtype(training: dict[str, Any]) -> tuple[str, str]:
+    device = devices.choose_device(training.get("device", "auto"))
+    return device, devices.choose_dtype(training.get("dtype", "auto"), device)
+
+
+def batch_size(context: int, tokens: int, accumulate: int, wanted: int) -> int:
+    """The wanted tokens a step, less where the text is so short that an epoch would be over in a few steps."""
+    size = max(4, min(64, wanted // context, tokens // context // 8))
     return max(1, size // accumulate) * accumulate
 
 
@@ -94,12 +102,16 @@ def epochs_worth(tokens: int) -> int:
     return 100 if tokens < TINY else 60 if tokens < SMALL else 30
 
 
+def steps_worth(values: Values, tokens: int) -> int:
+    """The number of steps after which more would not help."""
+    samples = max(1, tokens // values["model"]["context"])
+    return max(1, epochs_worth(tokens) * samples // values["training"]["batch"])
+
+
 def choose_steps(values: Values, tokens: int, steps: int) -> None:
     """The number of steps and everything that follows from it."""
     training = values["training"]
-    samples = max(1, tokens // values["model"]["context"])
-    bound = max(1, epochs_worth(tokens) * samples // training["batch"])
-    fill(training, TrainingConfig, steps=max(1, min(steps, bound)))
+    fill(training, TrainingConfig, steps=max(1, min(steps, steps_worth(values, tokens))))
     steps = training["steps"]
     if training.get("warmup", -1) == -1:
         training["warmup"] = min(steps // 10, 20)
@@ -111,4 +123,4 @@ def choose_steps(values: Values, tokens: int, steps: int) -> None:
 
 def last_tokens(training: TrainingConfig, context: int) -> int:
     """How much of the validation text the last evaluation looks at: all of it, unless that would take long."""
-    return max(LAST, training.steps * training.batch * context // 10)
+    return max(LAST, training.length * training.batch * context // 10)

@@ -56,11 +56,11 @@ def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
 
 
 def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[Step]:
-    """Steps until `config.steps`. Sample order is a function of the seed and of the samples consumed, nothing else."""
+    """Steps until `config.length`. Sample order is a function of the seed and of the samples consumed, nothing else."""
     model = state.model
     computed: nn.Module = torch.compile(model) if config.compile == "on" else model  # type: ignore[assignment]
     parameters = [p for p in model.parameters() if p.requires_grad]
-    while state.step < config.steps:
+    while state.step < config.length:
         model.train()
         batch = task.batch(state.samples, config.batch)
         total = batch.count
@@ -76,7 +76,7 @@ def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[
             raise DivergedError(_diagnosis(state, task, config, loss_sum))
         if config.clip:
             nn.utils.clip_grads_with_norm_(parameters, config.clip, norm)
-        now = share(state.step, config.steps, config.schedule, config.warmup, config.final, config.decay)
+        now = share(state.step, config.steps, config.schedule, config.warmup, config.final, config.decay, config.turns)
         set_rates(state.optimizers, now)
         for optimizer in state.optimizers.values():
             optimizer.step()

@@ -9,7 +9,7 @@ import math
 import shlex
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
 from qkv.storage import advised, locked, sweep
 from qkv.tasks.task import Task
 from qkv.training import checkpoints
+from qkv.training.clock import Clock
 from qkv.training.devices import choose_device, enough_memory
 from qkv.training.journal import REMEDY, Journal, Timings
 from qkv.training.loop import Step, TrainingState, require_finite, train
@@ -52,6 +53,15 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class Turned:
+    """The clock moved the end of the run: steps take longer, or less long, than was measured before it."""
+
+    step: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
 class PutAside:
     """A checkpoint was damaged; it now lies in `folder`, and the run goes on from the one before it."""
 
@@ -59,7 +69,7 @@ class PutAside:
     reason: str
 
 
-Event = Step | Evaluation | Saved | Stopped | PutAside
+Event = Step | Evaluation | Saved | Stopped | Turned | PutAside
 
 
 @dataclass
@@ -72,14 +82,19 @@ class Memory:
     metrics_bytes: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
-    """Where a run lives and what it needs from outside: scores of a model, and a way to keep the best one."""
+    """Where a run lives and what it needs from outside: scores of a model, and ways to keep the best one and the plan.
+
+    With a clock, `config` changes while the run goes on: the end moves, and `keep_plan` writes it down.
+    """
 
     folder: Path
     config: TrainingConfig
     evaluate: Callable[[nn.Module], Scores]
     keep_best: Callable[[nn.Module, int], None]
+    keep_plan: Callable[[TrainingConfig], None] = lambda config: None
+    clock: Clock | None = None
 
     def events(self, state: TrainingState, task: Task) -> Iterator[Event]:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
@@ -125,20 +140,20 @@ class Run:
     def _steps(
         self, state: TrainingState, task: Task, memory: Memory, metrics: Journal, timings: Timings
     ) -> Iterator[Event]:
-        config = self.config
         with listening(f"stopped at once; the last checkpoint is whole. {self.how_to_go_on()}") as stop:
             if self._exhausted(memory):
                 return
-            for step in train(state, task, config):
+            for step in self._follow(state, task):
                 values = {"loss": step.loss, "gradient_norm": step.gradient_norm, "rate_share": step.rate_share}
                 metrics.write(step=step.number, **values)
                 timings.take(step.number, step.tokens)
                 yield step
-                last = step.number == config.steps
-                if last or step.number % config.evaluate_every == 0:
+                yield from self._watch(step.number, evaluated=False)
+                last = step.number == self.config.length
+                if last or step.number % self.config.evaluate_every == 0:
                     yield self._evaluation(state, memory, metrics)
                 over = last or self._exhausted(memory)
-                if over or stop.signal or step.number % config.checkpoint_every == 0:
+                if over or stop.signal or step.number % self.config.checkpoint_every == 0:
                     yield self._checkpoint(state, memory, metrics)
                 if stop.signal:
                     raise self._interrupted(stop.signal, step.number)
@@ -146,6 +161,33 @@ class Run:
                     if not last:
                         yield Stopped(step.number, memory.best_step)
                     return
+                if step.number % self.config.evaluate_every == 0:
+                    yield from self._watch(step.number, evaluated=True)
+
+    def _follow(self, state: TrainingState, task: Task) -> Iterator[Step]:
+        """Steps until the end, wherever it is moved to meanwhile."""
+        while state.step < self.config.length:
+            planned = self.config
+            for step in train(state, task, planned):
+                yield step
+                if self.config is not planned:
+                    break
+
+    def _watch(self, step: int, *, evaluated: bool) -> Iterator[Turned]:
+        """Look at the clock; where the end must move, write it down before the next step."""
+        if self.clock is None:
+            return
+        if evaluated:
+            self.clock.evaluated()
+        else:
+            self.clock.stepped()
+        before = self.config.length
+        after = self.clock.end(step, before, self.config.evaluate_every, may_grow=evaluated)
+        if after != before:
+            changed = replace(self.config, turns=(*self.config.turns, (step, after)))
+            self.keep_plan(changed)
+            self.config = changed
+            yield Turned(step, before, after)
 
     def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal) -> Evaluation:
         scores = self.evaluate(state.model)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qkv.config import Count, CountOrZero, Positive, PositiveOrZero, Share, strict
-from qkv.training.schedules import Schedule
+from qkv.training.schedules import Schedule, Turns
 
 Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyond it the product of two is no f32
 
@@ -38,10 +38,20 @@ class TrainingConfig:
     dtype: Literal["auto", "f32", "bf16"] = "auto"
     threads: CountOrZero = 0
     compile: Literal["off", "on"] = "off"
+    turns: Turns = ()  # where the clock moved the end: [[at step, to so many steps], ...]
 
     def __post_init__(self) -> None:
         if self.batch and self.batch % self.accumulate:
             raise ValueError(f"batch = {self.batch} must be a multiple of accumulate = {self.accumulate}")
+
+        for before, (at, steps) in zip(((0, 0), *self.turns), self.turns, strict=False):
+            if not before[0] <= at <= steps:
+                raise ValueError(f"turns = {self.turns}: expected pairs of a step and a later end, in order")
+
+    @property
+    def length(self) -> int:
+        """The number of steps, after all turns."""
+        return self.turns[-1][1] if self.turns else self.steps
 
     def parts(self, least: int) -> int:
         """The fewest parts, at least so many, into which the batch can be cut."""

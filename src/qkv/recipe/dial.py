@@ -1,0 +1,107 @@
+"""The time dial: from minutes to a model. Decision 0007 has the study behind the table.
+
+Two short measurements decide. The first, a few steps of one fixed small model, tells how fast this machine is beside
+the study's, and so which row of the table has the time it needs. The second, a few steps of the model that was chosen,
+tells how many of them fit. While the run goes on, its clock corrects the number.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from qkv.models.modern import ModernConfig
+from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from qkv.training import devices
+from qkv.training.loop import Step, start, train
+from qkv.training.settings import TrainingConfig
+
+SPARE = 0.03  # of the time is nobody's: the machine may stumble in the last moments
+SAMPLES = 1.5  # seconds for two samples and the card
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The best that was found for so many seconds of training on the study's machine."""
+
+    seconds: float
+    layers: int
+    heads: int
+    width: int
+    context: int
+    batch: int
+
+    @property
+    def shape(self) -> dict[str, int]:
+        return {"layers": self.layers, "heads": self.heads, "width": self.width}
+
+    @property
+    def tokens(self) -> int:
+        """Of a step."""
+        return self.batch * self.context
+
+
+RUNGS = (
+    Rung(0.0, layers=2, heads=4, width=128, context=64, batch=16),
+    Rung(60.0, layers=2, heads=4, width=128, context=64, batch=32),
+    Rung(200.0, layers=4, heads=4, width=128, context=128, batch=32),
+)
+
+USUAL = RUNGS[2]  # where steps are given instead of a time
+
+REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
+REFERENCE_BATCH = 16
+REFERENCE_SECONDS = 0.05  # a step of it on the study's machine: two cores, two threads
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How fast this machine is: the threads that suit it, and its speed beside the study's machine."""
+
+    threads: int
+    speed: float
+
+
+def rung(seconds: float) -> Rung:
+    """The row for so many seconds of the study's machine."""
+    return max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
+
+
+def pace(device: str, dtype: str) -> Pace:
+    """Time a few steps of the small model of reference, on all cores and on one; the faster way is taken."""
+    tokens = torch.randint(REFERENCE.vocabulary, (20_000,), generator=torch.Generator().manual_seed(0))
+    task = LanguageModelling(LanguageModellingConfig(), tokens.numpy(), REFERENCE.context, 0)
+    settings = TrainingConfig(
+        steps=1000,
+        batch=REFERENCE_BATCH,
+        optimizer="muon",
+        rate=1e-3,
+        matrix_rate=1e-3,
+        device=device,
+        dtype=dtype,  # type: ignore[arg-type]
+    )
+    state = start(REFERENCE.build().to(device), settings)
+    steps = train(state, task, settings)
+    found: dict[int, float] = {}
+    most = devices.choose_threads()
+    for threads in sorted({most, 1} if device == "cpu" else {most}, reverse=True):
+        devices.set_threads(threads)
+        found[threads] = typical(steps, least=4, seconds=0.4)
+    best = min(found, key=lambda threads: found[threads])
+    devices.set_threads(most)
+    return Pace(best, REFERENCE_SECONDS / found[best])
+
+
+def typical(steps: Iterator[Step], *, least: int, seconds: float, most: int = 50) -> float:
+    """The median seconds of a step; the first is slower than all that follow and does not count."""
+    next(steps)
+    spent: list[float] = []
+    while len(spent) < least or (sum(spent) < seconds and len(spent) < most):
+        mark = time.perf_counter()
+        next(steps)
+        spent.append(time.perf_counter() - mark)
+    return statistics.median(spent)

@@ -1,0 +1,137 @@
+"""The clock moves the end of a run; the schedule bends and never jumps; the recipe alone gives the run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from qkv.training.clock import Clock
+from qkv.training.run import Run, Turned
+from qkv.training.schedules import progress, share
+from qkv.training.settings import TrainingConfig
+from tiny import TRAINING, state, task
+
+
+class Watch:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def drive(clock: Clock, watch: Watch, end: int, cost: Iterator[float], every: int = 10) -> int:
+    """Take steps of the given seconds until the end, as a run does; gives how many there were."""
+    step = 0
+    while step < end:
+        watch.time += next(cost)
+        step += 1
+        clock.stepped()
+        end = clock.end(step, end, every, may_grow=False)
+        if step % every == 0 and step < end:
+            watch.time += 0.5
+            clock.evaluated()
+            end = clock.end(step, end, every, may_grow=True)
+    return step
+
+
+def constant(seconds: float) -> Iterator[float]:
+    while True:
+        yield seconds
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 5.0])
+def test_over_in_time_whatever_a_step_takes(seconds: float) -> None:
+    watch = Watch()
+    clock = Clock(100.0, closing=4.0, longest=1000, now=watch)
+    steps = drive(clock, watch, 90, constant(seconds))
+    assert watch.time <= 96.5
+    assert watch.time >= 85
+    assert steps == pytest.approx(95 / (seconds + 0.05), rel=0.1)
+
+
+def test_a_machine_that_becomes_busy_shortens_the_run() -> None:
+    watch = Watch()
+    clock = Clock(100.0, closing=4.0, longest=1000, now=watch)
+    cost = iter([1.0] * 40 + [3.0] * 1000)
+    steps = drive(clock, watch, 90, cost)
+    assert steps < 65
+    assert watch.time <= 100
+
+
+def test_never_longer_than_is_worth_while() -> None:
+    watch = Watch()
+    clock = Clock(1000.0, closing=4.0, longest=120, now=watch)
+    assert drive(clock, watch, 90, constant(0.1)) <= 120
+
+
+def test_nothing_moves_while_all_goes_as_planned() -> None:
+    watch = Watch()
+    clock = Clock(100.0, closing=4.0, longest=1000, now=watch)
+    assert drive(clock, watch, 91, constant(1.0)) == 91
+
+
+@given(
+    steps=st.integers(20, 500),
+    at=st.integers(1, 500),
+    moved=st.integers(1, 1000),
+    schedule=st.sampled_from(["linear", "cosine", "constant-decay"]),
+)
+def test_the_rate_bends_and_ends_where_it_should(steps: int, at: int, moved: int, schedule: str) -> None:
+    at = min(at, steps - 1)
+    moved = max(moved, at + 1, 4)  # beyond the warm-up
+    turns = ((at, moved),)
+
+    def rate(step: int, *, bent: bool) -> float:
+        return share(step, steps, schedule, 3, 0.03, 0.5, turns if bent else ())  # type: ignore[arg-type]
+
+    assert all(rate(step, bent=True) == rate(step, bent=False) for step in range(at))
+    assert rate(at, bent=True) == pytest.approx(rate(at, bent=False))  # no jump
+    assert progress(moved, steps, 0, turns) == pytest.approx(1.0)
+    assert rate(moved, bent=True) == pytest.approx(0.03)
+    after = [rate(step, bent=True) for step in range(max(at, 3), moved + 1)]
+    assert after == sorted(after, reverse=True)
+
+
+def test_the_recipe_alone_gives_the_same_run_again(tmp_path: Path) -> None:
+    """A run whose end was moved twice, and one that is told so from the start, are the same in every number."""
+    plans: list[TrainingConfig] = []
+    ends = iter([*[30] * 8, *[21] * 6, *[25] * 100])
+
+    class Moody(Clock):
+        def end(self, step: int, end: int, every: int, *, may_grow: bool) -> int:
+            return next(ends)
+
+    config = replace(TRAINING, steps=30, evaluate_every=5, checkpoint_every=5)
+    made = run(tmp_path / "first", config, plans, Moody(0.0, closing=0.0, longest=100))
+    assert [event.after for event in made if isinstance(event, Turned)] == [21, 25]
+    assert plans[-1].length == 25
+    run(tmp_path / "second", plans[-1], [], None)
+    metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("first", "second")]
+    assert metrics[0] == metrics[1]
+    assert metrics[0].count(b'"loss"') == 25
+
+
+def run(folder: Path, config: TrainingConfig, plans: list[TrainingConfig], clock: Clock | None) -> list[object]:
+    folder.mkdir()
+
+    def scores(model: nn.Module) -> dict[str, float]:
+        return {"loss": float(sum(p.detach().abs().sum() for p in model.parameters()))}
+
+    made = Run(folder, config, scores, lambda model, step: None, plans.append, clock)
+    return list(made.events(state("modern", config), task()))
+
+
+def test_turns_out_of_order_are_refused() -> None:
+    with pytest.raises(ValueError, match="in order"):
+        TrainingConfig(steps=10, turns=((5, 4),))
+    with pytest.raises(ValueError, match="in order"):
+        TrainingConfig(steps=10, turns=((5, 8), (3, 9)))
