@@ -1,4 +1,4 @@
-"""`qkv data`: named data sets, what a file holds, what would go wrong in training."""
+"""`qkv data`: named data sets, what a file holds, what would go wrong in training, a corpus out of a crawl."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from qkv.cli.clean import clean
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
 from qkv.cli.options import corpus as corpus_of
 from qkv.cli.output import Json, counted, document, notes, table
 
 app = App(
     name="data",
-    help="Named data sets; what a file holds; what would go wrong in training.",
+    help="Named data sets; what a file holds; what would go wrong in training; a corpus out of a crawl.",
     version_flags=[],
     help_format="plaintext",
 )
+app.command(clean)
 
 
 @app.command(name="list")

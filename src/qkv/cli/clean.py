@@ -1,0 +1,189 @@
+"""`qkv data clean`: a crawl in, a corpus out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from qkv.cli.options import Column, Data, Documents, Encoding, Filter
+from qkv.cli.output import Json, counted, document, notes, table
+from qkv.data.limits import Limits, Skippable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from qkv.data.cleaning import Report
+
+DEFAULTS = Limits()
+
+
+def clean(
+    *data: Data,
+    out: Annotated[str | None, Parameter(help="The file to write: .txt, .jsonl, or one of them with .gz.")] = None,
+    documents: Documents = None,
+    text: Column = None,
+    filter: Filter = None,
+    encoding: Encoding = None,
+    dry_run: Annotated[bool, Parameter(help="Count what would be dropped; write nothing.", negative="")] = False,
+    keep_dropped: Annotated[
+        str | None, Parameter(help="Write the dropped documents, and why, to this .jsonl.", negative="")
+    ] = None,
+    report: Annotated[str | None, Parameter(help="Write the counts to this .json.")] = None,
+    force: Annotated[bool, Parameter(help="Replace files that are there.", negative="")] = False,
+    skip: Annotated[
+        list[Skippable] | None, Parameter(help="A filter to leave out; may be repeated.", negative="")
+    ] = None,
+    limits: Annotated[Limits, Parameter(name="*", group="Filters and their limits")] = DEFAULTS,
+    json: Json = False,
+) -> None:
+    """Drop what is no text worth learning from, and copies; write the rest, in its order, to a new file.
+
+    qkv data clean crawl/ --out corpus.jsonl
+    qkv data clean crawl.jsonl.gz --out corpus.jsonl.gz --keep-dropped dropped.jsonl
+    qkv data clean book.txt --documents paragraphs --dry-run
+    qkv data clean pages/ --out corpus.jsonl --min-words 50 --skip bullets
+
+    A .jsonl keeps any document. In a .txt a line or a paragraph is one, as --documents says: read it back so.
+    """
+    from qkv.cli.options import corpus as corpus_of
+    from qkv.cli.progress import reading
+    from qkv.data.cleaning import clean as run
+    from qkv.errors import InputError
+
+    _require_known(data)
+    corpus = corpus_of(data, "data clean", documents=documents, text=text, filter=filter, encoding=encoding)
+    if dry_run and (keep_dropped or report):
+        raise InputError("--dry-run writes nothing. Leave it out, or leave out --keep-dropped and --report.")
+    if out is None and not dry_run:
+        raise InputError("say where to write with --out corpus.jsonl, or only count with --dry-run.")
+    kept, dropped, counts = _new_files(out, keep_dropped, report, force)
+    with reading() as watch, _stopping():
+        found = run(corpus, limits, skip or (), None if dry_run else kept, dropped, watch)
+    facts = _facts(found, list(data), None if dry_run else out)
+    if counts is not None:
+        _save(facts, counts)
+    if json:
+        document(facts)
+    else:
+        _print(found, facts["out"])
+    if not found.kept_documents:
+        raise InputError(_nothing_left(found))
+
+
+def _require_known(words: tuple[str, ...]) -> None:
+    """Name the nearest of the limits for an option that does not exist."""
+    import difflib
+    from dataclasses import fields
+
+    from qkv.errors import InputError
+
+    options = [f"--{field.name.replace('_', '-')}" for field in fields(Limits)]
+    for word in words:
+        if word.startswith("--") and (near := difflib.get_close_matches(word, options, 1, 0.8)):
+            hint = f"did you mean {near[0]}? `qkv data clean --help` lists what there is."
+            raise InputError(f"unknown option {word}; {hint}")
+
+
+def _new_files(out: str | None, dropped: str | None, report: str | None, force: bool) -> list[Path | None]:
+    from pathlib import Path
+
+    from qkv.data.document_files import ENDINGS, require_new
+    from qkv.errors import InputError
+
+    wanted = ((out, ENDINGS), (dropped, (".jsonl", ".jsonl.gz")), (report, (".json",)))
+    paths = [None if name is None else Path(name) for name, _ in wanted]
+    for path, (_, endings) in zip(paths, wanted, strict=True):
+        if path is not None:
+            require_new(path, endings, force)
+            if sum(other is not None and other.absolute() == path.absolute() for other in paths) > 1:
+                raise InputError(f"{path}: is named twice. Give each file a name of its own.")
+    return paths
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """A request to stop ends the work at once, and what stands aside is removed."""
+    import signal
+    import threading
+
+    from qkv.errors import InterruptedRun
+
+    def stop(number: int, frame: Any) -> None:
+        raise InterruptedRun("stopped by a signal; nothing was written.", number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, stop) for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)) if number
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _facts(report: Report, data: list[str], out: str | None) -> dict[str, Any]:
+    filters = []
+    for tally in report.tallies:
+        values = vars(tally) | {"share": _share(tally.dropped_documents, tally.documents)}
+        filters.append(values | {"bytes_share": _share(tally.dropped_bytes, tally.bytes)})
+    return {
+        "data": data,
+        "out": out if report.kept_documents else None,
+        "read_with_documents": report.read_back,
+        "documents": report.documents,
+        "bytes": report.bytes,
+        "kept_documents": report.kept_documents,
+        "kept_bytes": report.kept_bytes,
+        "filters": filters,
+        "notes": list(report.notes),
+    }
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _save(facts: dict[str, Any], path: Path) -> None:
+    import json
+
+    from qkv.storage import write_file
+
+    write_file(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+
+
+def _print(report: Report, out: str | None) -> None:
+    notes(report.notes)
+    if report.documents == 1:
+        notes(["the text is one document, judged as a whole; --documents paragraphs (or lines) judges its parts."])
+    rows = []
+    for each in report.tallies:
+        shares = (_share(each.dropped_documents, each.documents), _share(each.dropped_bytes, each.bytes))
+        limit = "" if each.limit is None else f"{each.limit:,}"
+        dropped = (f"{each.dropped_documents:,}", f"{shares[0]:.2%}", f"{each.dropped_bytes:,}", f"{shares[1]:.2%}")
+        rows.append((each.name, limit, f"{each.documents:,}", *dropped))
+    table("", ("filter", "limit", "seen", "dropped", "share", "bytes", "share"), rows)
+    for each in report.tallies:
+        for example in each.examples:
+            print(f"{each.name}: {example}")
+    documents = f"kept {report.kept_documents:,} of {counted(report.documents, 'document')}"
+    share = _share(report.kept_bytes, report.bytes)
+    print(f"{documents}, {report.kept_bytes:,} of {report.bytes:,} bytes ({share:.1%}).")
+    if out is not None:
+        read = f"; read it with --documents {report.read_back}" if report.read_back not in (None, "files") else ""
+        print(f"wrote {out}{read}.")
+
+
+def _nothing_left(report: Report) -> str:
+    worst = max(report.tallies, key=lambda each: each.dropped_documents)
+    lead = (
+        f"nothing is left of {counted(report.documents, 'document')}: {worst.name} dropped {worst.dropped_documents:,}"
+    )
+    if report.documents == 1:
+        return f"{lead}. Judge its parts with --documents paragraphs (or lines), or leave it out: --skip {worst.name}."
+    return f"{lead}. Loosen its limit (`qkv data clean --help`), or leave it out: --skip {worst.name}."

@@ -1,0 +1,179 @@
+"""Documents written to a new file: .jsonl, which keeps any document, or .txt, which qkv reads back as the same ones.
+
+In a .txt a line or a paragraph is a document; what does not fit is refused, never changed (but for blank lines at the
+ends of a document). The file is written aside and gets its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from qkv.data.corpus import Documents
+from qkv.data.findings import shown
+from qkv.data.formats import disguise
+from qkv.errors import DataError, InputError
+from qkv.storage import PARTIAL, flush, writing
+
+ENDINGS = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
+
+
+def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
+    """Refuse a name that cannot be, or must not be, written."""
+    where = shown(path)
+    if not path.name.lower().endswith(endings):
+        raise InputError(f"{where}: cannot be written. Expected a name that ends in {' or '.join(endings)}.")
+    if path.is_dir():
+        raise InputError(f"{where}: is a folder. Name a file.")
+    if os.path.lexists(path) and not force:
+        raise InputError(f"{where}: is already there. Choose another name, or replace it with --force.")
+    if not path.parent.is_dir():
+        raise InputError(f"{where}: the folder {shown(path.parent)} is not there. Make it first.")
+
+
+class NewFile:
+    """A text file that is being written aside."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self.file = path, file
+        self.wanted = True
+        """Whether it gets its name in the end."""
+
+    def write(self, text: str) -> None:
+        # half of a surrogate pair, which a few encodings let through, becomes a question mark
+        content = text.encode("utf-8", "replace")
+        with writing(self.path):
+            self.file.write(content)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[NewFile]:
+    """A file to fill; in the end it is flushed and put in place, unless something failed or it is not wanted."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    with writing(path):
+        plain = aside.open("wb")
+    # without a name and a time in it, the same documents give the same bytes
+    packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else None
+    new = NewFile(path, cast(BinaryIO, packed or plain))
+    try:
+        yield new
+        with writing(path):
+            if packed is not None:
+                packed.close()
+            plain.close()
+            if new.wanted:
+                flush(aside)
+                aside.replace(path)
+                flush(path.parent)
+    finally:
+        for file in (packed, plain):
+            with suppress(OSError):  # what could not be written before cannot be written now
+                if file is not None:
+                    file.close()
+        aside.unlink(missing_ok=True)
+
+
+class Nowhere:
+    """Takes documents and forgets them."""
+
+    documents: Documents | None = None
+    """How the file is to be read back, where it does not say so itself."""
+
+    def add(self, text: str, **facts: object) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+class Rows(Nowhere):
+    """Documents as JSON, an object a line."""
+
+    def __init__(self, file: NewFile) -> None:
+        self.file = file
+
+    def add(self, text: str, **facts: object) -> None:
+        self.file.write(json.dumps({"text": text, **facts}, ensure_ascii=False) + "\n")
+
+
+class Text(Nowhere):
+    """Documents as lines or paragraphs of a text; one alone may be the whole text."""
+
+    def __init__(self, file: NewFile, documents: Documents) -> None:
+        self.file = file
+        self.documents = documents
+        self.count = 0
+        self._only: str | None = None
+
+    def add(self, text: str, **facts: object) -> None:
+        if self.documents == "files":
+            if self._only is None:
+                self._only = text
+                return
+            self.documents = "paragraphs"
+            self._write(self._only)
+        self._write(text)
+
+    def finish(self) -> None:
+        if self.documents == "files" and self._only is not None:
+            self.file.write(_undisguised(self._only) + self._only)
+
+    def _write(self, text: str) -> None:
+        self.count += 1
+        bare = without_blank_ends(text)
+        self._require_fit(bare)
+        between = "\n" if self.documents == "paragraphs" else ""
+        self.file.write((between if self.count > 1 else _undisguised(bare)) + bare + "\n")
+
+    def _require_fit(self, text: str) -> None:
+        lines = text.split("\n")
+        remedy = ""
+        if "\0" in text:
+            problem = "holds a NUL character, which a text file must not"
+        elif self.documents == "lines" and len(lines) > 1:
+            problem = "has several lines, and with --documents lines a line end parts documents"
+        elif self.documents == "paragraphs" and not all(line.strip() for line in lines):
+            problem = "has a blank line, and in a text of several documents a blank line parts them"
+            remedy = ", or make each paragraph a document: --documents paragraphs"
+        else:
+            return
+        where = f"{shown(self.file.path)}: document {self.count:,} ({shown(excerpt(text, 40))})"
+        raise DataError(where, problem, f"Write .jsonl, which keeps any document{remedy}.")
+
+
+@contextmanager
+def document_file(path: Path | None, documents: Documents) -> Iterator[tuple[Nowhere, NewFile | None]]:
+    """Where documents go, and the file behind it."""
+    if path is None:
+        yield Nowhere(), None
+        return
+    with new_file(path) as file:
+        rows = path.name.lower().removesuffix(".gz").endswith(".jsonl")
+        writer = Rows(file) if rows else Text(file, documents)
+        yield writer, file
+        writer.finish()
+
+
+def _undisguised(beginning: str) -> str:
+    """A line end to put before a text that would be taken for something else, as one that begins with %PDF."""
+    head = beginning[:4096].encode("utf-8", "replace")
+    return "\n" if disguise(head) or beginning.startswith("\ufeff") else ""
+
+
+def without_blank_ends(text: str) -> str:
+    """The text without blank lines at its beginning and its end."""
+    before = text[: len(text) - len(text.lstrip())]
+    text = text[before.rfind("\n") + 1 :]
+    solid = text.rstrip()
+    return solid + text[len(solid) :].partition("\n")[0]
+
+
+def excerpt(text: str, length: int) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text[: 10 * length].split())
+    return line if len(line) <= length and len(text) <= 10 * length else f"{line[:length]}..."
