@@ -23,6 +23,7 @@ from qkv.generation.sampling import Sampling
 from qkv.generation.writing import Picked, write
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import assembly, bundle, card
+from qkv.recipe.doctor import Doctor
 from qkv.text.stopping import StoppedStream
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
@@ -220,4 +221,5 @@ def train(
     values["corpus"] = {**values.get("corpus", {}), "files": [str(file) for file in files]}
     session = assembly.begin(values, Path(run), numbered=False, minutes=minutes)
     yield from session.run.events(session.state, session.task)
-    card.write(session, session.final_score())
+    score = session.final_score()
+    card.write(session, score, Doctor(session).report(score))

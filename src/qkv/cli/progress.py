@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from qkv.recipe.assembly import Session
+    from qkv.training.diagnosis import Watch
     from qkv.training.run import Event
 
 REFRESH_SECONDS = 0.5
@@ -43,10 +44,10 @@ def reading() -> Iterator[Callable[[str, int, int | None], None]]:
         yield report
 
 
-def show(events: Iterable[Event], session: Session) -> Iterator[Event]:
-    """Pass the events on, and draw them on the way."""
+def show(events: Iterable[Event], session: Session, watch: Watch | None = None) -> Iterator[Event]:
+    """Pass the events on, and draw them on the way; `watch` warns where a run goes wrong."""
     screen = console()
-    display = Display(session)
+    display = Display(session, watch)
     if not screen.is_terminal:
         for event in events:
             for line in display.lines(event):
@@ -74,9 +75,10 @@ def show(events: Iterable[Event], session: Session) -> Iterator[Event]:
 class Display:
     """What is known so far, as one status line and a curve."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, watch: Watch | None = None) -> None:
         from qkv.recipe.curve import Curve
 
+        self.watch = watch
         self.total = session.recipe.training.length
         self.every = session.recipe.training.evaluate_every
         self.began = self.said = time.perf_counter()
@@ -103,10 +105,11 @@ class Display:
             self.number = event.number
             self.tokens += event.tokens
             self.losses.append(event.loss)
-            self.curve.add({"step": event.number, "loss": event.loss})
+            remarks += self._note({"step": event.number, "loss": event.loss})
         elif isinstance(event, Evaluation):
             self.validation, self.bits = event.scores["loss"], event.scores["bits_per_byte"]
-            self.curve.add({"step": event.step, "validation_loss": self.validation})
+            parts = event.scores.get("parts")
+            remarks += self._note({"step": event.step, "validation_loss": self.validation, "validation_parts": parts})
         elif isinstance(event, Turned):
             self.total = event.after
             if abs(event.after - event.before) > TOLD * event.before:
@@ -121,6 +124,12 @@ class Display:
         elif isinstance(event, PutAside):
             remarks.append(f"passed over a damaged checkpoint, now in {event.folder} ({event.reason})")
         return remarks
+
+    def _note(self, line: dict[str, Any]) -> list[str]:
+        """Draw a line of the journal, and let the watch see it."""
+        self.curve.add(line)
+        warning = self.watch.take(line) if self.watch else ""
+        return [f"warning: {warning}"] if warning else []
 
     def end(self) -> None:
         if not self.number:

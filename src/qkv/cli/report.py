@@ -10,9 +10,10 @@ from qkv.cli.output import counted, program
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
+    from qkv.recipe.doctor import Doctor
 
 
-def announce(session: Session) -> None:
+def announce(session: Session, doctor: Doctor) -> None:
     """The plan in a few lines."""
     from qkv.models.language_model import count
 
@@ -28,12 +29,13 @@ def announce(session: Session) -> None:
         f"run     {training.length:,} steps of {training.batch} x {model.context} tokens "
         f"({training.length * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
+        f"marks   {doctor.before()}",
         f"folder  {session.run.folder}",
     ]
     print("\n".join(lines), file=sys.stderr)
 
 
-def finish(session: Session, quiet: bool) -> dict[str, Any]:
+def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     """Score the best model on all validation text, write the card, show samples. Gives what --json prints."""
     import qkv
     from qkv.models.language_model import count
@@ -42,7 +44,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
 
     folder, recipe = session.run.folder, session.recipe
     score = session.final_score()
-    written = card.write(session, score)
+    examined = doctor.report(score)
+    written = card.write(session, score, examined)
     model = qkv.load(folder, recipe.training.device)
     samples = model.samples("", 1 if quiet else 2, length=200, temperature=0.8, seed=recipe.training.seed)
     if not quiet:
@@ -55,8 +58,7 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
             f"\nvalidation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}"
             f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
         )
-        if overshoot := after_the_best(journal.read(folder / "metrics.jsonl"), model.bundle.step):
-            print(overshoot)
+        print("\n".join(["", *labelled("doctor", examined.lines())]))
         print(next_commands(session, written.name))
     return {
         "run": str(folder),
@@ -67,24 +69,15 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
         "window": recipe.model.context,
         "validation": score.values(),
+        "doctor": examined.values(),
         "sample": samples[0].text,
         "notes": list(session.prepared.notes),
     }
 
 
-def after_the_best(lines: list[dict[str, Any]], best: int) -> str:
-    """What happened after the best step, when the model learned the text by heart instead of the language."""
-    checks = [line for line in lines if line.get("validation_loss") is not None]
-    losses = {line["step"]: line["loss"] for line in lines if line.get("loss") is not None}
-    if not checks or checks[-1]["step"] == best or best not in losses:
-        return ""
-    last = checks[-1]
-    found = next(line["validation_loss"] for line in checks if line["step"] == best)
-    return (
-        f"the best model is that of step {best:,}; by step {last['step']:,} the training loss went from "
-        f"{losses[best]:.3f} to {losses[last['step']]:.3f}, the validation loss from {found:.3f} to "
-        f"{last['validation_loss']:.3f}"
-    )
+def labelled(label: str, lines: list[str]) -> list[str]:
+    """The label before the first line, the others beneath it."""
+    return [f"{label if not number else '':<{len(label)}}  {line}" for number, line in enumerate(lines)]
 
 
 def next_commands(session: Session, card: str) -> str:

@@ -184,14 +184,16 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
     from qkv.cli.progress import show
     from qkv.cli.report import announce, finish
     from qkv.errors import InterruptedRun
+    from qkv.recipe.doctor import Doctor
 
     notes(session.prepared.notes)
-    announce(session)
+    doctor = Doctor(session)
+    announce(session, doctor)
     with tracking.board(session.run.folder, tensorboard) as record:
-        for event in show(session.run.events(session.state, session.task), session):
+        for event in show(session.run.events(session.state, session.task), session, doctor.watch):
             record(event)
     try:
-        result = finish(session, quiet=json)
+        result = finish(session, doctor, quiet=json)
     except KeyboardInterrupt:
         raise InterruptedRun(
             "stopped by SIGINT after the last step, before the last evaluation; the model and the state are saved. "

@@ -8,6 +8,7 @@ from qkv.evaluation.language import Score
 from qkv.models.language_model import count
 from qkv.recipe.assembly import Session
 from qkv.recipe.curve import Curve
+from qkv.recipe.doctor import Report
 from qkv.storage import advised, write_file
 from qkv.training import devices, journal
 from qkv.version import __version__
@@ -38,7 +39,20 @@ A `{kind}` language model of {parameters:,} parameters, trained with qkv {versio
 {curve}
 ```
 
-{notes}
+{doctor}{notes}
+"""
+
+DOCTOR = """\
+## Doctor
+
+{lines}
+
+| by counting alone | nats per token | bits per byte |
+| --- | --- | --- |
+{rows}
+
+{counted}
+
 """
 
 EXACT = """\
@@ -47,7 +61,7 @@ within rounding."""
 ROUNDED = "This device adds in no fixed order: the same recipe gives the same model within rounding."
 
 
-def write(session: Session, score: Score) -> Path:
+def write(session: Session, score: Score, report: Report | None = None) -> Path:
     recipe, prepared, folder = session.recipe, session.prepared, session.run.folder
     training = recipe.training
     lines = journal.read(folder / "metrics.jsonl")
@@ -87,9 +101,26 @@ def write(session: Session, score: Score) -> Path:
         compile=training.compile,
         exactness=EXACT if training.device == "cpu" else ROUNDED,
         curve=curve.draw(),
+        doctor=examined(report) if report else "",
         notes="\n".join(f"- {note}" for note in prepared.notes),
     )
     path = folder / "card.md"
     with advised(journal.REMEDY):
         write_file(path, text.rstrip() + "\n")
     return path
+
+
+def examined(report: Report) -> str:
+    """What the doctor said, and all it compared with."""
+    found = report.baselines
+    values = found.values()
+    nats, bits = values["nats_per_token"], values["bits_per_byte"]
+    rows = [f"| {name} | {nats[name]:.4f} | {bits[name]:.4f} |" for name in nats]
+    said = {"gzip": "gzip after training text", "gzip_alone": "gzip", "xz": "xz after training text", "xz_alone": "xz"}
+    rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in said.items() if bits[key] is not None]
+    return DOCTOR.format(
+        lines="\n".join(f"- {line}" for line in report.lines()),
+        rows="\n".join(rows),
+        counted=f"Counted: {found.counted:,} of {found.of:,} training tokens, in {found.seconds:.1f} s. n-grams have "
+        "Kneser-Ney smoothing.",
+    )

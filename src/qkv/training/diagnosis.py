@@ -1,0 +1,221 @@
+"""A run judged by its own metrics: what it is doing, since when, and whether more time would help.
+
+Rules are tried in order, and the first that holds is the verdict: what makes a number meaningless comes before what the
+number says. A change counts when it is larger than chance explains (history.py) and large enough to matter.
+Decision 0006 has the reasons and the runs on which the limits below were set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from qkv.evaluation.baselines import Baselines
+from qkv.training.history import Change, History, Stage, change, error
+
+Kind = Literal[
+    "learning",  # still falling: more time would help
+    "plateau",  # as good as this model gets on this text, or nearly
+    "overfitting",  # worse on validation text since a step, better on training text
+    "memorised",  # the same, and the training text is known by heart
+    "unstable",  # losses rose on the way and came back
+    "diverged",  # losses rose and stayed, or are no numbers
+    "underfit",  # knows little more than how often each piece occurs
+    "leak",  # the validation text stands in the training text
+    "repetitive",  # so it does, and so does the training text in itself
+    "noise",  # the text holds nothing that could be learned beyond how often each piece occurs
+    "trivial",  # the text hardly varies
+    "suspicious",  # better than training losses and counts can explain
+    "unlike",  # the validation text is of another kind than the training text
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+MATTERS = 0.01  # of a loss: a smaller change is none
+JUMP = 0.1  # of the first loss: a rise of training losses by more is a spike
+LEAK, REPEATS = 0.3, 0.5  # share of the validation text in the training text; of the training text in itself
+UNLIKE = 1.3  # times a training loss: a validation loss above it comes from other text
+BY_HEART = 0.3  # of the validation loss: with a training loss below it the text is known by heart
+TWICE = 0.5  # of what the second half of a run brought, a run twice as long brings
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A verdict, and the figures it rests on. Losses are in nats per token."""
+
+    kind: Kind
+    since: int | None  # the step after which it went wrong
+    best: int  # the step of the best model
+    training: float  # the mean of the last steps
+    validation: float  # of the best model
+    last: float  # of the last evaluation
+    fell: float  # by how much the validation loss fell in the second half of the run
+
+    @property
+    def gain(self) -> float:
+        """What a run twice as long would bring, about."""
+        return max(0.0, TWICE * self.fell)
+
+
+def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) -> Diagnosis:
+    """`loss` is that of the best model on the validation tokens of the baselines, `epoch` the steps in an epoch."""
+    end = history.training(0.85, 1)
+    best, last = history.best, history.stages[-1] if history.stages else None
+    kind, since = verdict(history, baselines, loss, epoch)
+    return Diagnosis(
+        kind=kind,
+        since=since,
+        best=best.step if best else 0,
+        training=end.mean,
+        validation=loss,
+        last=last.validation if last else math.nan,
+        fell=-second_half(history).mean,
+    )
+
+
+def verdict(history: History, baselines: Baselines, loss: float, epoch: float) -> tuple[Kind, int | None]:
+    if (since := diverged(history)) is not None:
+        return "diverged", since
+    if kind := of_the_text(baselines, loss):
+        return kind, None
+    end = history.training(0.85, 1).mean
+    if underfit(baselines, loss, end):
+        return "underfit", None
+    if baselines.shared >= LEAK:
+        return "repetitive" if baselines.repeated >= REPEATS else "leak", None
+    if loss < 0.6 * min(end, baselines.ngram) and baselines.ngram > 0.8 * end:
+        return "suspicious", None
+    if unlike(history, baselines, epoch):
+        return "unlike", None
+    if (since := overfitting(history)) is not None:
+        last = history.stages[-1]
+        by_heart = history.training(0.85, 1).mean < BY_HEART * last.validation
+        return "memorised" if by_heart else "overfitting", since
+    if end < BY_HEART * loss:
+        return "memorised", None
+    if history.rise.height > JUMP * history.first:
+        return "unstable", history.rise.step
+    gone = second_half(history)
+    still = Change(-gone.mean, gone.error).above(MATTERS / TWICE * loss)
+    return "learning" if still else "plateau", None
+
+
+def of_the_text(baselines: Baselines, loss: float) -> Kind | None:
+    """What no training can change: there is nothing to learn."""
+    alone = baselines.unigram
+    if baselines.bits(alone) < 0.1:
+        return "trivial"
+    enough = baselines.counted >= 20 * baselines.vocabulary  # else counts of pairs say nothing yet
+    incompressible = baselines.xz is None or baselines.xz > 0.95 * baselines.bits(alone)
+    if enough and incompressible and baselines.ngram > 0.98 * alone and loss > 0.97 * alone:
+        return "noise"
+    return None
+
+
+def underfit(baselines: Baselines, loss: float, training: float) -> bool:
+    """Hardly better than the frequencies of single pieces, on training text as well."""
+    way = baselines.unigram - baselines.ngram  # what a few pieces of context are worth
+    gone = baselines.unigram - loss
+    return gone < max(0.15 * way, 0.02 * baselines.unigram) and training > 0.9 * baselines.unigram
+
+
+def unlike(history: History, baselines: Baselines, epoch: float) -> bool:
+    """While every training text was new as well, validation text was much harder; so it is for counts."""
+    first = [stage for stage in history.groups() if stage.step <= epoch]
+    if not first:
+        return False
+    stage = first[-1]
+    known = UNLIKE * (stage.training.mean + 3 * stage.training.error)
+    return stage.validation - 3 * error(stage) > known and baselines.ngram > UNLIKE * stage.training.mean
+
+
+def diverged(history: History) -> int | None:
+    """The step after which losses left and did not come back."""
+    if history.broken is not None:
+        return history.broken
+    if not history.bins:
+        return None
+    end, rise = history.training(0.9, 1), history.rise
+    if rise.height > JUMP * history.first and end.mean > rise.start + 0.5 * rise.height:
+        return rise.step
+    lost = end.mean > 1.05 * history.first + 3 * end.error  # worse than before the first step
+    return 1 if lost and history.steps > 1 else None
+
+
+def overfitting(history: History) -> int | None:
+    """The step after which validation got worse while training got better, or None while chance could explain it."""
+    groups = history.groups()
+    if len(groups) < 2:
+        return None
+    number = min(range(len(groups)), key=lambda index: groups[index].validation)
+    best, after = groups[number], groups[number + 1 :]
+    if not after or history.best is None:
+        return None
+    last, matters = after[-1], max(MATTERS * best.validation, 0.005)
+    rise = change(best, last)
+    if not rise.above(max(matters, 2.5 * jitter(groups))) or last.validation <= last.training.mean:
+        return None
+    error = math.hypot(best.training.error, last.training.error)
+    if last.training.mean > best.training.mean - 2 * error:
+        return None
+    twice = len(after) > 1 and change(best, after[-2]).above(0.5 * matters, 2.0)
+    return history.best.step if twice or rise.above(5 * matters, 5.0) else None
+
+
+def jitter(groups: list[Stage]) -> float:
+    """How much evaluations scatter around a smooth curve: the median of what each misses its neighbours' middle by."""
+    losses = [group.validation for group in groups]
+    misses = [abs(b - (a + c) / 2) for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)]
+    later = sorted(misses[len(misses) // 2 :])  # at the start the curve bends
+    return later[len(later) // 2] if later else 0.0
+
+
+def second_half(history: History) -> Change:
+    """How the validation loss changed from the middle of the run to its end; below zero it fell."""
+    groups = history.groups()
+    if not groups:
+        return Change(0.0, math.inf)
+    middle = min(groups, key=lambda group: abs(group.step - history.steps / 2))
+    return change(middle, groups[-1]) if middle is not groups[-1] else Change(0.0, math.inf)
+
+
+class Watch:
+    """Looks on while a run goes; says once, at the evaluation where it is established, that it goes wrong."""
+
+    def __init__(self, before: Iterable[Mapping[str, Any]] = ()) -> None:
+        """`before`: lines of the journal from an earlier sitting; those that will be done again do not count."""
+        self.history = History()
+        self.said = False
+        self.before = list(before)
+
+    def take(self, line: Mapping[str, Any]) -> str:
+        """A line of the journal in, a warning or nothing out."""
+        earlier, self.before = self.before, []
+        for old in earlier:
+            if old["step"] < line["step"]:
+                self.take(old)
+        self.history.add(line)
+        number = len(self.history.stages)
+        if self.said or "validation_loss" not in line or number % (1 + number // 40):
+            return ""
+        warning = self._diverging() or self._overfitting()
+        self.said = bool(warning)
+        return warning
+
+    def _diverging(self) -> str:
+        if diverged(self.history) is None:
+            return ""
+        now = self.history.stages[-1].training.mean if self.history.stages else math.nan
+        was = self.history.rise.start or self.history.first
+        return f"the training loss went up, from {was:.3f} to {now:.3f}: the rate may be too high"
+
+    def _overfitting(self) -> str:
+        since, best = overfitting(self.history), self.history.best
+        if since is None or best is None:
+            return ""
+        last = self.history.stages[-1]
+        return (
+            f"overfitting: since step {since:,} the validation loss went from {best.validation:.3f} to "
+            f"{last.validation:.3f} while the training loss fell; the model of step {since:,} is kept"
+        )
