@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,7 +131,9 @@ def test_gpt2_refuses_what_it_lacks(change: dict[str, Any], words: str) -> None:
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "rope_type = 'yarn'"),
         ({"rope_scaling": {"factor": 2}}, "rope_scaling"),
         ({"attention_bias": True}, "attention_bias = True"),
-        ({"use_sliding_window": True}, "use_sliding_window = True"),
+        ({"use_sliding_window": True, "sliding_window": None}, "sliding_window is missing"),
+        ({"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}, "a window in some layers only"),
+        ({"use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"]}, "in some layers only"),
         ({"head_dim": 5}, "even"),
     ],
 )
@@ -143,3 +146,10 @@ def test_the_older_name_of_the_rotary_base_is_read() -> None:
     values = qwen3.export_config(MODERN)
     del values["rope_parameters"]
     assert qwen3.import_config({**values, "rope_theta": 1000000.0}).rotary_base == 1000000.0
+
+
+def test_a_window_has_a_twin_in_qwen3_and_none_in_gpt2() -> None:
+    windowed = dataclasses.replace(MODERN, window=5)
+    assert qwen3.import_config(qwen3.export_config(windowed)).window == 5
+    with pytest.raises(ConfigError, match="window = 5 has no twin in GPT-2"):
+        gpt2.export_config(dataclasses.replace(GPT, window=5))

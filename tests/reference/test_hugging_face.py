@@ -59,10 +59,13 @@ def theirs_of(name: str) -> Any:
         case "qwen3-all-keys":
             values = QWEN | {"num_key_value_heads": 4, "head_dim": 8, "hidden_size": 32}
             return shaken(Qwen3ForCausalLM(Qwen3Config(**values, tie_word_embeddings=False)))
+        case "qwen3-window":
+            window = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}
+            return shaken(Qwen3ForCausalLM(Qwen3Config(**QWEN, **window, tie_word_embeddings=False)))
     raise ValueError(name)
 
 
-NAMES = ["gpt2", "qwen3", "qwen3-tied", "qwen3-all-keys"]
+NAMES = ["gpt2", "qwen3", "qwen3-tied", "qwen3-all-keys", "qwen3-window"]
 
 
 def saved(model: Any) -> dict[str, Tensor]:
@@ -148,6 +151,7 @@ OURS = {
     "modern-tied": ModernConfig(
         vocabulary=37, layers=2, heads=4, key_heads=1, head_width=6, width=20, context=24, head="tied", dropout=0.1
     ),
+    "modern-window": ModernConfig(vocabulary=37, layers=2, heads=4, width=48, context=24, window=7),
 }
 
 
@@ -179,7 +183,7 @@ def test_every_value_we_write_is_one_they_know(name: str) -> None:
     assert set(values) <= set(known)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen3"])
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "qwen3-window"])
 def test_the_same_greedy_text(name: str) -> None:
     """Their own generation, with their cache, and ours write the same tokens."""
     from qkv.generation.sampling import Sampling

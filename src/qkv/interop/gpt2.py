@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qkv.config import parse
+from qkv.errors import ConfigError
 from qkv.interop.names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, require, sizes
 from qkv.models.gpt import GPTConfig
 
@@ -58,7 +59,9 @@ FIXED = {
 
 
 def export_config(config: GPTConfig) -> dict[str, Any]:
-    """The values of a `GPT2Config`, as config.json holds them."""
+    """The values of a `GPT2Config`, as config.json holds them; theirs has no window."""
+    if config.window:
+        raise ConfigError(f"window = {config.window} has no twin in GPT-2; train with window = 0, or use modern.")
     named = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "dtype": "float32"}
     numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
     dropout = {"embd_pdrop": config.dropout, "attn_pdrop": config.dropout}

@@ -11,6 +11,7 @@ from typing import Any
 
 from qkv.blocks.initialization import outline
 from qkv.config import parse
+from qkv.errors import ConfigError
 from qkv.interop.names import Row, Table, require, sizes
 from qkv.models.modern import ModernConfig
 
@@ -45,7 +46,7 @@ SIZES = {
 }
 
 # What our figure has and theirs may depart from.
-FIXED = {"hidden_act": "silu", "attention_bias": False, "use_sliding_window": False}
+FIXED = {"hidden_act": "silu", "attention_bias": False}
 
 
 def table(config: ModernConfig) -> Table:
@@ -62,7 +63,8 @@ def export_config(config: ModernConfig) -> dict[str, Any]:
     numbers["num_key_value_heads"], numbers["head_dim"] = attention.key_heads, attention.head_width
     numbers["intermediate_size"] = gate.out_features
     rotary = {"rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base}}
-    return {**named, **numbers, **rotary, "tie_word_embeddings": config.head == "tied", **FIXED}
+    window = {"use_sliding_window": config.window > 0, "sliding_window": config.window or None, "max_window_layers": 0}
+    return {**named, **numbers, **rotary, **window, "tie_word_embeddings": config.head == "tied", **FIXED}
 
 
 def import_config(values: Mapping[str, Any]) -> ModernConfig:
@@ -72,5 +74,16 @@ def import_config(values: Mapping[str, Any]) -> ModernConfig:
     rotary = values.get("rope_parameters") or {"rope_theta": values.get("rope_theta", 10000.0)}
     require(rotary, {"rope_type": "default"}, "Qwen3")
     head = "tied" if values.get("tie_word_embeddings", False) else "own"
-    found = {**sizes(values, SIZES), "rotary_base": rotary["rope_theta"], "head": head}
+    found = {**sizes(values, SIZES), "rotary_base": rotary["rope_theta"], "head": head, "window": _window(values)}
     return parse(ModernConfig, found, "config.json")
+
+
+def _window(values: Mapping[str, Any]) -> int:
+    """Theirs may have a window in some layers only; ours has one in all or in none."""
+    if not values.get("use_sliding_window", False):
+        return 0
+    kinds = values.get("layer_types")
+    everywhere = values.get("max_window_layers", 28) == 0 if kinds is None else set(kinds) == {"sliding_attention"}
+    if not everywhere:
+        raise ConfigError("Qwen3: a window in some layers only has no twin here; expected max_window_layers = 0.")
+    return sizes(values, {"window": "sliding_window"})["window"]
