@@ -89,7 +89,7 @@ class RingState(KeyValueState):
         joined = [torch.cat(parts, 2) for parts in zip(ring, pair, strict=True)] if shown is None else []
         kept = min(new, self.room)
         for first, last, start in runs(self.lengths):
-            slots = torch.arange(start + new - kept, start + new, device=pair[0].device) % self.room
+            slots = _slots(start + new - kept, kept, self.room, pair[0].device)
             for own, part in zip(ring, pair, strict=True):
                 own[first:last, :, slots] = part[first:last, :, new - kept :]
         self.lengths = [length + new for length in self.lengths]
@@ -141,6 +141,14 @@ def _forgotten(first: int, own: int, length: int, needed: int) -> ValueError:
         f"the state holds places {first} to {own - 1}; to go back to length {length} it would need those from {needed} "
         f"on. At least {SPARE} tokens can be taken back; start a new state and give it the text again"
     )
+
+
+def _slots(place: int, kept: int, room: int, device: torch.device) -> slice | Tensor:
+    """Where `kept` places from `place` on are put: side by side, or around the end."""
+    first = place % room
+    if first + kept <= room:
+        return slice(first, first + kept)
+    return torch.arange(first, first + kept, device=device) % room
 
 
 def _held_places(lengths: Tensor, slots: int, room: int) -> Tensor:
