@@ -22,6 +22,7 @@ from qkv.data.tokens import TokenStream
 from qkv.models.language_model import LanguageModel
 from qkv.tasks.language_modelling import cut
 
+TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
 PARTS = 16  # stretches of a text whose losses are told one by one
 
 
@@ -115,7 +116,7 @@ def score(
     length = window or model.context
     plan = Plan(len(stream.tokens), length, length if window else max(1, length // 2))
     chosen = plan.spread(limit)
-    together = max(1, 8192 // length)
+    together = max(1, min(TOKENS, NUMBERS // model.vocabulary) // length)
     sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
     single: list[NDArray[Any]] = []  # of each token, where there are so few windows that these are no parts
     done = scored = 0

@@ -48,7 +48,8 @@ class Report:
 class Doctor:
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.watch = Watch(journal.read(session.run.folder / "metrics.jsonl"))
+        self.epoch = session.task.samples / session.recipe.training.batch  # steps
+        self.watch = Watch(self.epoch, journal.read(session.run.folder / "metrics.jsonl"))
         self._limit, self.baselines = -1, self._measured()
 
     def _measured(self) -> Baselines:
@@ -90,8 +91,7 @@ class Doctor:
             self.baselines = self._measured()  # the clock moved the end, and other tokens were scored
         folder = self.session.run.folder
         history = History.of(journal.read(folder / "metrics.jsonl"))
-        epoch = self.session.task.samples / recipe.training.batch
-        found = diagnose(history, self.baselines, score.loss, epoch)
+        found = diagnose(history, self.baselines, score.loss, self.epoch)
         evaluated = history.stages[-1].step if history.stages else 0
         seconds = journal.elapsed(folder / "timings.jsonl")
         return Report(

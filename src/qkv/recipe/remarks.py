@@ -22,6 +22,10 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
         case "plateau":
             fell = f"took only {found.fell:.3f} {NATS} off" if found.fell > 0 else "took nothing off"
             return f"level: the second half of the run {fell} the validation loss; more time would bring little."
+        case "unclear":
+            return f"unclear: the validation text is too short to tell whether its loss still falls ({last} {NATS})."
+        case "overfitting" if found.since is None:
+            return f"overfitting: {training} {NATS} on the training text, {best} on the validation text, which stays."
         case "overfitting":
             rose = f"the validation loss rose from {best} to {last} {NATS}"
             return f"overfitting since step {found.since:,}: {rose} while the training loss fell to {training}."
@@ -78,7 +82,7 @@ def comparison(bits: float, baselines: Baselines) -> str:
     if ahead:
         nearest = max(ahead, key=lambda name: ahead[name])
         better.insert(0, f"{nearest} ({ahead[nearest]:.2f})")
-    return said + (f", not than {' or '.join(better)}." if better else ".")
+    return said + (f", worse than {' and '.join(better)}." if better else ".")
 
 
 def which(found: Diagnosis, evaluated: int) -> str:
@@ -99,6 +103,8 @@ def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
             if gap > 0.1:
                 return f"more text, or {regularized(recipe)}"
             return f"a larger model: {larger(recipe)}; if that is no better, this text has no more to teach"
+        case "unclear":
+            return "more text to check on: --valid OTHER.txt, or --set corpus.valid_fraction=0.2"
         case "overfitting" | "memorised":
             return f"more text helps most; with this one, {regularized(recipe)}"
         case "diverged" | "unstable":

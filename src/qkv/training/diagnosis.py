@@ -18,6 +18,7 @@ from qkv.training.history import Change, History, Stage, change, error
 Kind = Literal[
     "learning",  # still falling: more time would help
     "plateau",  # as good as this model gets on this text, or nearly
+    "unclear",  # too little validation text to tell
     "overfitting",  # worse on validation text since a step, better on training text
     "memorised",  # the same, and the training text is known by heart
     "unstable",  # losses rose on the way and came back
@@ -37,6 +38,8 @@ JUMP = 0.1  # of the first loss: a rise of training losses by more is a spike
 LEAK, REPEATS = 0.3, 0.5  # share of the validation text in the training text; of the training text in itself
 UNLIKE = 1.3  # times a training loss: a validation loss above it comes from other text
 BY_HEART = 0.3  # of the validation loss: with a training loss below it the text is known by heart
+GAP = 0.7  # of the validation loss: with a training loss below it, what is learned is the training text
+END = (0.85, 1.0)  # of a run
 TWICE = 0.5  # of what the second half of a run brought, a run twice as long brings
 
 
@@ -60,45 +63,34 @@ class Diagnosis:
 
 def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) -> Diagnosis:
     """`loss` is that of the best model on the validation tokens of the baselines, `epoch` the steps in an epoch."""
-    end = history.training(0.85, 1)
     best, last = history.best, history.stages[-1] if history.stages else None
     kind, since = verdict(history, baselines, loss, epoch)
     return Diagnosis(
         kind=kind,
         since=since,
         best=best.step if best else 0,
-        training=end.mean,
+        training=history.training(*END).mean,
         validation=loss,
         last=last.validation if last else math.nan,
-        fell=-second_half(history).mean,
+        fell=trend(history, loss, epoch)[1],
     )
 
 
 def verdict(history: History, baselines: Baselines, loss: float, epoch: float) -> tuple[Kind, int | None]:
     if (since := diverged(history)) is not None:
         return "diverged", since
-    if kind := of_the_text(baselines, loss):
+    if kind := of_the_text(baselines, loss) or of_the_split(history, baselines, loss, epoch):
         return kind, None
-    end = history.training(0.85, 1).mean
-    if underfit(baselines, loss, end):
-        return "underfit", None
-    if baselines.shared >= LEAK:
-        return "repetitive" if baselines.repeated >= REPEATS else "leak", None
-    if loss < 0.6 * min(end, baselines.ngram) and baselines.ngram > 0.8 * end:
-        return "suspicious", None
-    if unlike(history, baselines, epoch):
-        return "unlike", None
-    if (since := overfitting(history)) is not None:
-        last = history.stages[-1]
-        by_heart = history.training(0.85, 1).mean < BY_HEART * last.validation
-        return "memorised" if by_heart else "overfitting", since
-    if end < BY_HEART * loss:
-        return "memorised", None
+    end = history.training(*END).mean
+    if (since := overfitting(history, epoch)) is not None:
+        return "memorised" if end < BY_HEART * history.stages[-1].validation else "overfitting", since
     if history.rise.height > JUMP * history.first:
-        return "unstable", history.rise.step
-    gone = second_half(history)
-    still = Change(-gone.mean, gone.error).above(MATTERS / TWICE * loss)
-    return "learning" if still else "plateau", None
+        return "unstable", history.rise.since
+    direction = trend(history, loss, epoch)[0]
+    again = history.steps > epoch  # before, no training text was seen twice
+    if again and end < (BY_HEART if direction == "learning" else GAP) * loss:
+        return "memorised" if end < BY_HEART * loss else "overfitting", None
+    return direction, None
 
 
 def of_the_text(baselines: Baselines, loss: float) -> Kind | None:
@@ -111,6 +103,19 @@ def of_the_text(baselines: Baselines, loss: float) -> Kind | None:
     if enough and incompressible and baselines.ngram > 0.98 * alone and loss > 0.97 * alone:
         return "noise"
     return None
+
+
+def of_the_split(history: History, baselines: Baselines, loss: float, epoch: float) -> Kind | None:
+    """What makes the validation loss say something else than it seems to, or nothing."""
+    end = history.training(*END).mean
+    if underfit(baselines, loss, end):
+        return "underfit"
+    if baselines.shared >= LEAK:
+        return "repetitive" if baselines.repeated >= REPEATS else "leak"
+    chance = 3 * error(history.best) if history.best else math.inf
+    if loss + chance < 0.6 * min(end, baselines.ngram) and baselines.ngram > 0.8 * end:
+        return "suspicious"
+    return "unlike" if unlike(history, baselines, epoch) else None
 
 
 def underfit(baselines: Baselines, loss: float, training: float) -> bool:
@@ -138,28 +143,27 @@ def diverged(history: History) -> int | None:
         return None
     end, rise = history.training(0.9, 1), history.rise
     if rise.height > JUMP * history.first and end.mean > rise.start + 0.5 * rise.height:
-        return rise.step
+        return rise.since
     lost = end.mean > 1.05 * history.first + 3 * end.error  # worse than before the first step
     return 1 if lost and history.steps > 1 else None
 
 
-def overfitting(history: History) -> int | None:
+def overfitting(history: History, epoch: float) -> int | None:
     """The step after which validation got worse while training got better, or None while chance could explain it."""
     groups = history.groups()
-    if len(groups) < 2:
+    number = min(range(len(groups)), key=lambda index: groups[index].validation, default=0)
+    after = groups[number + 1 :]
+    if not after or history.best is None or history.steps <= epoch:
         return None
-    number = min(range(len(groups)), key=lambda index: groups[index].validation)
-    best, after = groups[number], groups[number + 1 :]
-    if not after or history.best is None:
+    best, last, matters = groups[number], after[-1], max(MATTERS * groups[number].validation, 0.005)
+    chance = math.hypot(best.training.error, last.training.error)
+    if last.training.mean > min(best.training.mean - 2 * chance, last.validation):
         return None
-    last, matters = after[-1], max(MATTERS * best.validation, 0.005)
+    apart = last.training.mean < 0.75 * last.validation  # a wide gap is evidence of its own
     rise = change(best, last)
-    if not rise.above(max(matters, 2.5 * jitter(groups))) or last.validation <= last.training.mean:
+    if not rise.above(max(matters, 2.5 * jitter(groups)), 2.0 if apart else 3.0):
         return None
-    error = math.hypot(best.training.error, last.training.error)
-    if last.training.mean > best.training.mean - 2 * error:
-        return None
-    twice = len(after) > 1 and change(best, after[-2]).above(0.5 * matters, 2.0)
+    twice = len(after) > 1 and change(best, after[-2]).above(0.5 * matters, 1.5)
     return history.best.step if twice or rise.above(5 * matters, 5.0) else None
 
 
@@ -171,20 +175,35 @@ def jitter(groups: list[Stage]) -> float:
     return later[len(later) // 2] if later else 0.0
 
 
+def trend(history: History, loss: float, epoch: float) -> tuple[Kind, float]:
+    """Whether the loss still falls, and by how much it fell in the second half of the run.
+
+    Where the validation text is too short to tell, training losses do, as long as no text was seen twice.
+    """
+    gone = second_half(history)
+    if 3 * gone.error > 0.05 * loss and history.steps <= epoch:
+        middle, end = history.training(0.4, 0.6), history.training(*END)
+        gone = Change(middle.mean - end.mean, math.hypot(middle.error, end.error))
+    if gone.above(MATTERS / TWICE * loss):
+        return "learning", gone.mean
+    return "plateau" if 3 * gone.error < 0.05 * loss else "unclear", gone.mean
+
+
 def second_half(history: History) -> Change:
-    """How the validation loss changed from the middle of the run to its end; below zero it fell."""
+    """By how much the validation loss fell from the middle of the run to its end."""
     groups = history.groups()
     if not groups:
         return Change(0.0, math.inf)
     middle = min(groups, key=lambda group: abs(group.step - history.steps / 2))
-    return change(middle, groups[-1]) if middle is not groups[-1] else Change(0.0, math.inf)
+    return change(groups[-1], middle) if middle is not groups[-1] else Change(0.0, math.inf)
 
 
 class Watch:
     """Looks on while a run goes; says once, at the evaluation where it is established, that it goes wrong."""
 
-    def __init__(self, before: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(self, epoch: float, before: Iterable[Mapping[str, Any]] = ()) -> None:
         """`before`: lines of the journal from an earlier sitting; those that will be done again do not count."""
+        self.epoch = epoch
         self.history = History()
         self.said = False
         self.before = list(before)
@@ -211,7 +230,7 @@ class Watch:
         return f"the training loss went up, from {was:.3f} to {now:.3f}: the rate may be too high"
 
     def _overfitting(self) -> str:
-        since, best = overfitting(self.history), self.history.best
+        since, best = overfitting(self.history, self.epoch), self.history.best
         if since is None or best is None:
             return ""
         last = self.history.stages[-1]

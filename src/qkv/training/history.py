@@ -99,7 +99,7 @@ def error_of(values: Sequence[float]) -> float:
 class Rise:
     """The highest that training losses rose above what they had been: a spike, or the way out."""
 
-    step: int = 0
+    since: int = 0  # the step at which they were lowest
     start: float = 0.0
     top: float = 0.0
 
@@ -124,6 +124,7 @@ class History:
     _last: float | None = None
     _latest: list[float] = field(default_factory=list)
     _lowest: float = math.inf
+    _lowest_at: int = 0
 
     @classmethod
     def of(cls, lines: Iterable[Mapping[str, Any]]) -> History:
@@ -165,8 +166,9 @@ class History:
         now = math.fsum(self._latest[-RECENT:]) / RECENT
         noise = self.all.noise / math.sqrt(RECENT)
         if now - self._lowest > max(5 * noise, self.rise.height):
-            self.rise = Rise(step, self._lowest, now)
-        self._lowest = min(self._lowest, math.fsum(self._latest) / LATELY)
+            self.rise = Rise(self._lowest_at, self._lowest, now)
+        if (lately := math.fsum(self._latest) / LATELY) < self._lowest:
+            self._lowest, self._lowest_at = lately, step
 
     def training(self, start: float, end: float) -> Losses:
         """The training losses of a part of the run, as in (2/3, 1)."""
