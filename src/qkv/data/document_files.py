@@ -11,8 +11,8 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedWriter
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from qkv.data.corpus import Documents
 from qkv.data.findings import shown
@@ -39,7 +39,7 @@ def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
 class NewFile:
     """A text file that is being written aside."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: BufferedWriter | gzip.GzipFile) -> None:
         self.path, self.file = path, file
         self.wanted = True
         """Whether it gets its name in the end."""
@@ -59,7 +59,7 @@ def new_file(path: Path) -> Iterator[NewFile]:
         plain = aside.open("wb")
     # without a name and a time in it, the same documents give the same bytes
     packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else None
-    new = NewFile(path, cast(BinaryIO, packed or plain))
+    new = NewFile(path, packed or plain)
     try:
         yield new
         with writing(path):

@@ -95,6 +95,12 @@ def compressed_share(text: str) -> float:
     return (len(packer.compress(beginning)) + len(packer.flush())) / len(beginning)
 
 
+def consonants(batch: Batch) -> Values:
+    """The share of two consonants among neighbouring letters, where the text is Latin for the most part."""
+    found = share(batch.counts.consonant_pairs, batch.counts.pairs, FEW_LETTERS)
+    return np.where(2 * batch.counts.pairs >= batch.counts.letters, found, np.nan)
+
+
 def repeated_words(batch: Batch) -> Values:
     """The share of words in the most frequent run of 2, 3 or 4 words, whichever is largest."""
     return np.minimum(share(batch.counts.top_grams.max(axis=1), batch.counts.words, MORE_WORDS), 1.0)
@@ -114,9 +120,7 @@ FILTERS = (
     Filter(
         "long-words", "max_word_length", lambda batch: share(batch.counts.spaced_characters, batch.counts.spaced_words)
     ),
-    Filter(
-        "noise", "max_consonants", lambda batch: share(batch.counts.consonant_pairs, batch.counts.pairs, FEW_LETTERS)
-    ),
+    Filter("noise", "max_consonants", consonants),
     Filter("markup", "max_markup", lambda batch: np.array([markup_share(text) for text in batch.texts])),
     Filter("bullets", "max_bullets", lambda batch: batch.lines[:, 0]),
     Filter("ellipses", "max_ellipses", lambda batch: batch.lines[:, 1]),

@@ -48,7 +48,7 @@ class Limits:
     """signs: most # and ellipses for each word (Gopher: 0.1)."""
     min_word_length: float = 2.0
     """short-words: smallest mean length of a word (Gopher: 3)."""
-    max_word_length: float = 20.0
+    max_word_length: float = 30.0
     """long-words: largest mean length of a word (Gopher: 10)."""
     max_consonants: float = 0.5
     """noise: largest share of two consonants among neighbouring Latin letters."""

@@ -79,6 +79,11 @@ class NearDuplicates:
         self.known = KeyRows(BANDS)
         self.indices = [RowIndex(self.known, band) for band in range(BANDS)]
 
+    @property
+    def remembered(self) -> int:
+        """The bytes that the memory of all documents takes."""
+        return self.known.bytes + sum(index.bytes for index in self.indices)
+
     def look(self, first: First) -> Similarities:
         """How much each document resembles an earlier one that was kept; from the threshold on it is not kept."""
         keys = signatures(first)

@@ -25,6 +25,10 @@ class KeyRows:
         self.count = 0
         self._rows = np.zeros((1024, width), dtype=np.uint64)
 
+    @property
+    def bytes(self) -> int:
+        return self._rows.nbytes
+
     def all(self, rows: Rows) -> Hashes:
         return self._rows[rows]
 
@@ -49,6 +53,10 @@ class RowIndex:
         self.rows, self.column = rows, column
         self.taken = 0
         self._places = np.zeros(1024, dtype=np.uint32)  # the number of a row, counted from 1; 0 where there is none
+
+    @property
+    def bytes(self) -> int:
+        return self._places.nbytes
 
     def find(self, keys: Hashes) -> Rows:
         """The row of each key, -1 where there is none."""

@@ -47,7 +47,7 @@ class Tally:
     """What one filter did."""
 
     name: str
-    limit: float | None
+    limit: float | int | None
     documents: int = 0
     """Those that it saw."""
     bytes: int = 0
@@ -62,6 +62,10 @@ class Copies:
     def __init__(self) -> None:
         self.known = KeyRows(1)
         self.index = RowIndex(self.known)
+
+    @property
+    def remembered(self) -> int:
+        return self.known.bytes + self.index.bytes
 
     def look(self, texts: Sequence[str]) -> Mask:
         """Which texts are copies of earlier ones; the others are remembered."""
@@ -91,6 +95,11 @@ class Sieve:
             self.tallies["copy"] = Tally("copy", None)
         if self.near_copies is not None:
             self.tallies["near-copy"] = Tally("near-copy", limits.similarity)
+
+    @property
+    def remembered(self) -> int:
+        """The bytes that grow with the number of documents kept."""
+        return sum(each.remembered for each in (self.copies, self.near_copies) if each is not None)
 
     def judge(self, documents: Sequence[Document]) -> list[Reason | None]:
         """For each document why it goes, or None where it stays."""
