@@ -19,6 +19,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError
 from qkv.evaluation.language import Score, score
+from qkv.generation import native
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import Picked, write
 from qkv.models.language_model import LanguageModel, count
@@ -28,6 +29,8 @@ from qkv.text.stopping import StoppedStream
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
 from qkv.training.run import Event
+
+Precision = Literal["auto", "f32", "bf16", "int8"]
 
 
 @dataclass
@@ -54,6 +57,7 @@ class Model:
 
     def __init__(self, made: bundle.Bundle, device: str) -> None:
         self.bundle, self.device = made, device
+        self._writers: dict[str, LanguageModel] = {}
         self.notes: list[str] = []  # what was done to the last input, in words
 
     def __repr__(self) -> str:
@@ -73,6 +77,21 @@ class Model:
     def parameters(self) -> int:
         assert isinstance(self.module, torch.nn.Module)
         return count(self.module)
+
+    def writer(self, precision: Precision = "auto") -> LanguageModel:
+        """The model as it writes: compiled, with its weights in the number format that suits them (`native.choose`)."""
+        if not native.fits(self.module):
+            if precision not in ("auto", "f32"):
+                raise InputError(
+                    f"precision {precision}: this {self.bundle.config.kind} writes in f32 only. Others need a gpt "
+                    "or modern model without a window, the CPU, and a C compiler."
+                )
+            return self.module
+        passed = self.bundle.checked is not None and self.bundle.checked.passed
+        chosen = native.choose(self.module, passed) if precision == "auto" else precision
+        if chosen not in self._writers:
+            self._writers[chosen] = native.Native(self.module, chosen)
+        return self._writers[chosen]
 
     @overload
     def generate(self, prompt: str = "", *, stream: Literal[True], **options: Any) -> Iterator[str]: ...
@@ -100,6 +119,7 @@ class Model:
         seed: int = 0,
         stop: Sequence[str] = (),
         cached: bool = True,
+        precision: Precision = "auto",
         written: list[Written] | None = None,
         **knobs: Any,
     ) -> Iterator[list[str]]:
@@ -112,7 +132,7 @@ class Model:
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         end = self.tokenizer.separator
         steps = write(
-            self.module,
+            self.writer(precision) if cached else self.module,
             tokens,
             sampling,
             length=length,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -30,6 +30,7 @@ def generate(
     seed: int = 0,
     next: int | None = None,
     cache: bool = True,
+    precision: Literal["auto", "f32", "bf16", "int8"] = "auto",
     json: Json = False,
 ) -> None:
     """Write with a model. The text appears as it is made.
@@ -67,7 +68,10 @@ def generate(
     next
         Write nothing. Show the table of the N likeliest next pieces.
     cache
-        Remember keys and values between tokens. Without it the text is the same, only slower.
+        Remember keys and values between tokens. Without it all is computed again for each, in f32.
+    precision
+        How the weights are kept while writing. auto: as they are (f32); large models as int8 where a check at the end
+        of training allowed it, else as bf16.
     """
     import qkv
     from qkv.errors import InputError
@@ -85,6 +89,7 @@ def generate(
         "seed": seed,
         "stop": stop or [],
         "cached": cache,
+        "precision": precision,
         "temperature": 0.0 if greedy else temperature,
         "top_k": top_k,
         "top_p": top_p,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from qkv.blocks.state import State
-from qkv.generation.sampling import Sampling, adjust, draw
+from qkv.generation.sampling import Sampling, pick
 from qkv.models.language_model import LanguageModel
 
 
@@ -78,7 +78,7 @@ def write(
         with torch.inference_mode(), autocast():
             logits = window.logits().cpu()
             uniform = torch.cat([torch.rand(1, generator=generator) for generator in generators])
-            chosen = draw(adjust(logits, sampling, written.cpu()), uniform)
+            chosen = pick(logits, sampling, written.cpu(), uniform)
             logprobs = logits.log_softmax(-1).gather(1, chosen.unsqueeze(1)).squeeze(1)
             window.append(chosen.to(window.device))
             written = torch.cat([written, chosen.to(window.device).unsqueeze(1)], 1)

@@ -20,8 +20,10 @@ from torch import nn
 from qkv.config import parse, plain
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.errors import ConfigError, DataError, InputError
+from qkv.evaluation.formats import check
 from qkv.evaluation.language import Score, score
-from qkv.models.language_model import LanguageModel
+from qkv.generation import native
+from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import bundle, choices, dial
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.memory import require_room
@@ -61,8 +63,14 @@ class Session:
     def final_score(self) -> Score:
         """The best model on the validation text, in independent windows of the context's length."""
         best = bundle.load(self.run.folder, self.recipe.training.device)
+        self._check_format(best)
         limit = choices.last_tokens(self.recipe.training, self.recipe.model.context)
         return evaluate(self.recipe, self.prepared, limit, best.model)
+
+    def _check_format(self, best: Bundle) -> None:
+        """Keep with a model of many weights how well it would write with int8 ones."""
+        if best.checked is None and count(best.model) >= native.MANY and native.fits(best.model):  # type: ignore[arg-type]
+            bundle.keep_best(self.run.folder, replace(best, checked=check(best.model, self.prepared.valid, "int8")))
 
 
 def begin(

@@ -15,6 +15,7 @@ import torch
 from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
+from qkv.evaluation.formats import FormatCheck
 from qkv.models.language_model import LanguageModel
 from qkv.recipe.recipe import ModelConfig, parse_model
 from qkv.storage import before, new_folder, point, read_json, remove_folder, verify
@@ -36,6 +37,7 @@ class Bundle:
     documents: int  # how many the training text had: with several, writing can start from the separator
     step: int = 0
     folder: Path | None = None
+    checked: FormatCheck | None = None  # how well it writes with int8 weights, where that was looked at
 
 
 def save(folder: Path, bundle: Bundle) -> None:
@@ -49,6 +51,8 @@ def save(folder: Path, bundle: Bundle) -> None:
         "documents": bundle.documents,
         "step": bundle.step,
     }
+    if bundle.checked is not None:
+        values["int8"] = bundle.checked.values()
     with new_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536) as aside:
         write_tensors(aside / WEIGHTS, weights)
         (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
@@ -101,7 +105,15 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
     _fits(config, folder / WEIGHTS)
     model = config.build()
     load_weights(folder / WEIGHTS, model)
-    return Bundle(model.to(device).eval(), config, tokenizer, values["documents"], values["step"], folder)
+    return Bundle(
+        model.to(device).eval(),
+        config,
+        tokenizer,
+        values["documents"],
+        values["step"],
+        folder,
+        _checked(values, folder),
+    )
 
 
 def _config(values: dict[str, Any], folder: Path) -> Any:
@@ -114,6 +126,15 @@ def _config(values: dict[str, Any], folder: Path) -> Any:
         if not isinstance(values.get(name), int) or values[name] < 0:
             raise RefusedError(f"{where}: {name} = {values.get(name)!r} does not fit; expected a whole number.")
     return config
+
+
+def _checked(values: dict[str, Any], folder: Path) -> FormatCheck | None:
+    if (found := values.get("int8")) is None:
+        return None
+    numbers = isinstance(found, dict) and all(isinstance(each, int | float) for each in found.values())
+    if not numbers or found.keys() != {"plain", "loss", "tokens"}:
+        raise RefusedError(f"{folder / CONFIG}: int8 = {found!r} does not fit; expected plain, loss and tokens.")
+    return FormatCheck(float(found["plain"]), float(found["loss"]), int(found["tokens"]))
 
 
 def _fits(config: ModelConfig, weights: Path) -> None:

@@ -1,0 +1,244 @@
+"""Native decoding: one more token through a model of blocks (gpt, modern) in one call of compiled C, `decode.c`.
+
+Writing a token costs the reading of every weight once, so weights are kept small and read in order:
+
+    f32     as they are
+    bf16    the upper half of an f32
+    int8    each row as whole numbers times a factor, |w - s·q| <= s/2 with s = max|w| / 127; the vectors stay f32
+
+Queries, keys and values are one matrix, so are gate and up; an RMSNorm's scale goes into the matrix after it. Prompts
+go through the model itself and fill the same state. The machine's C compiler builds `decode.c` once; where there is
+none, the model itself writes. `bench/products.py` has the other ways that were tried.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks import masks
+from qkv.blocks.attention import MultiHeadAttention
+from qkv.blocks.feedforward import FeedForward, GatedFeedForward, TanhGELU
+from qkv.blocks.heads import TiedHead
+from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions
+from qkv.blocks.residual import PreNorm
+from qkv.blocks.state import KeyValueState, LayerStates, places
+from qkv.generation.compiler import Layer, Matrix, Model, address, library
+from qkv.models.language_model import LanguageModel
+
+Format = Literal["f32", "bf16", "int8"]
+LEVELS = 127  # of a weight, to each side of zero
+MANY = 4_000_000  # weights; fewer are read faster than the next token is chosen
+ROWS = 4  # of a matrix are summed side by side; sizes must be multiples
+TOGETHER = 16  # rows of a batch up to which the weights are read once for all; beyond it torch's products are faster
+
+
+def quantized(weight: Float[Tensor, "N D"]) -> tuple[Tensor, Tensor]:
+    """Whole numbers (N, D) of one byte and the factor of each row (N,)."""
+    factors = weight.abs().amax(1).clamp_min(1e-30) / LEVELS
+    return (weight / factors.unsqueeze(1)).round().to(torch.int8), factors
+
+
+class NativeState(LayerStates):
+    """Keys and values of every layer in one buffer each, (rows, 2, G, capacity, K), seen by torch and by C alike."""
+
+    def __init__(self, buffers: list[Tensor], lengths: list[int]) -> None:
+        self.buffers = buffers
+        self.pairs = [KeyValueState(len(lengths), buffer.size(3)) for buffer in buffers]
+        for pair, buffer in zip(self.pairs, buffers, strict=True):
+            pair.lengths, pair.keys, pair.values = list(lengths), buffer[:, 0], buffer[:, 1]
+        super().__init__([*self.pairs])
+
+    def rows(self, index: Sequence[int]) -> NativeState:
+        which = torch.as_tensor(list(index))
+        return NativeState([buffer[which] for buffer in self.buffers], [self.lengths[row] for row in index])
+
+
+class Native:
+    """A language model for use, not for training: the model, with its single steps in C."""
+
+    training = False
+
+    def __init__(self, model: LanguageModel, format: Format = "f32") -> None:
+        assert fits(model)
+        self.model: Any = model
+        self.format: Format = format
+        self.vocabulary, self.context = model.vocabulary, model.context
+        self.decode = library().decode
+        self.kept: list[object] = []  # what C points to must live as long as we do
+        with torch.no_grad():
+            self._take_apart()
+
+    def _take_apart(self) -> None:
+        model, heads = self.model, self.model.blocks[0].attention.sublayer
+        network = model.blocks[0].feedforward.sublayer
+        learned = getattr(model, "positions", None)
+        self.positions = learned.table.weight.detach() if isinstance(learned, LearnedPositions) else None
+        self.cache_shape = (2, heads.key_heads, heads.head_width)
+        layers = (Layer * len(model.blocks))(*(self._layer(block) for block in model.blocks))
+        final = self._norm(model.norm)
+        head = model.head._embedding[0] if isinstance(model.head, TiedHead) else model.head
+        cosines, sines = self._rotary(heads.positions)
+        gated = isinstance(network, GatedFeedForward)
+        hidden = (network.gate if gated else network.inner).out_features
+        self.c = Model(
+            len(model.blocks), model.embedding.embedding_dim, heads.heads, heads.key_heads, heads.head_width, hidden,
+            model.vocabulary, int(gated), model.norm.eps, getattr(heads.query_norm, "eps", 0.0) or 0.0, heads.scale,
+            cosines, sines, final[1], final[2], self._matrix([head], final[0]), layers,
+        )  # fmt: skip
+        self.kept.append(layers)
+        sizes = (heads.heads + 2 * heads.key_heads) * heads.head_width, heads.heads * heads.head_width, hidden
+        self.room = sum(sizes)  # floats a row on the way
+
+    def _layer(self, block: Any) -> Layer:
+        heads, network = block.attention.sublayer, block.feedforward.sublayer
+        before, after = self._norm(block.attention.norm), self._norm(block.feedforward.norm)
+        gated = isinstance(network, GatedFeedForward)
+        small = None
+        if isinstance(heads.query_norm, nn.RMSNorm):
+            weights = heads.query_norm.weight.expand(heads.heads, -1), heads.key_norm.weight.expand(heads.key_heads, -1)
+            small = self._keep(torch.cat(weights))
+        return Layer(
+            self._matrix([heads.query, heads.key, heads.value], before[0]),
+            self._matrix([heads.output]),
+            self._matrix([network.gate, network.up] if gated else [network.inner], after[0]),
+            self._matrix([network.down if gated else network.outer]),
+            *before[1:],
+            *after[1:],
+            small,
+        )
+
+    def _norm(self, norm: nn.Module) -> tuple[Tensor | None, Any, Any]:
+        """What an RMSNorm leaves to the matrix after it; a LayerNorm's scale and shift."""
+        if isinstance(norm, nn.RMSNorm):
+            return norm.weight.detach(), None, None
+        assert isinstance(norm, nn.LayerNorm)
+        return None, self._keep(norm.weight), self._keep(norm.bias)
+
+    def _rotary(self, positions: nn.Module) -> tuple[Any, Any]:
+        """Tables for x cos + swap(x) sin, (context, K) each: the halves swapped, the first with its sign turned."""
+        if not isinstance(positions, RotaryPositions):
+            return None, None
+        cosines, sines = positions.cosines, positions.sines
+        return self._keep(torch.cat([cosines, cosines], 1)), self._keep(torch.cat([-sines, sines], 1))
+
+    def _matrix(self, linears: Sequence[nn.Linear | nn.Embedding], scale: Tensor | None = None) -> Matrix:
+        """Several linear layers of one input as one matrix, in the format, its rows padded."""
+        weight = torch.cat([linear.weight.detach() for linear in linears])
+        weight = weight if scale is None else weight * scale
+        biases = [bias.detach() for linear in linears if (bias := getattr(linear, "bias", None)) is not None]
+        missing = -len(weight) % ROWS
+        weight = F.pad(weight, (0, 0, 0, missing)) if missing else weight
+        bias = self._keep(F.pad(torch.cat(biases), (0, missing))) if biases else None
+        plain = half = whole = factors = None
+        if self.format == "f32":
+            plain = self._keep(weight)
+        elif self.format == "bf16":
+            half = self._keep(weight.bfloat16())
+        else:
+            numbers, scales = quantized(weight)
+            whole, factors = self._keep(numbers), self._keep(scales)
+        return Matrix(plain, half, whole, factors, bias, *weight.shape)
+
+    def _keep(self, tensor: Tensor) -> Any:
+        self.kept.append(tensor := tensor.detach().contiguous())
+        return address(tensor)
+
+    def eval(self) -> Native:
+        return self
+
+    def train(self, mode: bool = True) -> Native:
+        raise TypeError("a native model only writes; train the model it was made from")
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        return iter(self.model.parameters(recurse))
+
+    def state(self, rows: int, capacity: int | None = None) -> NativeState:
+        pair, heads, width = self.cache_shape
+        shape = (rows, pair, heads, capacity or self.context, width)
+        return NativeState([torch.zeros(shape) for _ in self.model.blocks], [0] * rows)
+
+    def __call__(self, tokens: Int[Tensor, "B T"], state: Any = None) -> Float[Tensor, "B 1 V"]:
+        """The scores after the last token alone: with a long prompt the others would cost more than all the rest."""
+        state = self.state(len(tokens), tokens.size(1)) if state is None else state
+        if tokens.size(1) > 1 or len(tokens) > TOGETHER:
+            return self._prompt(tokens, state)
+        return self._step(tokens, state).unsqueeze(1)
+
+    def _prompt(self, tokens: Tensor, state: NativeState) -> Tensor:
+        """By the model's own parts, many tokens at once."""
+        model = self.model
+        where, answers = places(state, tokens.size(1), tokens.device)
+        mask = masks.causal(where, answers)
+        x = model.embedding(tokens)
+        x = x if self.positions is None else model.positions(x, where)
+        for block, pair in zip(model.blocks, state.pairs, strict=True):
+            x = block(x, mask=mask, places=where, state=pair)
+        return model.head(model.norm(x[:, -1:]))
+
+    def _step(self, tokens: Tensor, state: NativeState) -> Tensor:
+        capacity, lengths = state.buffers[0].size(3), state.lengths
+        if max(lengths) >= capacity:
+            raise ValueError(
+                f"the state holds {capacity} positions, {max(lengths) + 1} were asked for; start a new one"
+            )
+        x = F.embedding(tokens[:, 0], self.model.embedding.weight)
+        if self.positions is not None:
+            where, _ = places(state, 1, tokens.device)
+            x = x + F.embedding(where.flatten(), self.positions)
+        rows = len(x)
+        room, logits = torch.empty(rows * self.room), torch.empty(rows, self.c.head.rows)
+        buffers = (ctypes.c_void_p * len(state.buffers))(*(buffer.data_ptr() for buffer in state.buffers))
+        known = (ctypes.c_int64 * rows)(*lengths)
+        self.decode(
+            ctypes.byref(self.c), rows, address(x), buffers, known, capacity, address(room), address(logits),
+            torch.get_num_threads(),
+        )  # fmt: skip
+        for pair in state.pairs:
+            pair.lengths = [length + 1 for length in pair.lengths]
+        return logits[:, : self.vocabulary]
+
+
+def choose(model: LanguageModel, passed: bool) -> Format:
+    """A fixed rule, so that writing repeats: few weights as they are, many as int8 where it was checked, else bf16."""
+    if sum(parameter.numel() for parameter in model.parameters()) < MANY:
+        return "f32"
+    return "int8" if passed else "bf16"
+
+
+def fits(model: object) -> bool:
+    """Whether a model's steps can be taken in C: blocks of attention and feed-forward after their norms, no window."""
+    blocks = getattr(model, "blocks", None)
+    if not isinstance(model, nn.Module) or not isinstance(blocks, nn.ModuleList) or getattr(model, "window", False):
+        return False
+    parts = [getattr(model, name, None) for name in ("embedding", "norm", "head")]
+    usual = isinstance(parts[0], nn.Embedding) and isinstance(parts[2], nn.Linear | TiedHead)
+    on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
+    return usual and on_cpu and len(blocks) > 0 and all(_fits(block) for block in blocks) and library() is not None
+
+
+def _fits(block: nn.Module) -> bool:
+    attention, feedforward = getattr(block, "attention", None), getattr(block, "feedforward", None)
+    if not isinstance(attention, PreNorm) or not isinstance(feedforward, PreNorm):
+        return False
+    heads, network = attention.sublayer, feedforward.sublayer
+    if not isinstance(heads, MultiHeadAttention) or not isinstance(network, FeedForward | GatedFeedForward):
+        return False
+    hidden, activation = (network.gate, nn.SiLU) if isinstance(network, GatedFeedForward) else (network.inner, TanhGELU)
+    sizes = heads.query.in_features, heads.head_width, hidden.out_features
+    return (
+        all(size % ROWS == 0 for size in sizes)
+        and isinstance(heads.output, nn.Linear)
+        and isinstance(network.activation, activation)
+        and isinstance(heads.positions, NoPositions | RotaryPositions)
+        and isinstance(heads.query_norm, nn.RMSNorm | nn.Identity)
+        and type(heads.query_norm) is type(heads.key_norm)
+        and type(attention.norm) is type(feedforward.norm)
+        and isinstance(attention.norm, nn.LayerNorm | nn.RMSNorm)
+    )
