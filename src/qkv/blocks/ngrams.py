@@ -1,0 +1,87 @@
+"""What the last few tokens say by themselves, for the price of a look into a table.
+
+    NgramEmbedding   E[token] + N[hash(the last n tokens)], both learned
+    TokenShift       x_t + m ⊙ x_{t-1}, m learned                            RWKV, Peng et al. 2023
+
+An attention must first learn to look one place back before it can use what stands there; these need not. Different
+n-grams may share a row of the table (Weinberger et al. 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks.bounded import PastState
+from qkv.blocks.state import KeyValueState
+
+STIR = 2_654_435_761  # 2³² divided by the golden ratio (Knuth): neighbours fall far apart
+
+
+class NgramEmbedding(nn.Module):
+    def __init__(self, vocabulary: int, width: int, *, order: int, table: int) -> None:
+        super().__init__()
+        self.order = order
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.ngrams = nn.Embedding(table, width)
+
+    def forward(self, tokens: Int[Tensor, "B T"], *, state: PastState | None = None) -> Float[Tensor, "B T D"]:
+        return self.tokens(tokens) + self.ngrams(self.rows(tokens, state))
+
+    def rows(self, tokens: Int[Tensor, "B T"], state: PastState | None = None) -> Int[Tensor, "B T"]:
+        """The row of the table for each place; before the start of a text stands token 0."""
+        before = self.order - 1
+        padded = F.pad(tokens, (before, 0)) if state is None else state.take(tokens.unsqueeze(-1)).squeeze(-1)
+        found = torch.zeros_like(tokens)
+        for part in padded.unfold(1, tokens.size(1), 1).unbind(1):  # (B, T), one place later each
+            found = (found * self.tokens.num_embeddings + part) % (2**31 - 1)
+        return found * STIR % (2**31 - 1) % self.ngrams.num_embeddings
+
+
+class TokenShift(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.mix = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Float[Tensor, "B T D"], *, state: PastState | None = None) -> Float[Tensor, "B T D"]:
+        joined = F.pad(x, (0, 0, 1, 0)) if state is None else state.take(x)
+        return x + self.mix * joined[:, :-1]
+
+
+class ShiftedState(KeyValueState):
+    """Keys and values, and the last vector that was shifted."""
+
+    def __init__(self, rows: int, capacity: int) -> None:
+        super().__init__(rows, capacity)
+        self.past = PastState(rows, 1)
+
+    def rows(self, index: Sequence[int]) -> ShiftedState:
+        chosen = ShiftedState(len(index), self.capacity)
+        self.copy_rows(chosen, index)
+        chosen.past = self.past.rows(index)
+        return chosen
+
+    def truncate(self, length: int) -> None:
+        self.past.truncate(length)
+        super().truncate(length)
+
+    def reset(self, row: int) -> None:
+        super().reset(row)
+        self.past.reset(row)
+
+
+class Shifted(nn.Module):
+    """An attention whose input was shifted first."""
+
+    def __init__(self, shift: TokenShift, attention: nn.Module) -> None:
+        super().__init__()
+        self.shift, self.attention = shift, attention
+
+    def forward(
+        self, x: Float[Tensor, "B T D"], *, state: ShiftedState | None = None, **named: object
+    ) -> Float[Tensor, "B T D"]:
+        return self.attention(self.shift(x, state=state.past if state else None), state=state, **named)
