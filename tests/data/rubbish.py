@@ -7,6 +7,7 @@ import random
 import re
 import string
 from collections.abc import Callable
+from functools import cache
 from pydoc_data.topics import topics
 
 NUMBER = 100
@@ -15,6 +16,7 @@ OTHER_WORDS = ("river", "window", "seven", "blue", "slowly")
 TAGS = "love photo fashion happy cute style me like follow now".split()  # noqa: SIM905
 
 
+@cache
 def good() -> list[str]:
     """Paragraphs of English, of 60 words and more, none twice."""
     paragraphs = {part.strip() for text in topics.values() for part in text.split("\n\n")}
@@ -30,6 +32,7 @@ def changed(text: str, chance: random.Random, words: int) -> str:
     return " ".join(found)
 
 
+@cache
 def planted() -> dict[str, tuple[list[str], str]]:
     """For each kind the documents and the filter that is made for them."""
     chance = random.Random(1)

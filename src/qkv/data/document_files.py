@@ -9,18 +9,21 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from io import BufferedWriter
 from pathlib import Path
 
 from qkv.data.corpus import Documents
 from qkv.data.findings import shown
-from qkv.data.formats import disguise
+from qkv.data.formats import CHUNK, disguise
 from qkv.errors import DataError, InputError
 from qkv.storage import PARTIAL, flush, writing
 
 ENDINGS = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
+LEFT_OVER_SECONDS = 24 * 3600
 
 
 def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
@@ -43,10 +46,19 @@ class NewFile:
         self.path, self.file = path, file
         self.wanted = True
         """Whether it gets its name in the end."""
+        self._held: list[str] = []
+        self._size = 0
 
     def write(self, text: str) -> None:
+        self._held.append(text)
+        self._size += len(text)
+        if self._size > CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
         # half of a surrogate pair, which a few encodings let through, becomes a question mark
-        content = text.encode("utf-8", "replace")
+        content = "".join(self._held).encode("utf-8", "replace")
+        self._held, self._size = [], 0
         with writing(self.path):
             self.file.write(content)
 
@@ -55,6 +67,7 @@ class NewFile:
 def new_file(path: Path) -> Iterator[NewFile]:
     """A file to fill; in the end it is flushed and put in place, unless something failed or it is not wanted."""
     aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    _sweep(path)
     with writing(path):
         plain = aside.open("wb")
     # without a name and a time in it, the same documents give the same bytes
@@ -62,6 +75,7 @@ def new_file(path: Path) -> Iterator[NewFile]:
     new = NewFile(path, packed or plain)
     try:
         yield new
+        new.flush()
         with writing(path):
             if packed is not None:
                 packed.close()
@@ -76,6 +90,14 @@ def new_file(path: Path) -> Iterator[NewFile]:
                 if file is not None:
                     file.close()
         aside.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed commands left aside of this file long ago."""
+    with suppress(OSError):
+        for left in path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"):
+            if time.time() - left.stat().st_mtime > LEFT_OVER_SECONDS:
+                left.unlink()
 
 
 class Nowhere:
