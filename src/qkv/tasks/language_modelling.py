@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import strict
 from qkv.tasks import order
+from qkv.tasks.cross_entropy import cross_entropy
 from qkv.tasks.task import Batch
 
 
@@ -78,5 +78,5 @@ class LanguageModelling:
         logits = model(batch.tokens)
         if self.config.positions == "last":
             logits, targets = logits[:, -1], batch.targets[:, -1]
-            return F.cross_entropy(logits.float(), targets, reduction="sum")
-        return F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten(), reduction="sum")
+            return cross_entropy(logits, targets)
+        return cross_entropy(logits.flatten(0, 1), batch.targets.flatten())
