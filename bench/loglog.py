@@ -51,10 +51,9 @@ def _panel(panel: Panel) -> list[str]:
     for value in sorted({point[0] for point in points}):
         parts.append(f'<path d="M{x(value):.1f} 0V{HEIGHT}" stroke="{FAINT}"/>')
         parts.append(_text(x(value), HEIGHT + 18, f"{value:g}", anchor="middle", colour=GREY))
-    for power in range(-9, 4):
-        if 0 <= y(10.0**power) <= HEIGHT:
-            parts.append(f'<path d="M0 {y(10.0**power):.1f}H{WIDTH}" stroke="{FAINT}"/>')
-            parts.append(_text(-8, y(10.0**power) + 4, _seconds(power), anchor="end", colour=GREY))
+    for level, name in _levels(lambda value: 0 <= y(value) <= HEIGHT):
+        parts.append(f'<path d="M0 {y(level):.1f}H{WIDTH}" stroke="{FAINT}"/>')
+        parts.append(_text(-8, y(level) + 4, name, anchor="end", colour=GREY))
     parts.append(f'<path d="M0 0V{HEIGHT}H{WIDTH}" fill="none" stroke="{GREY}"/>')
     parts.append(_text(WIDTH / 2, HEIGHT + 38, panel.across, anchor="middle"))
     parts.append(f'<g transform="translate(-58 {HEIGHT / 2}) rotate(-90)">{_text(0, 0, panel.up, anchor="middle")}</g>')
@@ -74,9 +73,15 @@ def _scale(values: list[float], start: float, end: float, base: float, margin: f
     return lambda value: start + (math.log(value, base) - low) / (high - low) * (end - start)
 
 
-def _seconds(power: int) -> str:
-    unit, exponent = next(pair for pair in (("s", 0), ("ms", -3), ("µs", -6), ("ns", -9)) if power >= pair[1])
-    return f"{10 ** (power - exponent)} {unit}"
+def _levels(inside: Callable[[float], bool]) -> list[tuple[float, str]]:
+    """Seconds to mark, and how they are written: powers of ten, and their doubles and halves where those are few."""
+    units = [("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)]
+    found: list[tuple[float, str]] = []
+    for digits in ((1, 10, 100), (1, 2, 5, 10, 20, 50, 100, 200, 500)):
+        found = [(n * unit, f"{n} {name}") for name, unit in units for n in digits if inside(n * unit)]
+        if len(found) > 2:
+            break
+    return found
 
 
 def _text(

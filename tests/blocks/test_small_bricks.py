@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from qkv.blocks import initialization
+from qkv.blocks import convolution, initialization
 from qkv.blocks.convolution import Convolution, GatedConvolution
 from qkv.blocks.embeddings import Embedding, OneHot
 from qkv.blocks.feedforward import FeedForward, GatedFeedForward, SquaredReLU, TanhGELU
@@ -136,6 +137,21 @@ def test_a_convolution_by_hand(x: Tensor, kernel: int, dilation: int) -> None:
     assert both(x).shape == (3, 5, 6)
     moved = layer.before - both.before
     torch.testing.assert_close(both(x)[:, : 5 - moved], layer(x)[:, moved:], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("looks", ["both", "past"])
+@pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (3, 2), (4, 1), (8, 1)])
+def test_one_product_is_the_kernel_that_slides(
+    x: Tensor, kernel: int, dilation: int, looks: Literal["both", "past"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = Convolution(8, kernel, looks, outputs=6, dilation=dilation)
+    found = layer(x)
+    gradients = torch.autograd.grad(found.square().sum(), list(layer.parameters()))
+    monkeypatch.setattr(convolution, "SHORT", 0)
+    slid = layer(x)
+    torch.testing.assert_close(slid, found, atol=1e-5, rtol=1e-5)
+    wanted = torch.autograd.grad(slid.square().sum(), list(layer.parameters()))
+    torch.testing.assert_close(gradients, wanted, atol=1e-4, rtol=1e-4)
 
 
 def test_a_gated_convolution(x: Tensor) -> None:

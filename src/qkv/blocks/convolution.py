@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.blocks.bounded import PastState
 from qkv.blocks.tap import Tap
+
+SHORT = 8  # kernels up to it are quicker as one product of matrices, longer ones as a kernel that slides
 
 
 class Convolution(nn.Linear):
@@ -48,6 +51,12 @@ class Convolution(nn.Linear):
 
     def slide(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B T _"]:
         """The kernel over neighbours that are all there: S = T + before + after."""
+        if self.kernel <= SHORT:
+            length = x.size(1) - self.before - self.after
+            starts = range(0, self.kernel * self.dilation, self.dilation)
+            return self.features(
+                F.linear(torch.cat([x[:, s : s + length] for s in starts], -1), self.weight, self.bias)
+            )
         kernels = self.weight.view(-1, self.kernel, self.width).transpose(1, 2)
         features = F.conv1d(x.transpose(1, 2), kernels, self.bias, dilation=self.dilation)  # (B, D, S) -> (B, _, T)
         return self.features(features.transpose(1, 2))
