@@ -118,18 +118,24 @@ def batches(pieces: Iterable[Piece], longest: int) -> Iterator[list[Document]]:
     """Documents in batches; of one that is longer than `longest` characters only the beginning is held."""
     batch: list[Document] = []
     held: list[str] = []
-    characters = size = waiting = 0
+    characters = beyond = waiting = 0
     for text, ends in pieces:
-        if characters < longest:
-            held.append(text[: longest - characters])
+        if characters <= longest:
+            held.append(text)
+        else:
+            beyond += _bytes(text)
         characters += len(text)
-        size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
         if ends:
-            batch.append(Document("".join(held), characters, size))
-            waiting += len(batch[-1].text)
-            held, characters, size = [], 0, 0
+            whole = "".join(held)
+            batch.append(Document(whole[:longest], characters, _bytes(whole) + beyond))
+            waiting += len(whole)
+            held, characters, beyond = [], 0, 0
         if waiting > BATCH or len(batch) >= MOST_DOCUMENTS:
             yield batch
             batch, waiting = [], 0
     if batch:
         yield batch
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -34,7 +34,7 @@ _MARKUP = re.compile(
     r"|&(?:[A-Za-z]{2,8}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});",
     re.IGNORECASE,
 )
-_BULLETS = tuple("-*•‣⁃◦●○▪▫■□►▶·")
+_BULLETS = frozenset("-*•‣⁃◦●○▪▫■□►▶·")
 _ELLIPSES = ("...", "…")
 
 
@@ -74,8 +74,8 @@ def line_shares(text: str) -> tuple[float, float, float]:
     lines = [bare for line in text.split("\n") if (bare := line.strip())]
     if len(lines) < FEW_LINES:
         return np.nan, np.nan, np.nan
-    bullets = sum(line.startswith(_BULLETS) for line in lines)
-    ellipses = sum(line.endswith(_ELLIPSES) for line in lines)
+    bullets = sum([line[0] in _BULLETS for line in lines])
+    ellipses = sum([line.endswith(_ELLIPSES) for line in lines])
     return bullets / len(lines), ellipses / len(lines), 1 - sum(map(len, set(lines))) / sum(map(len, lines))
 
 

@@ -44,7 +44,7 @@ class Measures:
     broken: Counts
     """Control, private-use and replacement characters."""
     signs: Counts
-    """# and ellipses."""
+    """# and ellipses, a run of them counted once."""
     words: Counts
     spaced_words: Counts
     spaced_characters: Counts
@@ -125,7 +125,7 @@ def measure(texts: Sequence[str]) -> tuple[Measures, Words]:
         pairs=count(latin & np.roll(latin, 1)),
         consonant_pairs=count(consonants & np.roll(consonants, 1)),
         broken=count(has(BROKEN)),
-        signs=count(has(SIGN)) + dots,
+        signs=count(has(SIGN) & ~np.roll(has(SIGN), 1)) + dots,
         words=np.bincount(words.owner, minlength=number),
         spaced_words=np.bincount(words.owner[spaced], minlength=number),
         spaced_characters=np.bincount(words.owner, spaced * lengths, minlength=number).astype(np.int64),
