@@ -17,7 +17,7 @@ export UV_COMPILE_BYTECODE := 1
 export UV_SYSTEM_CERTS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-slow check lint format dev constraints clean
+.PHONY: help demo test test-slow bench check lint format dev constraints clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -31,6 +31,11 @@ test: .venv/.dev ## the default tests, under ten minutes on two cores
 
 test-slow: .venv/.dev ## the long tests only
 	@$(PYTEST) -m slow $(ARGS)
+
+# TEXT=... Tiny Shakespeare's input.txt; NANOGPT=... and MINGPT=... checkouts of those projects
+bench: .venv/.bench ## qkv beside other projects, in turns; needs TEXT=input.txt, takes NANOGPT= and MINGPT=
+	@test -n "$(TEXT)" || { echo "Say where Tiny Shakespeare is: make bench TEXT=input.txt NANOGPT=path MINGPT=path" >&2; exit 2; }
+	@$(BIN)/python bench/peers.py --text $(TEXT) $(if $(NANOGPT),--nanogpt $(NANOGPT)) $(if $(MINGPT),--mingpt $(MINGPT)) $(ARGS)
 
 check: lint test ## what CI runs: lint, then test
 
@@ -65,6 +70,12 @@ clean: ## remove .venv and every cache; runs/ stays
 	@echo "Installing qkv and the tools of its developers into .venv: once, about 1.6 GB"
 	@$(install)
 	@touch .venv/.qkv $@
+
+.venv/.bench: WHAT = .[test,check,bench]
+.venv/.bench: pyproject.toml constraints.txt | .venv/.python
+	@echo "Installing qkv, its tools and the projects it is measured beside into .venv: once, about 1.8 GB"
+	@$(install)
+	@touch .venv/.qkv .venv/.dev $@
 
 .venv/.python:
 	@command -v $(PYTHON) >/dev/null || { echo "There is no '$(PYTHON)' here. Install Python 3.11 or newer, or name one: make PYTHON=python3.12" >&2; exit 1; }

@@ -29,6 +29,10 @@ class Clock:
         self.evaluation = 0.0
         self.mark = now()
 
+    def begin(self) -> None:
+        """The first step starts now."""
+        self.mark = self.now()
+
     def stepped(self) -> None:
         self.steps.append(self._lap())
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from qkv.evaluation.baselines import Baselines
-from qkv.training.history import Change, History, Stage, change, error
+from qkv.training.history import Change, History, Stage, change, error, together
 
 Kind = Literal[
     "learning",  # still falling: more time would help
@@ -33,12 +33,14 @@ Kind = Literal[
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-MATTERS = 0.01  # of a loss: a smaller change is none
+MATTERS = 0.01  # of a loss: a smaller fall is none
+WORSE = 0.025  # of a loss: a smaller rise is not called overfitting
 JUMP = 0.1  # of the first loss: a rise of training losses by more is a spike
 LEAK, REPEATS = 0.3, 0.5  # share of the validation text in the training text; of the training text in itself
 UNLIKE = 1.3  # times a training loss: a validation loss above it comes from other text
 BY_HEART = 0.3  # of the validation loss: with a training loss below it the text is known by heart
 GAP = 0.7  # of the validation loss: with a training loss below it, what is learned is the training text
+SCATTER = 3.0  # standard deviations: two pairs among ten evaluations are rarely farther apart by chance
 END = (0.85, 1.0)  # of a run
 TWICE = 0.5  # of what the second half of a run brought, a run twice as long brings
 
@@ -141,7 +143,7 @@ def diverged(history: History) -> int | None:
         return history.broken
     if not history.bins:
         return None
-    end, rise = history.training(0.9, 1), history.rise
+    end, rise = history.training(0.9, 1.0), history.rise
     if rise.height > JUMP * history.first and end.mean > rise.start + 0.5 * rise.height:
         return rise.since
     lost = end.mean > 1.05 * history.first + 3 * end.error  # worse than before the first step
@@ -155,24 +157,26 @@ def overfitting(history: History, epoch: float) -> int | None:
     after = groups[number + 1 :]
     if not after or history.best is None or history.steps <= epoch:
         return None
-    best, last, matters = groups[number], after[-1], max(MATTERS * groups[number].validation, 0.005)
+    best, last = groups[number], together(after[-2:])
     chance = math.hypot(best.training.error, last.training.error)
     if last.training.mean > min(best.training.mean - 2 * chance, last.validation):
         return None
+    matters = max(WORSE * best.validation, SCATTER * jitter(groups))
+    if len(after) == 1:
+        return history.best.step if change(best, last).above(2 * matters, 5.0) else None
+    beside = groups[max(0, number - 1) : number + 2]  # one alone may be low by chance
+    low = together(sorted(beside, key=lambda group: group.validation)[:2])
     apart = last.training.mean < 0.75 * last.validation  # a wide gap is evidence of its own
-    rise = change(best, last)
-    if not rise.above(max(matters, 2.5 * jitter(groups)), 2.0 if apart else 3.0):
-        return None
-    twice = len(after) > 1 and change(best, after[-2]).above(0.5 * matters, 1.5)
-    return history.best.step if twice or rise.above(5 * matters, 5.0) else None
+    return history.best.step if change(low, last).above(matters, 2.0 if apart else 3.0) else None
 
 
 def jitter(groups: list[Stage]) -> float:
-    """How much evaluations scatter around a smooth curve: the median of what each misses its neighbours' middle by."""
+    """The standard deviation of evaluations around a smooth curve, by what each misses its neighbours' middle by."""
     losses = [group.validation for group in groups]
-    misses = [abs(b - (a + c) / 2) for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)]
-    later = sorted(misses[len(misses) // 2 :])  # at the start the curve bends
-    return later[len(later) // 2] if later else 0.0
+    misses = [b - (a + c) / 2 for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)]
+    later = misses[len(misses) // 2 :]  # at the start the curve bends
+    wide = 1 + 3 / max(1, len(later))  # a few of them may all be close to the curve by chance
+    return wide * math.sqrt(math.fsum(miss**2 for miss in later) / (1.5 * len(later))) if later else 0.0
 
 
 def trend(history: History, loss: float, epoch: float) -> tuple[Kind, float]:

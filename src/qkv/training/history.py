@@ -165,7 +165,7 @@ class History:
             return
         now = math.fsum(self._latest[-RECENT:]) / RECENT
         noise = self.all.noise / math.sqrt(RECENT)
-        if now - self._lowest > max(5 * noise, self.rise.height):
+        if now - self._lowest > max(8 * noise, self.rise.height):
             self.rise = Rise(self._lowest_at, self._lowest, now)
         if (lately := math.fsum(self._latest) / LATELY) < self._lowest:
             self._lowest, self._lowest_at = lately, step

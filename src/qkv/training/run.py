@@ -143,6 +143,8 @@ class Run:
         with listening(f"stopped at once; the last checkpoint is whole. {self.how_to_go_on()}") as stop:
             if self._exhausted(memory):
                 return
+            if self.clock is not None:
+                self.clock.begin()
             for step in self._follow(state, task):
                 values = {"loss": step.loss, "gradient_norm": step.gradient_norm, "rate_share": step.rate_share}
                 metrics.write(step=step.number, **values)
