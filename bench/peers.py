@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -76,8 +75,9 @@ def ratios(theirs: list[float], ours: list[float]) -> dict[str, float]:
 
 def quality(text: Path, nanogpt: Path, rounds: int) -> dict[str, Any]:
     """Wall time of the whole command to nanoGPT's quality on a CPU."""
-    shutil.copy(text, nanogpt / "data" / "shakespeare_char" / "input.txt")
-    timed([sys.executable, "data/shakespeare_char/prepare.py"], nanogpt)
+    ready = nanogpt / "data" / "shakespeare_char" / "train.bin"
+    if not ready.is_file():
+        raise FileNotFoundError(f"{ready}: make it with nanoGPT's own data/shakespeare_char/prepare.py")
     runs: dict[str, list[dict[str, float]]] = {"nanoGPT": [], "modern": [], "modern-fast": []}
     recipes = {"modern": "shakespeare-quick", "modern-fast": "shakespeare-fast"}
     for seed in range(rounds):

@@ -1,11 +1,11 @@
 """Which model, context, batch and rates give the lowest loss in a given time: the runs behind the time dial.
 
-    python bench/study.py DATA --seconds 38 --axis shape        (one line of JSON a run, appended to docs/study.jsonl)
+    python bench/study.py DATA --seconds 38 layers=2,4 width=128,192      (every combination; a line of JSON each)
     python bench/study.py --table                               (what was measured, as a table)
 
-A run computes on one thread and counts its processor's seconds, so that several may run side by side; two threads on two
-quiet cores take about 4/7 of the time. Steps are chosen by a short probe so that training takes `--seconds`. The loss is
-in bits per byte of validation text, so that tokenizers can be compared.
+A run computes on one thread and counts its processor's seconds, so that several may run side by side; two threads on
+two quiet cores take about 4/7 of the time. Steps are chosen by a short probe so that training takes `--seconds`. The
+loss is in bits per byte of validation text, so that tokenizers can be compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from qkv.training.settings import TrainingConfig
 
 RESULTS = Path(__file__).parent.parent / "docs" / "study.jsonl"
 USUAL: dict[str, Any] = {
-    "kind": "modern", "tokenizer": "bpe", "size": 1024, "layers": 4, "width": 128, "head": 32, "key_heads": 0, "hidden": 0,
+    "kind": "modern", "tokenizer": "bpe", "size": 1024,
+    "layers": 4, "width": 128, "head": 32, "key_heads": 0, "hidden": 0,
     "context": 128, "batch": 32, "rate": 0.01, "matrix_rate": 0.04, "beta1": 0.8, "momentum": 0.9, "warmup": 0.03,
     "final": 0.03, "schedule": "linear", "decay": 0.5, "weight_decay": 0.0, "dropout": 0.0, "tied": 0, "seed": 0,
 }  # fmt: skip
@@ -43,7 +44,12 @@ def measure(data: str, seconds: float, **given: Any) -> dict[str, Any]:
     o = {**USUAL, **given}
     size = None if o["tokenizer"] == "characters" else o["size"]
     prepared = prepare(CorpusConfig(files=(data,)), TokenizerConfig(kind=o["tokenizer"], size=size))
-    shape = {"layers": o["layers"], "heads": max(1, o["width"] // o["head"]), "width": o["width"], "context": o["context"]}
+    shape = {
+        "layers": o["layers"],
+        "heads": max(1, o["width"] // o["head"]),
+        "width": o["width"],
+        "context": o["context"],
+    }
     more = {key: o[key] for key in ("key_heads", "hidden", "dropout")} | {"head": "tied" if o["tied"] else "own"}
     model = parse_model({"kind": o["kind"], "vocabulary": prepared.tokenizer.vocabulary, **shape, **more}, "the study")
     settings = TrainingConfig(
@@ -106,7 +112,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     chosen = parser.parse_args()
     if chosen.table:
-        return table(chosen.results)
+        table(chosen.results)
+        return
     torch.set_num_threads(1)
     grid = dict(value(word) for word in chosen.values)
     for combination in itertools.product(*grid.values()):

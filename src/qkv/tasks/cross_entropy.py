@@ -24,15 +24,15 @@ class InPlaceCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, logits: Tensor, targets: Tensor) -> Tensor:
-        total = torch.cat([part.logsumexp(-1) for part in logits.split(max(1, ROWS // logits.size(-1)))])
+        total = torch.cat([part.logsumexp(-1) for part in torch.split(logits, max(1, ROWS // logits.size(-1)))])
         context.save_for_backward(logits, targets, total)
         return (total - logits.gather(1, targets.unsqueeze(1)).squeeze(1)).sum()
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        logits, targets, total = context.saved_tensors
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        logits: Tensor = context.saved_tensors[0]
         rows = max(1, ROWS // logits.size(-1))
-        for part, target, own in zip(logits.split(rows), targets.split(rows), total.split(rows), strict=True):
+        for part, target, own in zip(*(torch.split(each, rows) for each in context.saved_tensors), strict=True):
             part.sub_(own.unsqueeze(1)).exp_()
             part[torch.arange(len(part), device=part.device), target] -= 1
             part.mul_(gradient)
