@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,8 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
             print(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
         held = len(session.prepared.valid.tokens) - 1
         amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
-        bits = f"{score.bits_per_byte:.3f} bits per byte"
+        nats = score.bits_per_character * math.log(2)
+        bits = f"{score.bits_per_byte:.3f} bits per byte ({nats:.3f} nats a character)"
         print(
             f"\nvalidation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}"
             f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
