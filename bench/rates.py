@@ -2,7 +2,8 @@
 
     python bench/rates.py TEXT          (Tiny Shakespeare; one line of JSON a run)
 
-4 layers, 4 heads, 128 wide, 64 characters, batch 32, seed 0; the recurrent models have one layer of 256.
+4 layers, 4 heads, 128 wide, 64 characters, batch 32, seed 0; the recurrent models have one layer of 256; `mlp` and
+`cnn` are as large as `modern`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ GRID: list[tuple[str, list[str]]] = [
     *((kind, [*RECURRENT, "training.steps=300", f"training.rate={rate}"])
       for kind, rates in (("lstm", (0.006, 0.012)), ("gru", (0.004, 0.008)), ("rnn", (0.002, 0.004)))
       for rate in rates),
+    *((kind, [*RECURRENT, "training.steps=140", *more]) for kind in ("mlp", "cnn") for more in (
+        ["training.rate=0.01", "training.matrix_rate=0.04"],
+        ["training.rate=0.02", "training.matrix_rate=0.04"],
+        ["training.rate=0.01", "training.matrix_rate=0.02"],
+        ["training.optimizer=adamw", "training.rate=0.004"],
+        ["training.optimizer=adamw", "training.rate=0.008"],
+    )),
 ]  # fmt: skip
 
 

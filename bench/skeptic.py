@@ -35,8 +35,8 @@ PAGE = """```sh
 {command}
 ```
 
-Deck 000 wonders whether "a large MLP or CNN could do this same thing". Equal parameters, {same}, rates from
-qkv's own rules, Tiny Shakespeare characters, windows of {context}. Best first.
+Deck 000 wonders whether "a large MLP or CNN could do this same thing". Equal parameters, {same},
+rates from qkv's own rules, windows of {context} characters. Best first.
 
 {table}
 """
