@@ -117,7 +117,7 @@ def begin(
     if timed:
         with devices.enough_memory(recipe.training, recipe.model.context):
             steps, clock = _plan(recipe, prepared, ends_at, choices.steps_worth(values, tokens))
-        choices.choose_steps(values, tokens, steps)
+        choices.choose_steps(values, tokens, steps, choices.LAST_IN_TIME)
         if steps > clock.longest:
             epochs = choices.epochs_worth(tokens)
             note = f"more than {epochs} epochs of this text would not help: the run will be over before its time"
@@ -253,6 +253,6 @@ def _plan(recipe: Recipe, prepared: Prepared, ends_at: float, longest: int) -> t
     a_step += a_token * probe.batch * recipe.model.context * choices.EVALUATIONS * choices.EVALUATED
     left = ends_at - time.perf_counter() - dial.SAMPLES
     run = left / a_step * probe.batch * recipe.model.context  # tokens, if there were no last evaluation
-    closing = dial.SAMPLES + a_token * min(len(prepared.valid.tokens), max(choices.LAST, run / 10))
+    closing = dial.SAMPLES + a_token * min(len(prepared.valid.tokens), max(choices.LAST_IN_TIME, run / 10))
     fits = max(1, int((ends_at - time.perf_counter() - closing) / a_step))
     return fits, Clock(ends_at, closing=closing, longest=longest)

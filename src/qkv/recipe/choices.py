@@ -20,7 +20,7 @@ TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than
 SMALL = 200_000
 EVALUATIONS = 10  # in a run
 EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward pass, all ten cost a twentieth of the run
-LAST = 32_768  # tokens are looked at in the last evaluation, or a tenth of the run's if that is more
+LAST, LAST_IN_TIME = 131_072, 32_768  # tokens are looked at in the last evaluation; fewer where minutes count
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 # Rates for AdamW and Muon, and AdamW's betas, by model and optimizer, the usual one first: decision 0004.
@@ -118,7 +118,7 @@ def steps_worth(values: Values, tokens: int) -> int:
     return max(1, epochs_worth(tokens) * samples // values["training"]["batch"])
 
 
-def choose_steps(values: Values, tokens: int, steps: int) -> None:
+def choose_steps(values: Values, tokens: int, steps: int, last: int = LAST) -> None:
     """The number of steps and everything that follows from it."""
     training = values["training"]
     fill(training, TrainingConfig, steps=max(1, min(steps, steps_worth(values, tokens))))
@@ -128,9 +128,9 @@ def choose_steps(values: Values, tokens: int, steps: int) -> None:
     run = steps * training["batch"] * values["model"]["context"]
     evaluated = max(4096, min(65_536, int(EVALUATED * run)))
     fill(training, TrainingConfig, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=evaluated)
-    fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"])
+    fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"], evaluate_last=last)
 
 
 def last_tokens(training: TrainingConfig, context: int) -> int:
     """How much of the validation text the last evaluation looks at: all of it, unless that would take long."""
-    return max(LAST, training.length * training.batch * context // 10)
+    return max(training.evaluate_last, training.length * training.batch * context // 10)

@@ -31,6 +31,7 @@ class TrainingConfig:
     seed: CountOrZero = 0
     evaluate_every: CountOrZero = 0
     evaluate_tokens: CountOrZero = 0  # validation tokens looked at during training; the last evaluation looks at more
+    evaluate_last: CountOrZero = 0  # tokens looked at after training, or a tenth of the run's if that is more
     checkpoint_every: CountOrZero = 0
     keep: Count = 2  # checkpoints
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
