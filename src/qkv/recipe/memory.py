@@ -1,42 +1,162 @@
-"""Whether a run can fit into memory at all: counted before anything is built, so that the answer is a sentence."""
+"""How much memory a run will take at its peak, and whether that fits: known before anything of its size is built.
+
+What a model keeps of a batch for the way back is not guessed: slices of it, a layer or two, a row or two, narrow, are
+run forward, and what autograd holds is counted. It grows with layers, rows and width in straight lines, with the
+context in a line or, where attention keeps its weights, in a parabola, so the slices tell the whole. Between what it
+gives out the C library leaves holes: how many was measured, by kind (bench/memory.py).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
 from qkv.blocks.initialization import outline
 from qkv.errors import InputError
+from qkv.evaluation.language import NUMBERS, TOKENS
 from qkv.models.language_model import count
 from qkv.recipe.recipe import Recipe
+from qkv.tasks.language_modelling import LanguageModelling
 from qkv.training import devices
+from qkv.training.optimizers import is_matrix
 
 BYTES = 4  # of an f32 number
-COPIES = 4  # of every weight: itself, its gradient, and two of the optimizer's
+PROGRAM = 55 * 2**20  # torch's code as it comes into use, buffers, the tokenizer
+HOLES = {"modern": 1.45, "gpt": 1.35, "rnn": 2.2, "gru": 1.6, "lstm": 1.1}  # times what is in use
+USUAL_HOLES = 1.4
+PARTED = 1.25  # more where gradients of one part lie between the values of the next
+LARGE = 2**25  # bytes: what is as large is asked of the system, and given back to it
+CONTEXT = 32  # of a slice; half of it is run as well
+NARROW = 64  # of a slice: kernels of recurrent layers round smaller widths up
+PIECES = 8
+SMALLER = "Make the model smaller: --set model.layers=... or --set model.width=..."
 
 
-def needed_bytes(recipe: Recipe) -> tuple[int, int]:
-    """What weights and optimizer take, and what the values of one part of a batch take at least."""
-    model, training = recipe.model, recipe.training
+@dataclass(frozen=True)
+class Needs:
+    """Bytes beyond what the program takes before it starts."""
+
+    weights: int  # with gradients and the optimizer's memory
+    values: int  # of one part of a batch, on the way forward and back, or of an evaluation
+
+    @property
+    def total(self) -> int:
+        return PROGRAM + self.weights + self.values
+
+
+def needs(recipe: Recipe) -> Needs:
+    weights, update = weight_bytes(recipe)
+    return Needs(weights, max(trained_bytes(recipe), evaluated_bytes(recipe), update))
+
+
+def weight_bytes(recipe: Recipe) -> tuple[int, int]:
+    """What is there all the time, and what an update or a checkpoint takes for a moment."""
     with outline():
-        parameters = count(recipe.model.build())
+        model = recipe.model.build()
+    own = BYTES * count(model)
+    matrices = BYTES * sum(each.numel() for name, each in model.named_parameters() if is_matrix(name, each))
+    turned = matrices if recipe.training.optimizer == "muon" else 0
+    state = 2 * own - turned  # AdamW remembers two numbers for each, Muon one
+    return 2 * own + state, max(2 * turned, state - own)  # Muon's copies, or the optimizer's memory being written
+
+
+def trained_bytes(recipe: Recipe) -> int:
+    """At the start of the way back: what was kept, the logits' shares, and their gradients, twice."""
+    model, training = recipe.model, recipe.training
     rows = training.batch // training.accumulate
-    # each layer keeps some ten vectors of its width a token for the way back; the head keeps the logits twice
-    tokens = rows * model.context
-    return COPIES * BYTES * parameters, BYTES * tokens * (10 * model.layers * model.width + 2 * model.vocabulary)
+    logits = BYTES * rows * model.context * model.vocabulary
+    inputs = logits if getattr(model, "input", "") == "one-hot" else 0
+    small = kept_bytes(recipe, rows) + inputs + (3 * logits if logits < LARGE else 0)
+    holes = HOLES.get(model.kind, USUAL_HOLES) * (PARTED if training.accumulate > 1 else 1)
+    return round(holes * small) + (3 * logits if logits >= LARGE else 0)
+
+
+def evaluated_bytes(recipe: Recipe) -> int:
+    """Logits and their shares, and what one layer works on."""
+    model, training = recipe.model, recipe.training
+    tokens = min(TOKENS, NUMBERS // model.vocabulary)
+    if training.accumulate > 1:
+        tokens = min(tokens, training.batch // training.accumulate * model.context)
+    return BYTES * max(tokens, model.context) * (2 * model.vocabulary + 4 * model.width)
+
+
+def kept_bytes(recipe: Recipe, rows: int) -> int:
+    """What autograd keeps of so many windows, but for the logits."""
+    model = recipe.model
+    narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
+    spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
+    half, whole = (straight(partial(slice_bytes, recipe, length), *spans) for length in (CONTEXT // 2, CONTEXT))
+    bend = (whole - 2 * half) / (CONTEXT**2 / 2)  # kept = slope x context + bend x context²
+    slope = whole / CONTEXT - bend * CONTEXT
+    return round(slope * model.context + bend * model.context**2)
+
+
+def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float:
+    """What a function that is straight in each of its arguments is at some place, from its values at two others."""
+    if not spans:
+        return float(value())
+    (low, high, wanted), *rest = spans
+    one, two = (straight(partial(value, each), *rest) for each in (low, high))
+    return one + (two - one) * (wanted - low) / (high - low)
+
+
+def slice_bytes(recipe: Recipe, context: int, layers: int, rows: int, width: int) -> int:
+    """What autograd keeps of a few windows of a small model of the recipe's kind, but for the logits."""
+    config: Any = replace(recipe.model, layers=layers, context=context, width=width, vocabulary=PIECES)
+    model: nn.Module = config.build()
+    task = LanguageModelling(recipe.task, np.zeros(4 * context, dtype=np.int64), context, 0)
+    with keeping(model) as kept, devices.autocast("cpu", recipe.training.dtype):
+        loss = task.loss(model, task.batch(0, rows))
+    del loss
+    return sum(kept.values()) - BYTES * rows * context * PIECES
+
+
+@contextmanager
+def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
+    """The bytes of every tensor that autograd keeps within it, weights aside, by their place in memory."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        yield kept
 
 
 def require_room(recipe: Recipe) -> None:
     """Refuse what cannot fit, and say what would."""
     there = devices.memory_bytes(recipe.training.device)
-    weights, values = needed_bytes(recipe)
-    if there is None or weights + values <= there:
+    if there is None:
         return
+    weights, update = weight_bytes(recipe)
+    if PROGRAM + weights + update > there:
+        raise _refusal(recipe, PROGRAM + weights + update, there, SMALLER)
+    found = needs(recipe)
+    if found.total <= there:
+        return
+    training = recipe.training
+    rows, room = training.batch // training.accumulate, there - PROGRAM - found.weights
+    fit = int(room / found.values * rows / PARTED)
+    parts = training.parts(math.ceil(training.batch / max(1, fit)))
+    remedy = f"Compute a batch in parts: --set training.accumulate={parts}, or make model.context smaller."
+    raise _refusal(recipe, found.total, there, remedy if fit else SMALLER)
+
+
+def _refusal(recipe: Recipe, needed: int, there: int, remedy: str) -> InputError:
     model, training = recipe.model, recipe.training
-    if weights > there:
-        remedy = "Make the model smaller: --set model.layers=... or --set model.width=..."
-    else:
-        rows = max(1, int((there - weights) / values * training.batch / training.accumulate))
-        parts = training.parts(-(-training.batch // rows))
-        remedy = f"Compute a batch in parts: --set training.accumulate={parts}, or make model.context smaller."
-    raise InputError(
+    return InputError(
         f"{model.kind} with {model.layers} layers of {model.width} and a batch of {training.batch} x {model.context} "
-        f"needs at least {(weights + values) / 2**30:.1f} GiB; this machine gives {there / 2**30:.1f}. {remedy}"
+        f"needs about {needed / 2**30:.1f} GiB; this machine gives {there / 2**30:.1f}. {remedy}"
     )
