@@ -28,7 +28,8 @@ def test_as_many_parameters_as_modern(kind: str, vocabulary: int, tokens: int) -
 
 
 def test_a_width_that_is_said_stays() -> None:
-    assert chosen("mlp", 30, 5_000, width=33)["width"] == 33
+    model = chosen("mlp", 30, 5_000, width=33)
+    assert (model["width"], model["layers"]) == (33, choices.LAYERS["mlp"])
 
 
 def test_any_kind_can_be_matched() -> None:

@@ -35,8 +35,8 @@ RATES: dict[str, dict[str, dict[str, Any]]] = {
     "rnn": {"adamw": {"rate": 0.004, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
     "gru": {"adamw": {"rate": 0.008, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
     "lstm": {"adamw": {"rate": 0.012, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
-    "mlp": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
-    "cnn": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
+    "mlp": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.008, "betas": [0.9, 0.95]}},
+    "cnn": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.008, "betas": [0.9, 0.95]}},
 }
 LAYERS = {"mlp": 2, "cnn": 6}  # of models whose width follows: they get as many parameters as `modern` would have
 
@@ -64,10 +64,11 @@ def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL
             "heads": max(1, shape["heads"] // 2),
             "width": shape["width"] // 2,
         }
-    if model["kind"] in LAYERS and "width" not in model:
+    if model["kind"] in LAYERS:
         usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens, row), **shape}
         own = {"layers": LAYERS[model["kind"]], "context": context_for(tokens, row)} | model
-        shape = {"layers": own["layers"], "width": matched_width(own, parameters(usual)) or shape["width"]}
+        width = model.get("width") or matched_width(own, parameters(usual)) or shape["width"]
+        shape = {"layers": own["layers"], "width": width}
     fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens, row))
     if tokens < TINY:
         model.setdefault("dropout", 0.2)
