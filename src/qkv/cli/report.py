@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def announce(session: Session, doctor: Doctor) -> None:
     """The plan in a few lines."""
     from qkv.models.language_model import count
+    from qkv.recipe.forecast import forecast
 
     recipe, prepared = session.recipe, session.prepared
     model, training = recipe.model, recipe.training
@@ -27,9 +28,9 @@ def announce(session: Session, doctor: Doctor) -> None:
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
-        f"run     {training.length:,} steps of {training.batch} x {model.context} tokens "
-        f"({training.length * training.batch / session.task.samples:.1f} epochs), {training.optimizer}, "
+        f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
+        f"plan    {forecast(session).line()}",
         f"marks   {doctor.before()}",
         f"folder  {session.run.folder}",
     ]

@@ -37,7 +37,7 @@ class Report:
     advice: str
 
     def lines(self) -> list[str]:
-        return [self.verdict, self.comparison, self.model, f"next: {self.advice}"]
+        return [self.verdict, self.comparison, self.model, f"try: {self.advice}"]
 
     def values(self) -> dict[str, Any]:
         said = {name: getattr(self, name) for name in ("verdict", "comparison", "model", "advice")}

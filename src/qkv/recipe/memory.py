@@ -65,7 +65,8 @@ def weight_bytes(recipe: Recipe) -> tuple[int, int]:
     matrices = BYTES * sum(each.numel() for name, each in model.named_parameters() if is_matrix(name, each))
     turned = matrices if recipe.training.optimizer == "muon" else 0
     state = 2 * own - turned  # AdamW remembers two numbers for each, Muon one
-    return 2 * own + state, max(2 * turned, state - own)  # Muon's copies, or the optimizer's memory being written
+    always = round(2.5 * own) + state + turned  # with gradients, what Muon works on, and holes
+    return always, state  # a copy of the optimizer's memory while it is written
 
 
 def trained_bytes(recipe: Recipe) -> int:

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+import math
+
 from qkv.evaluation.baselines import Baselines
 from qkv.recipe import choices
 from qkv.recipe.recipe import Recipe
 from qkv.training.diagnosis import Diagnosis
 
 NEAR = 0.995  # of a baseline: a loss this close to it is not better
+SHARED = 0.1  # of the validation text: from here on it is worth a word
+APART = 0.85  # of the validation loss: a training loss below it as well
 NATS = "nats a token"
 
 
 def verdict(found: Diagnosis, baselines: Baselines) -> str:
-    """One sentence; losses are in nats a token."""
+    """What the run did, in a sentence or two."""
     best, last, training = (f"{value:.2f}" for value in (found.validation, found.last, found.training))
     share, alone = f"{baselines.shared:.0%}", baselines.bits(baselines.unigram)
+    was = f" ({best} at step {found.best:,})" if found.last > 1.01 * found.validation else ""
     match found.kind:
         case "learning":
             fell = f"the second half of the run took {found.fell:.2f} {NATS} off the validation loss"
-            return f"still learning: {fell}; a run twice as long would take off about {found.gain:.2f} more."
+            said = f"still learning: {fell}; a run twice as long would take off about {found.gain:.2f} more."
+            return said + aside(found, baselines)
         case "plateau":
             fell = f"took only {found.fell:.3f} {NATS} off" if found.fell > 0 else "took nothing off"
-            return f"level: the second half of the run {fell} the validation loss; more time would bring little."
+            said = f"level: the second half of the run {fell} the validation loss; more time would bring little."
+            return said + aside(found, baselines)
         case "unclear":
             return f"unclear: the validation text is too short to tell whether its loss still falls ({last} {NATS})."
         case "overfitting" if found.since is None:
-            return f"overfitting: {training} {NATS} on the training text, {best} on the validation text, which stays."
+            return f"overfitting: {training} {NATS} on the training text, but {last} on the validation text{was}."
         case "overfitting":
             rose = f"the validation loss rose from {best} to {last} {NATS}"
             return f"overfitting since step {found.since:,}: {rose} while the training loss fell to {training}."
         case "memorised":
-            was = f", up from {best} at step {found.since:,}" if found.since else ""
             return f"learned by heart: {training} {NATS} on the training text, but {last} on the validation text{was}."
         case "unstable":
-            return f"unstable: the training loss jumped up near step {found.since:,} and came back."
+            rose = f"after step {found.since:,} the training loss jumped up"
+            return f"unstable: {rose}, then came back to {training} {NATS}."
         case "diverged":
             end = f"the training loss ended at {training} {NATS}" if training != "nan" else "the loss is no number"
             return f"diverged: after step {found.since:,} it got worse and stayed so; {end}."
@@ -60,6 +67,15 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
                 f"the validation text is of another kind than the training text: {best} {NATS} on it, where training "
                 f"text costs {training}."
             )
+
+
+def aside(found: Diagnosis, baselines: Baselines) -> str:
+    """What is worth knowing besides."""
+    if baselines.shared >= SHARED:
+        return f" {baselines.shared:.0%} of the validation text also stands in the training text: new text costs more."
+    if found.training < APART * found.validation:
+        return f" Training text costs {found.training:.2f}: more text would help as well."
+    return ""
 
 
 def comparison(bits: float, baselines: Baselines) -> str:
@@ -97,45 +113,39 @@ def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
     """The one thing to try next, as an option where there is one."""
     match found.kind:
         case "learning":
-            return f"more time: {longer(steps, seconds, 2)}"
+            return f"more time, {longer(steps, seconds, 2)}"
         case "plateau":
-            gap = (found.validation - found.training) / max(found.validation, 1e-9)
-            if gap > 0.1:
+            if found.training < 0.9 * found.validation:
                 return f"more text, or {regularized(recipe)}"
-            return f"a larger model: {larger(recipe)}; if that is no better, this text has no more to teach"
+            return f"a larger model, {larger(recipe)}; if that is no better, this text has no more to teach"
         case "unclear":
-            return "more text to check on: --valid OTHER.txt, or --set corpus.valid_fraction=0.2"
+            return "more text to check on, --valid OTHER.txt or --set corpus.valid_fraction=0.2"
         case "overfitting" | "memorised":
-            return f"more text helps most; with this one, {regularized(recipe)}"
+            return f"more text, which helps most; or {regularized(recipe)}"
         case "diverged" | "unstable":
-            return f"a lower rate: {rates(recipe, 1 / 3)}"
+            return f"a lower rate, {lower_rates(recipe)}"
         case "underfit":
             return more_effort(recipe, steps, seconds)
         case "leak" | "suspicious":
-            return "check on text that the training text does not hold: --valid OTHER.txt"
+            return "text to check on that the training text does not hold, --valid OTHER.txt"
         case "repetitive":
-            return "check on text that is new: --valid OTHER.txt; to learn more, give text that repeats itself less"
+            return "text to check on that is new, --valid OTHER.txt; and training text that repeats itself less"
         case "noise":
-            return "look at the text: what is compressed, encrypted or shuffled looks like this; no setting helps"
+            return "another text: compressed, encrypted or shuffled ones look like this, and no setting helps"
         case "trivial":
-            return "look at the text: there is nothing in it to learn"
+            return "another text: there is nothing to learn in this one"
         case "unlike":
-            return (
-                "check on text of the kind you train on, or train on more of the kind you check on: --valid OTHER.txt"
-            )
+            return "text to check on of the kind you train on, --valid OTHER.txt"
 
 
 def longer(steps: int, seconds: float, times: int) -> str:
-    if seconds < 30:
-        return f"--steps {times * steps}"
-    return f"--minutes {max(1, round(times * seconds / 60))}"
+    return f"--steps {times * steps}" if seconds < 30 else f"--minutes {math.ceil(times * seconds / 60)}"
 
 
 def larger(recipe: Recipe) -> str:
     model = recipe.model
-    return (
-        f"--set model.layers={2 * model.layers}" if hasattr(model, "heads") else f"--set model.width={2 * model.width}"
-    )
+    layers = hasattr(model, "heads")  # a Transformer grows in depth, the others in width
+    return f"--set model.layers={2 * model.layers}" if layers else f"--set model.width={2 * model.width}"
 
 
 def regularized(recipe: Recipe) -> str:
@@ -146,21 +156,28 @@ def regularized(recipe: Recipe) -> str:
     return f"--set model.layers={model.layers // 2}" if model.layers > 1 else f"--set model.width={model.width // 2}"
 
 
-def rates(recipe: Recipe, times: float) -> str:
-    training = recipe.training
-    said = f"--set training.rate={times * training.rate:.2g}"
-    return (
-        f"{said} --set training.matrix_rate={times * training.matrix_rate:.2g}"
-        if training.optimizer == "muon"
-        else said
-    )
-
-
 def more_effort(recipe: Recipe, steps: int, seconds: float) -> str:
     """Far from the usual rates: back to them. Else more steps, and only then a larger model."""
-    training = recipe.training
-    usual = choices.RATES[recipe.model.kind][training.optimizer]
-    names = [name for name in ("rate", "matrix_rate") if usual.get(name)]
-    if any(not 0.1 < getattr(training, name) / usual[name] < 5 for name in names):
-        return "the usual rate: " + " ".join(f"--set training.{name}={usual[name]:g}" for name in names)
-    return f"more time: {longer(steps, seconds, 10)}" if steps < 500 else f"a larger model: {larger(recipe)}"
+    if any(not 0.1 < share < 5 for share in _shares(recipe).values()):
+        return f"the usual rate, {_set(usual_rates(recipe))}"
+    return f"more time, {longer(steps, seconds, 10)}" if steps < 500 else f"a larger model, {larger(recipe)}"
+
+
+def lower_rates(recipe: Recipe) -> str:
+    """The usual ones, or a third of what was too much."""
+    if any(share > 2 for share in _shares(recipe).values()):
+        return _set(usual_rates(recipe))
+    return _set({name: getattr(recipe.training, name) / 3 for name in usual_rates(recipe)})
+
+
+def usual_rates(recipe: Recipe) -> dict[str, float]:
+    usual = choices.RATES[recipe.model.kind][recipe.training.optimizer]
+    return {name: usual[name] for name in ("rate", "matrix_rate") if name in usual}
+
+
+def _shares(recipe: Recipe) -> dict[str, float]:
+    return {name: getattr(recipe.training, name) / usual for name, usual in usual_rates(recipe).items()}
+
+
+def _set(rates: dict[str, float]) -> str:
+    return " ".join(f"--set training.{name}={rate:.2g}" for name, rate in rates.items())
