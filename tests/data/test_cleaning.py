@@ -115,6 +115,14 @@ def test_no_script_is_dropped(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [CHINESE, JAPANESE, THAI])
+def test_names_and_numbers_without_spaces(text: str) -> None:
+    mixed = "\n".join(f"{text[start : start + 15]} %s: %d, {start} I/O (x)" for start in range(30))
+    assert judged([mixed], Sieve(Limits(), NO_COPIES)) == [None]
+    link = "https://example.org/a/very/long/path/to/some/page/of/this/site.html"
+    assert judged([text + link], Sieve(Limits(), NO_COPIES)) == [None]
+
+
+@pytest.mark.parametrize("text", [CHINESE, JAPANESE, THAI])
 def test_near_copies_without_spaces(text: str) -> None:
     long = text + text[::-1]
     near = long.replace(long[30], "", 1)

@@ -95,6 +95,12 @@ def compressed_share(text: str) -> float:
     return (len(packer.compress(beginning)) + len(packer.flush())) / len(beginning)
 
 
+def word_length(batch: Batch, least: int) -> Values:
+    """The mean length of words, where spaces part most of them: a name or a number in Chinese says nothing."""
+    found = share(batch.counts.spaced_characters, batch.counts.spaced_words, least)
+    return np.where(2 * batch.counts.spaced_words >= batch.counts.words, found, np.nan)
+
+
 def consonants(batch: Batch) -> Values:
     """The share of two consonants among neighbouring letters, where the text is Latin for the most part."""
     found = share(batch.counts.consonant_pairs, batch.counts.pairs, FEW_LETTERS)
@@ -112,14 +118,8 @@ FILTERS = (
     Filter("broken", "max_broken", lambda batch: share(batch.counts.broken, batch.counts.visible)),
     Filter("few-letters", "min_letters", lambda batch: share(batch.counts.letters, batch.counts.visible)),
     Filter("signs", "max_signs", lambda batch: share(batch.counts.signs, batch.counts.words, FEW_WORDS)),
-    Filter(
-        "short-words",
-        "min_word_length",
-        lambda batch: share(batch.counts.spaced_characters, batch.counts.spaced_words, FEW_WORDS),
-    ),
-    Filter(
-        "long-words", "max_word_length", lambda batch: share(batch.counts.spaced_characters, batch.counts.spaced_words)
-    ),
+    Filter("short-words", "min_word_length", lambda batch: word_length(batch, FEW_WORDS)),
+    Filter("long-words", "max_word_length", lambda batch: word_length(batch, 1)),
     Filter("noise", "max_consonants", consonants),
     Filter("markup", "max_markup", lambda batch: np.array([markup_share(text) for text in batch.texts])),
     Filter("bullets", "max_bullets", lambda batch: batch.lines[:, 0]),
