@@ -185,5 +185,5 @@ def _nothing_left(report: Report) -> str:
         f"nothing is left of {counted(report.documents, 'document')}: {worst.name} dropped {worst.dropped_documents:,}"
     )
     if report.documents == 1:
-        return f"{lead}. Judge its parts with --documents paragraphs (or lines), or leave it out: --skip {worst.name}."
-    return f"{lead}. Loosen its limit (`qkv data clean --help`), or leave it out: --skip {worst.name}."
+        return f"{lead}. Judge its parts with --documents paragraphs (or lines), or --skip {worst.name}."
+    return f"{lead}. Loosen its limit (`qkv data clean --help`), or leave the filter out: --skip {worst.name}."

@@ -6,6 +6,7 @@ collected, filters then take out what is no text, and copies.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ def _clean(parts: Parts, sieve: Sieve, out: Path | None, dropped: Path | None, p
 def _require_apart(path: Path | None, sources: Sequence[Source | Builtin]) -> None:
     """Refuse to write over what is read."""
     for source in sources:
-        if path is not None and path.exists() and isinstance(source, Source) and path.samefile(source.path):
+        if path is not None and os.path.exists(path) and isinstance(source, Source) and path.samefile(source.path):
             raise InputError(f"{shown(path)}: is one of the files that are read. Choose another name.")
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from qkv.data.corpus import Documents
 from qkv.data.findings import shown
 from qkv.data.formats import CHUNK, disguise
-from qkv.errors import DataError, InputError
+from qkv.errors import DataError, InputError, StorageError
 from qkv.storage import PARTIAL, flush, writing
 
 ENDINGS = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
@@ -31,11 +31,11 @@ def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
     where = shown(path)
     if not path.name.lower().endswith(endings):
         raise InputError(f"{where}: cannot be written. Expected a name that ends in {' or '.join(endings)}.")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{where}: is a folder. Name a file.")
     if os.path.lexists(path) and not force:
         raise InputError(f"{where}: is already there. Choose another name, or replace it with --force.")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise InputError(f"{where}: the folder {shown(path.parent)} is not there. Make it first.")
 
 
@@ -68,8 +68,11 @@ def new_file(path: Path) -> Iterator[NewFile]:
     """A file to fill; in the end it is flushed and put in place, unless something failed or it is not wanted."""
     aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     _sweep(path)
-    with writing(path):
-        plain = aside.open("wb")
+    try:
+        with writing(path):
+            plain = aside.open("wb")
+    except OSError as error:  # a name that this place does not take
+        raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
     # without a name and a time in it, the same documents give the same bytes
     packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else None
     new = NewFile(path, packed or plain)
@@ -197,5 +200,6 @@ def without_blank_ends(text: str) -> str:
 
 def excerpt(text: str, length: int) -> str:
     """The beginning of a text, on one line."""
+    text = text.lstrip()
     line = " ".join(text[: 10 * length].split())
     return line if len(line) <= length and len(text) <= 10 * length else f"{line[:length]}..."
