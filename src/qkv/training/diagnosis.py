@@ -40,9 +40,9 @@ LEAK, REPEATS = 0.3, 0.5  # share of the validation text in the training text; o
 UNLIKE = 1.3  # times a training loss: a validation loss above it comes from other text
 BY_HEART = 0.3  # of the validation loss: with a training loss below it the text is known by heart
 GAP = 0.7  # of the validation loss: with a training loss below it, what is learned is the training text
-SCATTER = 3.0  # standard deviations: two pairs among ten evaluations are rarely farther apart by chance
+SCATTER = 4.0  # standard deviations: two pairs among ten evaluations are rarely farther apart by chance
 END = (0.85, 1.0)  # of a run
-TWICE = 0.5  # of what the second half of a run brought, a run twice as long brings
+APART = 0.85  # of the validation loss: with a training loss below it, some of what is learned is the text itself
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,12 @@ class Diagnosis:
 
     @property
     def gain(self) -> float:
-        """What a run twice as long would bring, about."""
-        return max(0.0, TWICE * self.fell)
+        """What a run twice as long would bring, about: as much again, and less where text is learned by heart."""
+        return max(0.0, self.fell) * (0.5 if self.training < APART * self.validation else 1.0)
+
+    @property
+    def more_helps(self) -> bool:
+        return self.kind in ("learning", "underfit", "unclear")
 
 
 def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) -> Diagnosis:
@@ -171,12 +175,18 @@ def overfitting(history: History, epoch: float) -> int | None:
 
 
 def jitter(groups: list[Stage]) -> float:
-    """The standard deviation of evaluations around a smooth curve, by what each misses its neighbours' middle by."""
+    """The standard deviation of evaluations around a smooth curve, by what each misses its neighbours' middle by.
+
+    Where the curve bends, at its start and at its lowest, nothing is measured.
+    """
     losses = [group.validation for group in groups]
-    misses = [b - (a + c) / 2 for a, b, c in zip(losses, losses[1:], losses[2:], strict=False)]
-    later = misses[len(misses) // 2 :]  # at the start the curve bends
-    wide = 1 + 3 / max(1, len(later))  # a few of them may all be close to the curve by chance
-    return wide * math.sqrt(math.fsum(miss**2 for miss in later) / (1.5 * len(later))) if later else 0.0
+    lowest = losses.index(min(losses))
+    places = range(1 + len(losses) // 2, len(losses) - 1)
+    misses = [losses[at] - (losses[at - 1] + losses[at + 1]) / 2 for at in places if at != lowest]
+    if not misses:
+        return 0.0
+    wide = 1 + 3 / len(misses)  # a few of them may all be close to the curve by chance
+    return wide * math.sqrt(math.fsum(miss**2 for miss in misses) / (1.5 * len(misses)))
 
 
 def trend(history: History, loss: float, epoch: float) -> tuple[Kind, float]:
@@ -188,7 +198,7 @@ def trend(history: History, loss: float, epoch: float) -> tuple[Kind, float]:
     if 3 * gone.error > 0.05 * loss and history.steps <= epoch:
         middle, end = history.training(0.4, 0.6), history.training(*END)
         gone = Change(middle.mean - end.mean, math.hypot(middle.error, end.error))
-    if gone.above(MATTERS / TWICE * loss):
+    if gone.above(MATTERS * loss):
         return "learning", gone.mean
     return "plateau" if 3 * gone.error < 0.05 * loss else "unclear", gone.mean
 
