@@ -13,7 +13,7 @@ from qkv.recipe import assembly, card
 from qkv.recipe.assembly import Session
 from qkv.recipe.doctor import Doctor, Report, spelled
 from qkv.training import journal
-from qkv.training.diagnosis import Watch
+from qkv.training.watch import Watch
 from recipe.runs_to_judge import Made, made
 
 OPTION = re.compile(r"--(steps|minutes|valid) \S+|--set (\w+)\.(\w+)=(\S+)")

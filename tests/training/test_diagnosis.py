@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from qkv.evaluation.baselines import Baselines
-from qkv.training.diagnosis import KINDS, Watch, diagnose, overfitting
+from qkv.training.diagnosis import KINDS, diagnose, overfitting
 from qkv.training.history import History
+from qkv.training.watch import Watch
 
 BASELINES = Baselines(
     vocabulary=65,

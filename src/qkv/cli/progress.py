@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from qkv.recipe.assembly import Session
-    from qkv.training.diagnosis import Watch
     from qkv.training.run import Event
+    from qkv.training.watch import Watch
 
 REFRESH_SECONDS = 0.5
 TOLD = 0.15  # a move of the end by more than this share is worth a line

@@ -62,7 +62,7 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
             f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
         )
         print("\n".join(["", *labelled("doctor", examined.lines())]))
-        print(next_commands(session, written.name))
+        print(next_commands(session, written.name, more=examined.diagnosis.more_helps))
     return {
         "run": str(folder),
         "model": recipe.model.kind,
@@ -83,7 +83,8 @@ def labelled(label: str, lines: list[str]) -> list[str]:
     return [f"{label if not number else '':<{len(label)}}  {line}" for number, line in enumerate(lines)]
 
 
-def next_commands(session: Session, card: str) -> str:
+def next_commands(session: Session, card: str, more: bool) -> str:
+    """`more`: a longer run is worth while."""
     folder, steps = session.run.folder, session.recipe.training.length
     other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
     commands = [
@@ -91,7 +92,7 @@ def next_commands(session: Session, card: str) -> str:
         (["generate", str(folder), "--next", "10"], "what it expects next"),
         (["evaluate", str(folder), other], "score it on any text"),
     ]
-    if session.state.step == steps:  # else it stopped early, and more would not help
+    if more and session.state.step == steps:  # else it stopped early
         longer = ["train", "--recipe", str(folder / "recipe.toml"), "--steps", str(2 * steps)]
         commands.append((longer, "the same, twice as long"))
     rows = [(f"{program()} {shlex.join(words)}", what) for words, what in commands]

@@ -19,8 +19,9 @@ from qkv.recipe import choices, remarks
 from qkv.recipe.assembly import Session
 from qkv.text.tokenizer import Tokenizer, token_bytes
 from qkv.training import devices, journal
-from qkv.training.diagnosis import Diagnosis, Watch, diagnose
+from qkv.training.diagnosis import Diagnosis, diagnose
 from qkv.training.history import History
+from qkv.training.watch import Watch
 
 FEWEST = 50_000  # training tokens are counted in any case; of longer runs a quarter of what they will see
 

@@ -7,11 +7,10 @@ import math
 from qkv.evaluation.baselines import Baselines
 from qkv.recipe import choices
 from qkv.recipe.recipe import Recipe
-from qkv.training.diagnosis import Diagnosis
+from qkv.training.diagnosis import APART, Diagnosis
 
 NEAR = 0.995  # of a baseline: a loss this close to it is not better
 SHARED = 0.1  # of the validation text: from here on it is worth a word
-APART = 0.85  # of the validation loss: a training loss below it as well
 NATS = "nats a token"
 
 
@@ -105,8 +104,8 @@ def which(found: Diagnosis, evaluated: int) -> str:
     """Which checkpoint to use; `evaluated` is the step of the last evaluation."""
     if found.best >= evaluated:
         return f"use best/, the model of step {found.best:,}: the last evaluation was the best."
-    later = "what came after it went wrong" if found.kind in ("diverged", "unstable") else "later ones are no better"
-    return f"use best/, the model of step {found.best:,}: {later} on the validation text."
+    later = "worse" if found.last > 1.01 * found.validation else "no better"
+    return f"use best/, the model of step {found.best:,}: later ones are {later} on the validation text."
 
 
 def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:

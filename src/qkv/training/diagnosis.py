@@ -8,9 +8,8 @@ Decision 0006 has the reasons and the runs on which the limits below were set.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from qkv.evaluation.baselines import Baselines
 from qkv.training.history import Change, History, Stage, change, error, together
@@ -210,45 +209,3 @@ def second_half(history: History) -> Change:
         return Change(0.0, math.inf)
     middle = min(groups, key=lambda group: abs(group.step - history.steps / 2))
     return change(groups[-1], middle) if middle is not groups[-1] else Change(0.0, math.inf)
-
-
-class Watch:
-    """Looks on while a run goes; says once, at the evaluation where it is established, that it goes wrong."""
-
-    def __init__(self, epoch: float, before: Iterable[Mapping[str, Any]] = ()) -> None:
-        """`before`: lines of the journal from an earlier sitting; those that will be done again do not count."""
-        self.epoch = epoch
-        self.history = History()
-        self.said = False
-        self.before = list(before)
-
-    def take(self, line: Mapping[str, Any]) -> str:
-        """A line of the journal in, a warning or nothing out."""
-        earlier, self.before = self.before, []
-        for old in earlier:
-            if old["step"] < line["step"]:
-                self.take(old)
-        self.history.add(line)
-        number = len(self.history.stages)
-        if self.said or "validation_loss" not in line or number % (1 + number // 40):
-            return ""
-        warning = self._diverging() or self._overfitting()
-        self.said = bool(warning)
-        return warning
-
-    def _diverging(self) -> str:
-        if diverged(self.history) is None:
-            return ""
-        now = self.history.stages[-1].training.mean if self.history.stages else math.nan
-        was = self.history.rise.start or self.history.first
-        return f"the training loss went up, from {was:.3f} to {now:.3f}: the rate may be too high"
-
-    def _overfitting(self) -> str:
-        since, best = overfitting(self.history, self.epoch), self.history.best
-        if since is None or best is None:
-            return ""
-        last = self.history.stages[-1]
-        return (
-            f"overfitting: since step {since:,} the validation loss went from {best.validation:.3f} to "
-            f"{last.validation:.3f} while the training loss fell; the model of step {since:,} is kept"
-        )
