@@ -17,7 +17,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.errors import InputError
 from qkv.recipe import memory
 from qkv.recipe.memory import needs, require_room
-from qkv.recipe.recipe import Recipe, parse_model
+from qkv.recipe.recipe import KINDS, Recipe, parse_model
 from qkv.tasks.language_modelling import LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
@@ -30,6 +30,7 @@ SHAPES: list[dict[str, Any]] = [
     {"kind": "rnn", "layers": 2, "width": 160, "context": 64},
     {"kind": "gru", "layers": 2, "width": 160, "context": 64},
     {"kind": "lstm", "layers": 2, "width": 256, "context": 64},
+    {"kind": "modern-fast", "layers": 3, "heads": 4, "width": 128, "context": 64},
     {"kind": "cnn", "layers": 3, "width": 128, "context": 64},
     {"kind": "mlp", "layers": 2, "width": 128, "context": 32},
 ]
@@ -76,6 +77,10 @@ def test_slices_tell_the_whole(shape: dict[str, Any]) -> None:
     made = recipe(shape)
     whole = memory.slice_bytes(made, shape["context"], shape["layers"], 4, shape["width"])
     assert memory.kept_bytes(made, 4) == pytest.approx(whole, rel=0.05)
+
+
+def test_every_kind_is_forecast() -> None:
+    assert {shape["kind"] for shape in SHAPES} == set(KINDS)
 
 
 def test_a_part_of_a_batch_needs_less_and_more_of_anything_needs_more() -> None:

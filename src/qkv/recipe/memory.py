@@ -24,6 +24,7 @@ from qkv.errors import InputError
 from qkv.evaluation.language import NUMBERS, TOKENS
 from qkv.models.language_model import count
 from qkv.recipe.recipe import Recipe
+from qkv.tasks.cross_entropy import LARGE
 from qkv.tasks.language_modelling import LanguageModelling
 from qkv.training import devices
 from qkv.training.optimizers import is_matrix
@@ -33,7 +34,6 @@ PROGRAM = 55 * 2**20  # torch's code as it comes into use, buffers, the tokenize
 HOLES = {"modern": 1.45, "gpt": 1.35, "rnn": 2.2, "gru": 1.6, "lstm": 1.1}  # times what is in use
 USUAL_HOLES = 1.4
 PARTED = 1.25  # more where gradients of one part lie between the values of the next
-LARGE = 2**25  # bytes: what is as large is asked of the system, and given back to it
 CONTEXT = 32  # of a slice; half of it is run as well
 NARROW = 64  # of a slice: kernels of recurrent layers round smaller widths up
 PIECES = 8
@@ -70,14 +70,16 @@ def weight_bytes(recipe: Recipe) -> tuple[int, int]:
 
 
 def trained_bytes(recipe: Recipe) -> int:
-    """At the start of the way back: what was kept, the logits' shares, and their gradients, twice."""
+    """At the start of the way back: what was kept, and the logits, small ones with their shares and gradients."""
     model, training = recipe.model, recipe.training
     rows = training.batch // training.accumulate
-    logits = BYTES * rows * model.context * model.vocabulary
-    inputs = logits if getattr(model, "input", "") == "one-hot" else 0
-    small = kept_bytes(recipe, rows) + inputs + (3 * logits if logits < LARGE else 0)
+    numbers = rows * model.context * model.vocabulary
     holes = HOLES.get(model.kind, USUAL_HOLES) * (PARTED if training.accumulate > 1 else 1)
-    return round(holes * small) + (3 * logits if logits >= LARGE else 0)
+    inputs = numbers if getattr(model, "input", "") == "one-hot" else 0
+    small = kept_bytes(recipe, rows) + BYTES * inputs
+    if numbers >= LARGE:  # one table, asked of the system and given back to it: no holes
+        return round(holes * small) + BYTES * numbers
+    return round(holes * (small + 3 * BYTES * numbers))
 
 
 def evaluated_bytes(recipe: Recipe) -> int:
