@@ -15,6 +15,7 @@ from qkv.errors import MissingExtraError
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
 from qkv.training.settings import TrainingConfig
+from qkv.training.watch import Watch
 
 
 def display(steps: int) -> Display:
@@ -58,3 +59,18 @@ def test_a_step_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
         if number % 2 == 0:
             said += made.lines(Evaluation(number, {"loss": 2.5, "bits_per_byte": 1.25}, True))
     assert [int(line.split("/")[0].removeprefix("step ")) for line in said] == list(range(1, 21))
+
+
+def test_a_run_that_goes_wrong_is_told_once() -> None:
+    watch = Watch(epoch=1.0)
+    made = display(40)
+    made.watch = watch
+    said = []
+    for number in range(1, 41):
+        said += made.take(Step(number, 4.0 / number, 1.0, 1.0, 64))
+        if number % 4 == 0:
+            loss = 2.0 + 0.1 * abs(number - 12)
+            scores = {"loss": loss, "bits_per_byte": loss, "parts": [loss + 0.01 * part for part in range(16)]}
+            said += made.take(Evaluation(number, scores, number <= 12))
+    (warning,) = said
+    assert warning.startswith("warning: overfitting: since step 12")

@@ -96,7 +96,8 @@ def kept_bytes(recipe: Recipe, rows: int) -> int:
     model = recipe.model
     narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
     spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
-    half, whole = (straight(partial(slice_bytes, recipe, length), *spans) for length in (CONTEXT // 2, CONTEXT))
+    with devices.enough_memory(recipe.training, model.context):
+        half, whole = (straight(partial(slice_bytes, recipe, length), *spans) for length in (CONTEXT // 2, CONTEXT))
     bend = (whole - 2 * half) / (CONTEXT**2 / 2)  # kept = slope x context + bend x context²
     slope = whole / CONTEXT - bend * CONTEXT
     return round(slope * model.context + bend * model.context**2)
