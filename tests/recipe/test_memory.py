@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import InputError
@@ -77,6 +78,14 @@ def test_slices_tell_the_whole(shape: dict[str, Any]) -> None:
     made = recipe(shape)
     whole = memory.slice_bytes(made, shape["context"], shape["layers"], 4, shape["width"])
     assert memory.kept_bytes(made, 4) == pytest.approx(whole, rel=0.05)
+
+
+def test_a_forecast_takes_no_random_numbers_from_the_run() -> None:
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    needs(recipe({"kind": "gpt", "layers": 2, "heads": 2, "width": 32, "context": 32, "dropout": 0.5}))
+    assert torch.equal(torch.rand(3), wanted)
 
 
 def test_every_kind_is_forecast() -> None:

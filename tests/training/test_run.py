@@ -59,6 +59,14 @@ def test_a_resumed_run_reaches_the_same_bits(tmp_path: Path, kind: str, until: i
     assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
 
 
+def test_what_was_drawn_before_the_first_step_changes_nothing(tmp_path: Path) -> None:
+    for name, drawn in (("one", 0), ("two", 7)):
+        made = state("gpt", ROUGH)
+        torch.rand(drawn)
+        list(run(tmp_path / name, ROUGH).events(made, task()))
+    assert fingerprint(tmp_path / "one") == fingerprint(tmp_path / "two")
+
+
 def test_a_finished_run_resumes_to_nothing(tmp_path: Path) -> None:
     go(tmp_path)
     before = fingerprint(tmp_path)

@@ -115,10 +115,11 @@ def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float
 def slice_bytes(recipe: Recipe, context: int, layers: int, rows: int, width: int) -> int:
     """What autograd keeps of a few windows of a small model of the recipe's kind, but for the logits."""
     config: Any = replace(recipe.model, layers=layers, context=context, width=width, vocabulary=PIECES)
-    model: nn.Module = config.build()
     task = LanguageModelling(recipe.task, np.zeros(4 * context, dtype=np.int64), context, 0)
-    with keeping(model) as kept, devices.autocast("cpu", recipe.training.dtype):
-        loss = task.loss(model, task.batch(0, rows))
+    with torch.random.fork_rng(devices=[]):  # a look ahead takes no random numbers from the run
+        model: nn.Module = config.build()
+        with keeping(model) as kept, devices.autocast("cpu", recipe.training.dtype):
+            loss = task.loss(model, task.batch(0, rows))
     del loss
     return sum(kept.values()) - BYTES * rows * context * PIECES
 

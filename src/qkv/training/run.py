@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
@@ -135,6 +136,7 @@ class Run:
                 refusals[folder] = error
         for refusal in refusals.values():
             raise refusal
+        torch.manual_seed(self.config.seed)  # whatever was drawn between the building of the model and now
         return Memory(), refusals
 
     def _steps(
