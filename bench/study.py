@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=38.0)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true")
-    chosen = parser.parse_args()
+    chosen = parser.parse_intermixed_args()
     if chosen.table:
         table(chosen.results)
         return

@@ -77,14 +77,17 @@ def native_bf16() -> bool:
     return choose_dtype("auto", "cpu") == "bf16"
 
 
-def training(shape: str, batch: int, length: int, dtype: str = "f32", preset: str = "") -> Iterator[float]:
+def training(
+    shape: str, batch: int, length: int, dtype: str = "f32", preset: str = "", dropout: float = 0.0
+) -> Iterator[float]:
     from qkv.models.gpt import PRESETS
     from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
     from qkv.training.loop import start, train
     from qkv.training.settings import TrainingConfig
 
     model = ours(shape) if not preset else type(PRESETS[preset])(
-        vocabulary=65, context=length, **{k: getattr(PRESETS[preset], k) for k in ("layers", "heads", "width")}
+        vocabulary=65, context=length, dropout=dropout,
+        **{k: getattr(PRESETS[preset], k) for k in ("layers", "heads", "width")},
     ).build()  # fmt: skip
     settings = TrainingConfig(
         steps=10**6, batch=batch, optimizer="adamw", rate=1e-4, weight_decay=0.1, warmup=10, device="cpu",
@@ -110,8 +113,8 @@ def pairs(rounds: int) -> dict[str, Any]:
     return {"dtype": "bf16" if native_bf16() else "f32", "tokens": BATCH * LENGTH, "seconds": found}
 
 
-def nano(path: str, rounds: int) -> dict[str, Any]:
-    """minGPT's Trainer as it comes and ours on gpt-nano, block 128, batch 64, no dropout: short bursts in turns."""
+def nano(path: str, rounds: int, dropout: float = 0.1) -> dict[str, Any]:
+    """minGPT's Trainer as it comes (dropout 0.1) and ours on gpt-nano, block 128, batch 64: short bursts in turns."""
     sys.path.insert(0, path)
     from mingpt.model import GPT
     from mingpt.trainer import Trainer
@@ -127,12 +130,12 @@ def nano(path: str, rounds: int) -> dict[str, Any]:
 
     config = GPT.get_default_config()
     config.model_type, config.vocab_size, config.block_size = "gpt-nano", 65, 128
-    config.embd_pdrop = config.resid_pdrop = config.attn_pdrop = 0.0
+    config.embd_pdrop = config.resid_pdrop = config.attn_pdrop = dropout
     model, burst = GPT(config), 25
     settings = Trainer.get_default_config()
     settings.max_iters, settings.device = burst + 5, "cpu"
     found: dict[str, list[float]] = {"minGPT": [], "qkv": []}
-    own = training("", 64, 128, preset="gpt-nano")
+    own = training("", 64, 128, preset="gpt-nano", dropout=dropout)
     next(own)
     for _ in range(rounds):
         marks: list[float] = []
@@ -227,7 +230,7 @@ if __name__ == "__main__":
     what, *words = sys.argv[1:]
     work: dict[str, Callable[..., dict[str, Any]]] = {
         "pairs": lambda rounds: pairs(int(rounds)),
-        "nano": lambda path, rounds: nano(path, int(rounds)),
+        "nano": lambda path, rounds, dropout="0.1": nano(path, int(rounds), float(dropout)),
         "decode": decode,
         "memory": memory,
     }

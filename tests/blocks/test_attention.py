@@ -64,7 +64,7 @@ def outcome(module: MultiHeadAttention, mask: Tensor | None, mode: str) -> tuple
     torch.manual_seed(1)
     x = torch.randn(ROWS, TIME, WIDTH, requires_grad=True)
     module.train(mode == "train")
-    torch.manual_seed(2)  # on a CPU the kernel draws its dropout as F.dropout does
+    torch.manual_seed(2)
     output = module(x, mask=mask, places=torch.arange(TIME))
     return output.detach(), list(torch.autograd.grad(output.square().sum(), [x, *module.parameters()]))
 
@@ -102,10 +102,11 @@ def test_dropout_in_expectation(mix: object) -> None:
     assert ((draws.mean(0) - expected[0]).abs() < 5 * error + 1e-6).all()
 
 
-def test_who_sees_nobody_receives_zeros_in_both() -> None:
+@pytest.mark.parametrize("form", ["plain", "dropout"])
+def test_who_sees_nobody_receives_zeros_in_both(form: str) -> None:
     mask = torch.ones(TIME, TIME, dtype=torch.bool).tril()
     mask[2] = False
-    module = FORMS["plain"]
+    module = FORMS[form]
     expected, expected_gradients = outcome(module, mask, "train")
     with open_attention(module):
         found, gradients = outcome(module, mask, "train")

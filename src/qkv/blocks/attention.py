@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from qkv.blocks.dropout import drop, kept
 from qkv.blocks.masks import Band, within
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.state import LayerState
@@ -74,7 +75,21 @@ def fused(
     if isinstance(mask, Band):
         return banded(module, queries, keys, values, mask.reach)
     dropout = module.dropout if module.training else 0.0
+    if dropout and queries.device.type == "cpu":  # where torch's own kernel would write the weights down as well
+        return dropping(module, queries, keys, values, mask, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=module.scale)
+
+
+def dropping(
+    module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float
+) -> Tensor:
+    """With dropout on the weights; the mask is added within the product of queries and keys."""
+    if mask is None or mask.dim() > 2 or dropout >= 1.0 or not mask.any(-1).all():
+        return drop(weights(scores(queries, keys, module.scale), mask), dropout) @ values
+    masked = torch.zeros(mask.shape).masked_fill_(~mask, float("-inf"))
+    q, k = queries.flatten(0, 1), keys.flatten(0, 1)
+    shares = torch.baddbmm(masked, q, k.mT, alpha=module.scale).softmax(-1).view(*queries.shape[:3], -1)
+    return (shares * kept(shares, dropout)) @ (values * (1.0 / (1.0 - dropout)))
 
 
 def banded(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, reach: int) -> Tensor:
@@ -103,7 +118,7 @@ def opened(
         mask = mask.written(queries.size(2), queries.device)
     raw = module.scores(scores(queries, keys, module.scale))
     shares = module.weights(weights(raw, mask))
-    return F.dropout(shares, module.dropout, module.training) @ values
+    return drop(shares, module.dropout, module.training) @ values
 
 
 class MultiHeadAttention(nn.Module):

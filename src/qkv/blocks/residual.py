@@ -11,13 +11,14 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from qkv.blocks.dropout import Dropout
 from qkv.blocks.tap import Tap
 
 
 class PreNorm(nn.Module):
     def __init__(self, sublayer: nn.Module, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
-        self.sublayer, self.norm, self.dropout = sublayer, norm, nn.Dropout(dropout)
+        self.sublayer, self.norm, self.dropout = sublayer, norm, Dropout(dropout)
         self.added, self.stream = Tap(), Tap()
 
     def forward(self, x: Float[Tensor, "B T D"], *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
@@ -27,7 +28,7 @@ class PreNorm(nn.Module):
 class PostNorm(nn.Module):
     def __init__(self, sublayer: nn.Module, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
-        self.sublayer, self.norm, self.dropout = sublayer, norm, nn.Dropout(dropout)
+        self.sublayer, self.norm, self.dropout = sublayer, norm, Dropout(dropout)
         self.added, self.stream = Tap(), Tap()
 
     def forward(self, x: Float[Tensor, "B T D"], *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:

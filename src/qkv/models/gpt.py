@@ -17,6 +17,7 @@ from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
 from qkv.blocks.bounded import remembered, window_mask
+from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward, TanhGELU
 from qkv.blocks.heads import TiedHead
@@ -72,7 +73,7 @@ class GPT(nn.Module):
 
         self.embedding = Embedding(config.vocabulary, width)
         self.positions = LearnedPositions(config.context, width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.embedded = Tap()
         self.blocks = nn.ModuleList(
             Block(

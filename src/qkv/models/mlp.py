@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization
 from qkv.blocks.bounded import PastState
 from qkv.blocks.convolution import Convolution
+from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward, SquaredReLU
 from qkv.blocks.norms import RMSNorm
@@ -54,7 +55,7 @@ class MLP(nn.Module):
 
         self.embedding = Embedding(config.vocabulary, numbers)
         self.embedded = Tap()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.joined = Convolution(numbers, config.context, "past", outputs=width)
         self.blocks = nn.ModuleList(
             PreNorm(feedforward(), RMSNorm(width, 1e-6), config.dropout) for _ in range(config.layers)

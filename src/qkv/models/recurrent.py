@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
+from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding, OneHot
 from qkv.blocks.recurrent import LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.state import RecurrentState
@@ -57,7 +58,7 @@ class RecurrentLanguageModel(nn.Module):
             layer(width if embedded else vocabulary, width, layers, batch_first=True, dropout=between),
             (LearnedStart if config.start == "learned" else ZeroStart)(parts, layers, width),
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(width, vocabulary)
         self.embedded, self.logits = Tap(), Tap()
         initialization.fan_in_([self.head], 0.5)
