@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import console
+from qkv.cli.output import STARTED, console
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 0.5
 TOLD = 0.15  # a move of the end by more than this share is worth a line
 LINE_SECONDS = 5.0
+ENOUGH, ENOUGH_SECONDS = 5, 1.0  # steps and seconds after which the speed of a run is known
+LONG = 5.0  # seconds; what is over sooner needs no forecast
 
 
 @contextmanager
@@ -78,7 +80,8 @@ class Display:
     def __init__(self, session: Session, watch: Watch | None = None) -> None:
         from qkv.recipe.curve import Curve
 
-        self.watch = watch
+        self.session, self.watch = session, watch
+        self.laps: list[float] | None = [] if session.run.clock is None else None  # a clock knows when it will be over
         self.total = session.recipe.training.length
         self.every = session.recipe.training.evaluate_every
         self.began = self.said = time.perf_counter()
@@ -106,6 +109,7 @@ class Display:
             self.tokens += event.tokens
             self.losses.append(event.loss)
             remarks += self._note({"step": event.number, "loss": event.loss})
+            remarks += self._forecast()
         elif isinstance(event, Evaluation):
             self.validation, self.bits = event.scores["loss"], event.scores["bits_per_byte"]
             parts = event.scores.get("parts")
@@ -124,6 +128,22 @@ class Display:
         elif isinstance(event, PutAside):
             remarks.append(f"passed over a damaged checkpoint, now in {event.folder} ({event.reason})")
         return remarks
+
+    def _forecast(self) -> list[str]:
+        """How long it will take, once, when some steps have been timed; the first is slower than the rest."""
+        from qkv.recipe.forecast import ahead
+
+        if self.laps is None:
+            return []
+        now = time.perf_counter()
+        self.laps.append(now)
+        spent = now - self.laps[0]
+        if len(self.laps) <= ENOUGH or spent < ENOUGH_SECONDS:
+            return []
+        steps, self.laps = len(self.laps) - 1, None
+        left = ahead(self.session, self.number, spent / steps)
+        total = now - STARTED + left
+        return [f"time    about {clock(total)} in all, by the first {steps + 1} steps"] if left > LONG else []
 
     def _note(self, line: dict[str, Any]) -> list[str]:
         """Draw a line of the journal, and let the watch see it."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from qkv.recipe import choices, dial
 from qkv.recipe.assembly import Session
 from qkv.recipe.memory import needs
+
+FORWARD = 1 / 3  # of a step's time: the way back takes twice as long as the way forward
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,14 @@ def forecast(session: Session) -> Forecast:
         bytes=needs(session.recipe).total,
         seconds=max(0.0, clock.ends_at - time.perf_counter()) if clock else None,
     )
+
+
+def ahead(session: Session, done: int, a_step: float) -> float:
+    """Seconds until all is over, after `done` steps that took `a_step` each: steps, evaluations, the last look."""
+    training, context = session.recipe.training, session.recipe.model.context
+    left = training.length - done
+    looks = -(-left // training.evaluate_every)
+    held = len(session.prepared.valid.tokens)
+    looked_at = looks * min(held, training.evaluate_tokens) + min(held, choices.last_tokens(training, context))
+    a_token = FORWARD * a_step / (training.batch * context)
+    return left * a_step + looked_at * a_token + dial.SAMPLES
