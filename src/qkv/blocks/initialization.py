@@ -12,8 +12,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 
-class _NoStart(TorchFunctionMode):
-    """Leaves every parameter as it is: without memory behind it, a draw of random numbers only costs time."""
+class no_start(TorchFunctionMode):  # noqa: N801
+    """Within it, parameters stay as they are: where values do not matter, a draw of random numbers only costs time."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", "") == "torch.nn.init" and func.__name__.endswith("_"):
@@ -24,7 +24,7 @@ class _NoStart(TorchFunctionMode):
 @contextmanager
 def outline() -> Iterator[None]:
     """Within it, modules are built with their shapes and nothing else: to count before memory is taken."""
-    with torch.device("meta"), _NoStart():
+    with torch.device("meta"), no_start():
         yield
 
 

@@ -12,20 +12,20 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from qkv.blocks.initialization import outline
+from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError
 from qkv.evaluation.language import NUMBERS, TOKENS
 from qkv.models.language_model import count
 from qkv.recipe.recipe import Recipe
 from qkv.tasks.cross_entropy import LARGE
-from qkv.tasks.language_modelling import LanguageModelling
+from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.training import devices
 from qkv.training.optimizers import is_matrix
 
@@ -93,11 +93,15 @@ def evaluated_bytes(recipe: Recipe) -> int:
 
 def kept_bytes(recipe: Recipe, rows: int) -> int:
     """What autograd keeps of so many windows, but for the logits."""
-    model = recipe.model
+    with devices.enough_memory(recipe.training, recipe.model.context):
+        return _kept_bytes(recipe.model, recipe.task, recipe.training.dtype, rows)
+
+
+@lru_cache(maxsize=8)  # a run asks twice: whether it fits, and what to say
+def _kept_bytes(model: Any, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
     narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
     spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
-    with devices.enough_memory(recipe.training, model.context):
-        half, whole = (straight(partial(slice_bytes, recipe, length), *spans) for length in (CONTEXT // 2, CONTEXT))
+    half, whole = (straight(partial(slice_bytes, model, task, dtype, c), *spans) for c in (CONTEXT // 2, CONTEXT))
     bend = (whole - 2 * half) / (CONTEXT**2 / 2)  # kept = slope x context + bend x context²
     slope = whole / CONTEXT - bend * CONTEXT
     return round(slope * model.context + bend * model.context**2)
@@ -112,14 +116,17 @@ def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float
     return one + (two - one) * (wanted - low) / (high - low)
 
 
-def slice_bytes(recipe: Recipe, context: int, layers: int, rows: int, width: int) -> int:
-    """What autograd keeps of a few windows of a small model of the recipe's kind, but for the logits."""
-    config: Any = replace(recipe.model, layers=layers, context=context, width=width, vocabulary=PIECES)
-    task = LanguageModelling(recipe.task, np.zeros(4 * context, dtype=np.int64), context, 0)
+def slice_bytes(
+    model: Any, task: LanguageModellingConfig, dtype: str, context: int, layers: int, rows: int, width: int
+) -> int:
+    """What autograd keeps of a few windows of a small model of the same kind, but for the logits."""
+    config = replace(model, layers=layers, context=context, width=width, vocabulary=PIECES)
+    work = LanguageModelling(task, np.zeros(4 * context, dtype=np.int64), context, 0)
     with torch.random.fork_rng(devices=[]):  # a look ahead takes no random numbers from the run
-        model: nn.Module = config.build()
-        with keeping(model) as kept, devices.autocast("cpu", recipe.training.dtype):
-            loss = task.loss(model, task.batch(0, rows))
+        with no_start():
+            part: nn.Module = config.build()
+        with keeping(part) as kept, devices.autocast("cpu", dtype):
+            loss = work.loss(part, work.batch(0, rows))
     del loss
     return sum(kept.values()) - BYTES * rows * context * PIECES
 
