@@ -274,3 +274,15 @@ def test_line_ends_inside_rows_are_counted(tmp_path: Path, suffix: str) -> None:
     assert texts == ["one\ntwo", "three\nfour\n"]
     assert (findings.crlf, findings.cr) == (2, 1)
     assert any("2 line ends" in note for note in findings.notes())
+
+
+def test_the_list_of_a_zip_is_not_read_again_for_every_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = tmp_path / "many.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number in range(40):
+            archive.writestr(f"{number:02d}.txt", f"text {number}\n")
+    opened: list[object] = []
+    real = zipfile.ZipFile
+    monkeypatch.setattr("qkv.data.formats.zipfile.ZipFile", lambda *given: opened.append(given) or real(*given))
+    assert documents(packed) == [f"text {number}\n" for number in range(40)]
+    assert len(opened) <= 3

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -204,7 +205,8 @@ ZIP_FAILURES = (
 def _member(source: Source) -> Iterator[bytes]:
     assert source.member is not None
     try:
-        with zipfile.ZipFile(source.path) as archive, archive.open(source.member) as file:
+        there = source.path.stat()
+        with _archive(source.path, there.st_size, there.st_mtime_ns).open(source.member) as file:
             while chunk := file.read(CHUNK):
                 yield chunk
     except KeyError as error:
@@ -215,6 +217,11 @@ def _member(source: Source) -> Iterator[bytes]:
         raise _damaged(source, "zip", error) from None
     except ZIP_FAILURES as error:
         raise _damaged(source, "zip", error) from None
+
+
+@lru_cache(maxsize=2)  # a list of ten thousand members, read again for each of them, would take minutes
+def _archive(path: Path, size: int, changed: int) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path)
 
 
 def zip_members(path: Path, where: str) -> list[str]:
