@@ -18,6 +18,7 @@ from pathlib import Path
 CHILD = """
 import json, re, sys
 from pathlib import Path
+import qkv.cli.output  # the command counts from here
 import qkv.api
 from qkv.cli import app
 from qkv.recipe import assembly, memory

@@ -41,7 +41,7 @@ def measure(text: str, minutes: float, seed: int) -> dict[str, Any]:
         "dropout": model.get("dropout", 0.0), "vocabulary": model["vocabulary"], "parameters": result["parameters"],
         "batch": training["batch"], "steps": result["steps"], "best_step": result["best_step"],
         "turns": len(training.get("turns", [])), "verdict": result["doctor"]["verdict"],
-        "int8": config.get("checked"), "notes": [note for note in result["notes"] if "epochs" in note],
+        "int8": config.get("int8"), "notes": [note for note in result["notes"] if "epochs" in note],
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import torch
 
@@ -80,6 +80,8 @@ class Model:
 
     def writer(self, precision: Precision = "auto") -> LanguageModel:
         """The model as it writes: compiled, with its weights in the number format that suits them (`native.choose`)."""
+        if precision not in get_args(Precision):
+            raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
         if not native.fits(self.module):
             if precision not in ("auto", "f32"):
                 raise InputError(

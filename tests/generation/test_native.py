@@ -85,14 +85,31 @@ def test_a_full_state_is_refused() -> None:
             writer(torch.zeros(1, 1, dtype=torch.long), state)
 
 
-def test_more_rows_than_are_read_together() -> None:
+@pytest.mark.parametrize("format", ["f32", "bf16", "int8"])
+def test_more_rows_than_are_read_together(format: native.Format) -> None:
+    """In every format a row has the same bits alone and among many."""
     model = built("modern")
-    tokens = torch.randint(66, (native.TOGETHER + 1, 12), generator=torch.Generator().manual_seed(3))
+    tokens = torch.randint(66, (2 * native.TOGETHER + 1, 12), generator=torch.Generator().manual_seed(3))
     with torch.inference_mode():
-        writer = Native(model)
+        writer = Native(model, format)
         state = writer.state(len(tokens))
         writer(tokens[:, :11], state)
-        torch.testing.assert_close(writer(tokens[:, 11:], state)[:, 0], model(tokens)[:, -1], atol=2e-5, rtol=1e-5)
+        alone = [state.rows([row]) for row in range(len(tokens))]
+        found = writer(tokens[:, 11:], state)
+        for row, each in enumerate(alone):
+            assert torch.equal(writer(tokens[row : row + 1, 11:], each)[0], found[row])
+        if format == "f32":
+            torch.testing.assert_close(found[:, 0], model(tokens)[:, -1], atol=2e-5, rtol=1e-5)
+
+
+def test_beyond_the_context_is_refused_whatever_the_state_holds() -> None:
+    model = built("modern")
+    with torch.inference_mode():
+        writer = Native(model)
+        state = writer.state(1, 2 * model.context)
+        writer(torch.zeros(1, model.context, dtype=torch.long), state)
+        with pytest.raises(ValueError, match=f"holds {model.context} positions"):
+            writer(torch.zeros(1, 1, dtype=torch.long), state)
 
 
 @pytest.mark.parametrize(("format", "bound"), [("bf16", 0.03), ("int8", 0.06)])

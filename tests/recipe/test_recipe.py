@@ -11,8 +11,8 @@ from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
-from qkv.recipe import choices
-from qkv.recipe.recipe import KINDS, PRESETS, Recipe, load, read, sections
+from qkv.recipe import choices, dial
+from qkv.recipe.recipe import KINDS, PRESETS, Recipe, load, parse_model, read, sections
 from qkv.tasks.language_modelling import LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
@@ -95,6 +95,18 @@ def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
     assert training.evaluate_every >= 1
     assert "auto" not in (training.optimizer, training.device, training.dtype)
     assert min(training.rate, training.batch, training.threads) > 0
+
+
+@pytest.mark.parametrize("kind", ["modern", "gpt", "modern-fast"])
+@pytest.mark.parametrize("row", [*dial.RUNGS, dial.USUAL])
+@pytest.mark.parametrize(
+    "said", [{"width": 64}, {"width": 200}, {"width": 6}, {"width": 256}, {"heads": 12}, {"heads": 5}]
+)
+def test_every_row_of_the_dial_takes_a_width_or_heads(kind: str, row: dial.Rung, said: dict[str, int]) -> None:
+    values = {"model": {"kind": kind, **said}}
+    choices.choose_model(values, 100, 1_000_000, row)
+    parse_model(values["model"], "here").build()
+    assert values["model"].items() >= said.items()
 
 
 def test_the_rules_leave_what_the_user_set() -> None:

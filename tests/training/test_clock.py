@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,16 @@ def drive(clock: Clock, watch: Watch, end: int, cost: Iterator[float], every: in
 def constant(seconds: float) -> Iterator[float]:
     while True:
         yield seconds
+
+
+@pytest.mark.parametrize("when", [0, 11, 45])
+@pytest.mark.parametrize("long", [10.0, 30.0])
+def test_one_long_step_costs_no_more_than_itself(when: int, long: float) -> None:
+    watch = Watch()
+    clock = Clock(100.0, closing=4.0, longest=1000, now=watch)
+    steps = drive(clock, watch, 170, (long if number == when else 0.5 for number in itertools.count()))
+    assert 85 <= watch.time <= 96.5
+    assert steps == pytest.approx((95 - long) / 0.55, rel=0.1)
 
 
 @pytest.mark.parametrize("seconds", [0.5, 1.0, 2.0, 5.0])

@@ -118,7 +118,7 @@ def opened(
         mask = mask.written(queries.size(2), queries.device)
     raw = module.scores(scores(queries, keys, module.scale))
     shares = module.weights(weights(raw, mask))
-    return drop(shares, module.dropout, module.training) @ values
+    return drop(shares, module.dropout if module.training else 0.0) @ values
 
 
 class MultiHeadAttention(nn.Module):

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 STEPS = 1 << 16  # chances that 16 bits tell apart
 
 
-def drop(x: Float[Tensor, "..."], share: float, training: bool = True) -> Float[Tensor, "..."]:
-    """`x` with a share of its values dropped; as it is when not training."""
-    if not training or share == 0.0:
+def drop(x: Float[Tensor, "..."], share: float) -> Float[Tensor, "..."]:
+    """`x` with a share of its values dropped."""
+    if share == 0.0:
         return x
     if x.device.type != "cpu" or share >= 1.0:
         return F.dropout(x, share)
@@ -37,7 +37,7 @@ class Dropout(nn.Module):
         self.share = share
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        return drop(x, self.share, self.training)
+        return drop(x, self.share if self.training else 0.0)
 
     def extra_repr(self) -> str:
         return str(self.share)

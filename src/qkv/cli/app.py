@@ -17,7 +17,7 @@ VERBS = {
     "generate": ("qkv.cli.generate:generate", "write with a model"),
     "evaluate": ("qkv.cli.evaluate:evaluate", "loss, perplexity and bits per byte of a model on any text"),
     "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
-    "data": ("qkv.cli.data:app", "named data sets; what a file holds; what would go wrong in training"),
+    "data": ("qkv.cli.data:app", "named data sets; what a file holds; what would go wrong in training; cleaning"),
 }
 
 HELP = """\

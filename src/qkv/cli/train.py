@@ -112,8 +112,8 @@ def started(
 
     if minutes is not None and not 0 < minutes < 1e6:
         raise InputError(f"--minutes {minutes}: expected a number above 0.")
-    if minutes is not None and "training.steps" in options:
-        raise InputError("--minutes and --steps both say how long to train. Give one of them.")
+    if minutes is not None and steps_said(options, settings):
+        raise InputError("--minutes and the number of steps both say how long to train. Give one of them.")
     if options.get("training.steps", 1) < 1:
         raise InputError(f"--steps {options['training.steps']}: expected at least 1.")
     values: dict[str, Any] = read(recipe) if recipe else {}
@@ -139,7 +139,7 @@ def started(
 
 def steps_said(options: dict[str, Any], settings: list[str]) -> bool:
     """Whether the number of steps is given anew: where a clock once moved the end does not matter then."""
-    return "training.steps" in options or any(each.startswith("training.steps=") for each in settings)
+    return "training.steps" in options or any(each.partition("=")[0].strip() == "training.steps" for each in settings)
 
 
 def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], more: list[str]) -> Session:

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 from contextlib import suppress
@@ -91,8 +92,8 @@ def _build(compiler: str, folder: Path) -> None:
     for threads in ((THREADS,), ()):
         with suppress(subprocess.CalledProcessError):
             for words in (
-                [compiler, *COMPILE, *threads, "-o", made, SOURCE],
-                [compiler, "-shared", *threads, "-o", folder / NAME, made, "-lm"],
+                [*shlex.split(compiler), *COMPILE, *threads, "-o", made, SOURCE],
+                [*shlex.split(compiler), "-shared", *threads, "-o", folder / NAME, made, "-lm"],
             ):
                 subprocess.run(words, check=True, capture_output=True, timeout=120)
             break

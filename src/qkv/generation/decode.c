@@ -1,4 +1,4 @@
-/* One more token through a decoder of blocks: what lean.py does with torch, in one call and one team of threads.
+/* One more token through a decoder of blocks, in one call and by one team of threads.
  *
  * Weights are f32, bf16, or int8 with one factor a row; everything else is f32. Each weight is read once for all rows of a
  * batch. A norm is cheap, so that every thread computes it for itself; after each product the threads meet.

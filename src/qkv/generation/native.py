@@ -36,7 +36,7 @@ Format = Literal["f32", "bf16", "int8"]
 LEVELS = 127  # of a weight, to each side of zero
 MANY = 4_000_000  # weights; fewer are read faster than the next token is chosen
 ROWS = 4  # of a matrix are summed side by side; sizes must be multiples
-TOGETHER = 16  # rows of a batch up to which the weights are read once for all; beyond it torch's products are faster
+TOGETHER = 16  # rows of a batch for which the weights are read once
 
 
 def quantized(weight: Float[Tensor, "N D"]) -> tuple[Tensor, Tensor]:
@@ -167,7 +167,7 @@ class Native:
     def __call__(self, tokens: Int[Tensor, "B T"], state: Any = None) -> Float[Tensor, "B 1 V"]:
         """The scores after the last token alone: with a long prompt the others would cost more than all the rest."""
         state = self.state(len(tokens), tokens.size(1)) if state is None else state
-        if tokens.size(1) > 1 or len(tokens) > TOGETHER:
+        if tokens.size(1) > 1:
             return self._prompt(tokens, state)
         return self._step(tokens, state).unsqueeze(1)
 
@@ -183,26 +183,35 @@ class Native:
         return model.head(model.norm(x[:, -1:]))
 
     def _step(self, tokens: Tensor, state: NativeState) -> Tensor:
+        """Rows in groups, each of which is computed as if it were alone: a text does not depend on its neighbours."""
         capacity, lengths = state.buffers[0].size(3), state.lengths
-        if max(lengths) >= capacity:
+        assert len(lengths) == len(tokens), f"a state of {len(lengths)} rows, tokens of {len(tokens)}"
+        if max(lengths) >= min(capacity, self.context):
             raise ValueError(
-                f"the state holds {capacity} positions, {max(lengths) + 1} were asked for; start a new one"
+                f"the state holds {min(capacity, self.context)} positions, {max(lengths) + 1} were asked for; "
+                "start a new one"
             )
         x = F.embedding(tokens[:, 0], self.model.embedding.weight)
         if self.positions is not None:
             where, _ = places(state, 1, tokens.device)
             x = x + F.embedding(where.flatten(), self.positions)
-        rows = len(x)
-        room, logits = torch.empty(rows * self.room), torch.empty(rows, self.c.head.rows)
-        buffers = (ctypes.c_void_p * len(state.buffers))(*(buffer.data_ptr() for buffer in state.buffers))
-        known = (ctypes.c_int64 * rows)(*lengths)
-        self.decode(
-            ctypes.byref(self.c), rows, address(x), buffers, known, capacity, address(room), address(logits),
-            torch.get_num_threads(),
-        )  # fmt: skip
+        logits = torch.empty(len(x), self.c.head.rows)
+        for first in range(0, len(x), TOGETHER):
+            group = slice(first, first + TOGETHER)
+            self._rows(x[group], [buffer[group] for buffer in state.buffers], lengths[group], capacity, logits[group])
         for pair in state.pairs:
             pair.lengths = [length + 1 for length in pair.lengths]
         return logits[:, : self.vocabulary]
+
+    def _rows(self, x: Tensor, buffers: list[Tensor], lengths: list[int], capacity: int, logits: Tensor) -> None:
+        rows = len(x)
+        room = torch.empty(rows * self.room)
+        held = (ctypes.c_void_p * len(buffers))(*(buffer.data_ptr() for buffer in buffers))
+        known = (ctypes.c_int64 * rows)(*lengths)
+        self.decode(
+            ctypes.byref(self.c), rows, address(x), held, known, capacity, address(room), address(logits),
+            torch.get_num_threads(),
+        )  # fmt: skip
 
 
 def choose(model: LanguageModel, passed: bool) -> Format:

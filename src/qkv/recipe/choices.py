@@ -64,6 +64,8 @@ def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL
             "heads": max(1, shape["heads"] // 2),
             "width": shape["width"] // 2,
         }
+    if "heads" in shape:
+        shape.update(fitting(model, shape))
     if model["kind"] in LAYERS:
         usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens, row), **shape}
         own = {"layers": LAYERS[model["kind"]], "context": context_for(tokens, row)} | model
@@ -72,6 +74,16 @@ def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL
     fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens, row))
     if tokens < TINY:
         model.setdefault("dropout", 0.2)
+
+
+def fitting(model: dict[str, Any], shape: dict[str, int]) -> dict[str, int]:
+    """Heads for a width that the user set, or a width for his heads: a head has a whole and even width."""
+    if "width" in model and "heads" not in model and isinstance(width := model["width"], int):
+        heads = [number for number in range(shape["heads"], 1, -1) if width % (2 * number) == 0]
+        return {"heads": heads[0] if heads else 1}
+    if "heads" in model and "width" not in model and isinstance(heads := model["heads"], int) and heads > 0:
+        return {"width": -(-shape["width"] // (2 * heads)) * 2 * heads}
+    return {}
 
 
 def context_for(tokens: int, row: Rung = USUAL) -> int:

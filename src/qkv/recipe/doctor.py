@@ -51,7 +51,7 @@ class Doctor:
         self.session = session
         self.epoch = session.task.samples / session.recipe.training.batch  # steps
         self.watch = Watch(self.epoch, journal.read(session.run.folder / "metrics.jsonl"))
-        self._limit, self.baselines = -1, self._measured()
+        self.baselines = self._measured()
 
     def _measured(self) -> Baselines:
         """The baselines on the tokens that the last evaluation will look at."""

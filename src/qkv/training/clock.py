@@ -6,6 +6,7 @@ the recipe alone gives the same run again.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections import deque
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class Clock:
         """How many steps the run should have, given `step` done, `end` planned and an evaluation `every` so many."""
         if len(self.steps) < EARLY:
             return end
-        a_step = sum(self.steps) / len(self.steps) + self.evaluation / every
+        a_step = statistics.median(self.steps) + self.evaluation / every  # one stumble tells nothing about the rest
         left = self.ends_at - self.closing - self.evaluation - self.now()
         fits = min(self.longest, step + max(int(may_grow), int(left / a_step)))  # after an evaluation one more is due
         moves = end - fits > SHORTER * end or (may_grow and fits - end > LONGER * end)
