@@ -184,7 +184,8 @@ def _ct2_writer(shape: str, ids: list[int], format: str) -> Callable[[], object]
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    folder = tempfile.mkdtemp()
+    held = tempfile.TemporaryDirectory()  # until the writer below is gone
+    folder = held.name
     size = SHAPES[shape]["vocabulary"]
     hugging_face(shape).save_pretrained(folder)
     words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(size)}, unk_token="t0"))
@@ -201,7 +202,7 @@ def _ct2_writer(shape: str, ids: list[int], format: str) -> Callable[[], object]
     )
     prompt = [[f"t{i}" for i in ids]]
 
-    def write() -> object:
+    def write(held: object = held) -> object:
         return made.generate_batch(
             prompt, max_length=NEW, min_length=NEW, sampling_topk=1, beam_size=1, include_prompt_in_result=False
         )

@@ -12,7 +12,7 @@ import pytest
 
 from data_at_hand import real
 from qkv.data.tokens import TokenStream
-from qkv.evaluation import baselines, compression
+from qkv.evaluation import baselines, compression, ngrams
 from qkv.evaluation.baselines import Baselines, measure, spread
 from qkv.evaluation.language import Plan, score
 from tiny import CONFIGS, VOCABULARY, stream
@@ -125,3 +125,14 @@ def test_a_big_text_is_sampled() -> None:
     assert time.process_time() - began < 3
     assert (found.counted, found.of) == (999_912, 3_000_000)
     assert found.shared == 1
+
+
+def test_of_a_long_text_only_what_is_looked_at_is_counted() -> None:
+    random = np.random.default_rng(0)
+    known, text = random.integers(0, 5, 2_000), random.integers(0, 5, 1_000)
+    places = np.array([1, 2, 9, 10, 11, 400, 999])
+    reach = np.array([1, 2, 5, 5, 3, 5, 4])
+    kept, moved = baselines.around(text, places, 5)
+    assert len(kept) < 30
+    whole = ngrams.probabilities(known, 5, 6, text, places, reach)
+    np.testing.assert_array_equal(ngrams.probabilities(known, 5, 6, kept, moved, reach), whole)

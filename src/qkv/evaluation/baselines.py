@@ -95,7 +95,7 @@ def measure(
     """
     began = time.perf_counter()
     known = spread(train.tokens, most)
-    found = ngrams.probabilities(known, vocabulary, ORDER, valid.tokens, places, reach)
+    found = ngrams.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
     losses = -np.log(found).mean(axis=1)
     length = copies.stretch(valid.bytes / len(valid.tokens))
     compared = spread(train.tokens, COMPARED // COUNTED * most)
@@ -110,13 +110,21 @@ def measure(
         unigram=float(losses[0]),
         ngrams=tuple(losses[1:].tolist()),
         tokens_per_byte=(len(valid.tokens) - 1) / max(1, valid.bytes),
-        shared=copies.shared(np.asarray(valid.tokens), compared, length),
+        shared=copies.shared(spread(valid.tokens, COUNTED), compared, length),
         repeated=copies.repeated(known, length),
         counted=len(known),
         of=len(train.tokens),
         seconds=time.perf_counter() - began,
         **packed,
     )
+
+
+def around(tokens: Array, places: Array, before: int) -> tuple[Array, Array]:
+    """Of a long text only the tokens at places and so many before each, and where the places are now."""
+    if len(tokens) <= before * len(places):
+        return np.asarray(tokens), places
+    kept = np.unique(np.maximum(places[:, None] - np.arange(before + 1), 0))
+    return np.asarray(tokens[kept]), np.searchsorted(kept, places)
 
 
 def spread(tokens: Array, most: int) -> Array:

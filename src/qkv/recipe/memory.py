@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from qkv.blocks.bounded import LONG
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError
 from qkv.evaluation.language import NUMBERS, TOKENS
@@ -101,9 +102,11 @@ def kept_bytes(recipe: Recipe, rows: int) -> int:
 def _kept_bytes(model: Any, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
     narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
     spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
-    half, whole = (straight(partial(slice_bytes, model, task, dtype, c), *spans) for c in (CONTEXT // 2, CONTEXT))
-    bend = (whole - 2 * half) / (CONTEXT**2 / 2)  # kept = slope x context + bend x context²
-    slope = whole / CONTEXT - bend * CONTEXT
+    window = getattr(model, "window", 0)
+    length = 2 * LONG * window if 0 < LONG * window <= model.context else CONTEXT  # a band is one in long texts only
+    half, whole = (straight(partial(slice_bytes, model, task, dtype, c), *spans) for c in (length // 2, length))
+    bend = (whole - 2 * half) / (length**2 / 2)  # kept = slope x context + bend x context²
+    slope = whole / length - bend * length
     return round(slope * model.context + bend * model.context**2)
 
 
