@@ -136,7 +136,8 @@ def table(found: dict[str, Any]) -> str:
             walls = spread([run["seconds"] for run in part["runs"][name]])
             stock = spread([run["seconds"] for run in part["runs"]["nanoGPT"]])
             reached = f"{part[name]['reached']} of {len(part['runs'][name])} seeds"
-            what = f"`{name}` to nanoGPT's CPU quality, the whole command ({RECIPES[name]}.toml; {TARGET} reached by {reached})"
+            goal = f"{RECIPES[name]}.toml; {TARGET} reached by {reached}"
+            what = f"`{name}` to nanoGPT's CPU quality, the whole command ({goal})"
             rows.append(
                 (what, f"{walls['median']:.1f} s", f"{part[name]['ratio']:.1f}x nanoGPT ({stock['median']:.0f} s)")
             )

@@ -10,6 +10,7 @@ from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, open_attention
 from qkv.blocks.block import Block
 from qkv.blocks.embeddings import OneHot
+from qkv.blocks.dropout import Dropout
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.pooling import LastPooling, MeanPooling
@@ -95,7 +96,7 @@ def test_the_slides_transformer_layer() -> None:
     d = 12
     attention = MultiHeadAttention(*[nn.Linear(d, d) for _ in range(4)], heads=3)
     feed_forward = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
-    first, second, dropout = LayerNorm(d), LayerNorm(d), nn.Dropout(0.1)
+    first, second, dropout = LayerNorm(d), LayerNorm(d), Dropout(0.1)
     block = Block(
         PostNorm(attention, first, 0.1), PostNorm(FeedForward(feed_forward[0], nn.GELU(), feed_forward[2]), second, 0.1)
     )
