@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, open_attention
 from qkv.blocks.block import Block
-from qkv.blocks.embeddings import OneHot
 from qkv.blocks.dropout import Dropout
+from qkv.blocks.embeddings import OneHot
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.pooling import LastPooling, MeanPooling
