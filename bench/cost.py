@@ -159,7 +159,7 @@ def _each(values: Iterable[float]) -> str:
 
 
 PAGE = """```sh
-python bench/cost.py
+python bench/cost.py --rounds {rounds}
 ```
 
 ![Seconds of one layer against the length of the text](cost.svg)
