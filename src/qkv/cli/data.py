@@ -123,7 +123,7 @@ def check(
     *data: Data,
     valid: Annotated[list[str] | None, Parameter(help="Text to validate on, as in training.", negative="")] = None,
     context: Annotated[
-        int | None, Parameter(help="The model's context, in tokens. When nothing is said, that of a run of given --steps.")
+        int | None, Parameter(help="The model's context, in tokens. Else that of a run of given --steps.")
     ] = None,
     tokenizer: Annotated[
         str, Parameter(help="auto, characters, words, bpe, wordpiece, a tokenizer.json, or a model's folder.")

@@ -59,7 +59,7 @@ def train(
     tokenizer
         auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.
     minutes
-        How long you have, in all: picks size, context, batch and steps for this machine and text. 5 when nothing is said.
+        How long you have, in all: picks size, context, batch and steps for this machine. 5 when nothing is said.
     steps
         The number of steps, instead of a time.
     valid
