@@ -97,12 +97,14 @@ def begin(
     tokens = len(prepared.train.tokens)
     timed = not values.get("training", {}).get("steps", 0)
     ends_at = began + 60 * minutes * (1 - dial.SPARE)
-    row, threads = dial.USUAL, 0
+    row, threads, dropout = dial.USUAL, 0, 0.0
     if timed and tokens >= choices.TINY:
         found = dial.pace(*choices.device_and_dtype(values.get("training", {})))
-        row, threads = dial.rung(found.speed * (ends_at - time.perf_counter())), found.threads
+        seconds = found.speed * (ends_at - time.perf_counter())
+        row, threads = dial.rung(seconds), found.threads
+        dropout = dial.dropout(row.epochs(seconds, tokens))
     said = values.get("model", {}).get("vocabulary", 0)
-    choices.choose_model(values, prepared.tokenizer.vocabulary, tokens, row)
+    choices.choose_model(values, prepared.tokenizer.vocabulary, tokens, row, dropout)
     if said not in (0, prepared.tokenizer.vocabulary):
         has = f"{prepared.tokenizer.vocabulary:,}"
         note = f"model.vocabulary = {said!r} was asked for; this text's tokenizer has {has}, and so has the model."

@@ -49,8 +49,8 @@ def fill(section: dict[str, Any], config: Any, **chosen: Any) -> None:
             section[key] = value
 
 
-def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL) -> None:
-    """Size and context for this much text, and for the time of the dial's row."""
+def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL, dropout: float = 0.0) -> None:
+    """Size and context for this much text, and for the time of the dial's row; dropout for what is seen often."""
     model = values.setdefault("model", {})
     model.setdefault("kind", "modern")
     model["vocabulary"] = vocabulary
@@ -72,8 +72,8 @@ def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL
         width = model.get("width") or matched_width(own, parameters(usual)) or shape["width"]
         shape = {"layers": own["layers"], "width": width}
     fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens, row))
-    if tokens < TINY:
-        model.setdefault("dropout", 0.2)
+    if tokens < TINY or dropout:
+        model.setdefault("dropout", 0.2 if tokens < TINY else dropout)
 
 
 def fitting(model: dict[str, Any], shape: dict[str, int]) -> dict[str, int]:

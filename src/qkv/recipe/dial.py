@@ -34,6 +34,11 @@ class Rung:
     width: int
     context: int
     batch: int
+    speed: float = 0.0  # tokens a second there
+
+    def epochs(self, seconds: float, tokens: int) -> float:
+        """How often so many tokens are seen in so many seconds of the study's machine."""
+        return seconds * self.speed / tokens
 
     @property
     def shape(self) -> dict[str, int]:
@@ -46,12 +51,13 @@ class Rung:
 
 
 RUNGS = (
-    Rung(0.0, layers=2, heads=4, width=128, context=64, batch=16),
-    Rung(70.0, layers=4, heads=4, width=128, context=64, batch=32),
-    Rung(200.0, layers=4, heads=6, width=192, context=64, batch=32),
-    Rung(600.0, layers=4, heads=8, width=256, context=128, batch=32),
+    Rung(0.0, layers=2, heads=4, width=128, context=64, batch=16, speed=20_000),
+    Rung(100.0, layers=2, heads=6, width=192, context=64, batch=32, speed=9_000),
+    Rung(600.0, layers=4, heads=6, width=192, context=128, batch=16, speed=4_500),
 )
 USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
+
+DROPOUT = ((4.0, 0.1), (15.0, 0.2))  # from so many epochs on
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
 REFERENCE_BATCH = 16
@@ -69,6 +75,10 @@ class Pace:
 def rung(seconds: float) -> Rung:
     """The row for so many seconds of the study's machine."""
     return max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
+
+
+def dropout(epochs: float) -> float:
+    return max((share for least, share in DROPOUT if epochs >= least), default=0.0)
 
 
 def pace(device: str, dtype: str) -> Pace:
