@@ -34,7 +34,7 @@ class Rung:
     width: int
     context: int
     batch: int
-    speed: float = 0.0  # tokens a second there
+    speed: int = 0  # tokens a second there
 
     def epochs(self, seconds: float, tokens: int) -> float:
         """How often so many tokens are seen in so many seconds of the study's machine."""
