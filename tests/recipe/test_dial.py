@@ -25,12 +25,21 @@ def test_rows_are_in_order_and_grow() -> None:
 
 @pytest.mark.parametrize("row", dial.RUNGS)
 def test_a_row_starts_at_its_seconds(row: dial.Rung) -> None:
-    assert dial.rung(row.seconds) is row
-    assert dial.rung(row.seconds + 1) is row
+    library = 10**9
+    assert dial.rung(row.seconds, library) is row
+    assert dial.rung(row.seconds + 1, library) is row
 
 
 def test_no_time_at_all_takes_the_first_row() -> None:
-    assert dial.rung(-3.0) is dial.RUNGS[0]
+    assert dial.rung(-3.0, 10**6) is dial.RUNGS[0]
+
+
+def test_a_short_text_takes_a_larger_row_instead_of_being_seen_again_and_again() -> None:
+    first, second = dial.RUNGS[:2]
+    assert dial.rung(90.0, 10**9) is first
+    tokens = int(90.0 * first.speed / (1.1 * dial.OFTEN))
+    assert dial.rung(90.0, tokens) is second
+    assert dial.rung(90.0, 40_000) is dial.RUNGS[-1]
 
 
 def test_dropout_follows_how_often_a_text_is_seen() -> None:

@@ -101,7 +101,7 @@ def begin(
     if timed and tokens >= choices.TINY:
         found = dial.pace(*choices.device_and_dtype(values.get("training", {})))
         seconds = found.speed * (ends_at - time.perf_counter())
-        row, threads = dial.rung(seconds), found.threads
+        row, threads = dial.rung(seconds, tokens), found.threads
         dropout = dial.dropout(row.epochs(seconds, tokens))
     said = values.get("model", {}).get("vocabulary", 0)
     choices.choose_model(values, prepared.tokenizer.vocabulary, tokens, row, dropout)

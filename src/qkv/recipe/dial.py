@@ -53,11 +53,13 @@ class Rung:
 RUNGS = (
     Rung(0.0, layers=2, heads=4, width=128, context=64, batch=16, speed=20_000),
     Rung(100.0, layers=2, heads=6, width=192, context=64, batch=32, speed=9_000),
-    Rung(600.0, layers=4, heads=6, width=192, context=128, batch=16, speed=4_500),
+    Rung(600.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_500),
+    Rung(1800.0, layers=4, heads=8, width=256, context=128, batch=16, speed=2_800),
 )
 USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
 
-DROPOUT = ((4.0, 0.1), (15.0, 0.2))  # from so many epochs on
+OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a larger model more
+DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
 REFERENCE_BATCH = 16
@@ -72,9 +74,11 @@ class Pace:
     speed: float
 
 
-def rung(seconds: float) -> Rung:
-    """The row for so many seconds of the study's machine."""
-    return max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
+def rung(seconds: float, tokens: int) -> Rung:
+    """The row for so many seconds of the study's machine, or a larger one where the text would be seen too often."""
+    in_time = max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
+    larger = [row for row in RUNGS if row.seconds >= in_time.seconds]
+    return next((row for row in larger if row.epochs(seconds, tokens) < OFTEN), larger[-1])
 
 
 def dropout(epochs: float) -> float:
