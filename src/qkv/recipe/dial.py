@@ -41,6 +41,11 @@ class Rung:
         return seconds * self.speed / tokens
 
     @property
+    def weights(self) -> int:
+        """Of the layers, about: twelve matrices of width x width each."""
+        return 12 * self.layers * self.width**2
+
+    @property
     def shape(self) -> dict[str, int]:
         return {"layers": self.layers, "heads": self.heads, "width": self.width}
 
@@ -59,6 +64,7 @@ RUNGS = (
 USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
 
 OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a larger model more
+LARGE = 8  # weights for each token of a text: more are not filled by it, however long the run
 DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
@@ -76,9 +82,10 @@ class Pace:
 
 def rung(seconds: float, tokens: int) -> Rung:
     """The row for so many seconds of the study's machine, or a larger one where the text would be seen too often."""
-    in_time = max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
-    larger = [row for row in RUNGS if row.seconds >= in_time.seconds]
-    return next((row for row in larger if row.epochs(seconds, tokens) < OFTEN), larger[-1])
+    fitting = [row for row in RUNGS if row.weights <= LARGE * tokens] or [RUNGS[0]]
+    in_time = max((row for row in fitting if row.seconds <= seconds), key=lambda row: row.seconds, default=fitting[0])
+    rows = [row for row in fitting if row.seconds >= in_time.seconds]
+    return next((row for row in rows if row.epochs(seconds, tokens) < OFTEN), rows[-1])
 
 
 def dropout(epochs: float) -> float:
