@@ -27,12 +27,14 @@ def clean(
     text: Column = None,
     filter: Filter = None,
     encoding: Encoding = None,
-    dry_run: Annotated[bool, Parameter(help="Count what would be dropped; write nothing.", negative="")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Count what would be dropped; write nothing.", negative="", show_default=False)
+    ] = False,
     keep_dropped: Annotated[
         str | None, Parameter(help="Write the dropped documents, and why, to this .jsonl.", negative="")
     ] = None,
     report: Annotated[str | None, Parameter(help="Write the counts to this .json.")] = None,
-    force: Annotated[bool, Parameter(help="Replace files that are there.", negative="")] = False,
+    force: Annotated[bool, Parameter(help="Replace files that are there.", negative="", show_default=False)] = False,
     skip: Annotated[
         list[Skippable] | None, Parameter(help="A filter to leave out; may be repeated.", negative="")
     ] = None,

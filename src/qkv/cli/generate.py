@@ -25,7 +25,7 @@ def generate(
     top_p: float = 1.0,
     min_p: float = 0.0,
     repetition_penalty: float = 1.0,
-    greedy: Annotated[bool, Parameter(negative="")] = False,
+    greedy: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     stop: Annotated[list[str] | None, Parameter(negative="")] = None,
     seed: int = 0,
     next: int | None = None,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
 
-Json = Annotated[bool, Parameter(name="--json", negative="", help="One JSON document on standard output.")]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="One JSON document on standard output.")
+]
 
 
 def program() -> str:

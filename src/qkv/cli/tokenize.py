@@ -31,7 +31,9 @@ def tokenize(
     ] = None,
     size: Annotated[int | None, Parameter(help="How many tokens the vocabulary may have.")] = None,
     save: Annotated[str | None, Parameter(help="Write the tokenizer.json here.")] = None,
-    force: Annotated[bool, Parameter(help="Replace a file that --save finds.", negative="")] = False,
+    force: Annotated[
+        bool, Parameter(help="Replace a file that --save finds.", negative="", show_default=False)
+    ] = False,
     encoding: Annotated[str, Parameter(help="The encoding of the files.")] = "utf-8",
     json: Json = False,
 ) -> None:

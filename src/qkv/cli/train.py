@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
-Flag = Annotated[bool, Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 def train(
