@@ -64,7 +64,7 @@ RUNGS = (
 USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
 
 OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a larger model more
-LARGE = 8  # weights for each token of a text: more are not filled by it, however long the run
+LARGE = 5  # weights for each token of a text: more are not filled by it, however long the run
 DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
