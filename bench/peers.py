@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--mingpt", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="sections: quality, gpt2, nano, decoding, memory, start")
+    parser.add_argument("--readme", action="store_true", help="write README's table from sections of several commits")
     parser.add_argument("--out", type=Path, default=HOME / "reports" / "bench.json")
     chosen = parser.parse_args()
     found: dict[str, Any] = json.loads(chosen.out.read_text()) if chosen.only and chosen.out.exists() else {}
@@ -221,8 +222,8 @@ def main() -> None:
     chosen.out.parent.mkdir(exist_ok=True)
     chosen.out.write_text(json.dumps(found, indent=2) + "\n")
     print(table(found))
-    commits = {part["commit"] for part in found.values()}
-    if len(found) == SECTIONS and len(commits) == 1:
+    commits = {part.get("commit", "an older one") for part in found.values()}
+    if len(found) == SECTIONS and (len(commits) == 1 or chosen.readme):
         into_readme(table(found))
     else:
         print(f"README left as it is: {len(found)} of {SECTIONS} sections, of {len(commits)} commits", file=sys.stderr)
