@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-RECENT = 20  # steps that tell the present speed
+RECENT = 50  # steps that tell the present speed
 EARLY = 5  # steps before which nothing is known
 SHORTER, LONGER = 0.015, 0.04  # of all steps: smaller moves of the end are not worth a line in the recipe
 
