@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from qkv.cli.progress import Display
+from qkv.cli.progress import Display, clock
 from qkv.cli.train import train
 from qkv.errors import MissingExtraError
+from qkv.recipe import dial
+from qkv.recipe.assembly import Session, begin
+from qkv.recipe.forecast import ahead
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
 from qkv.training.settings import TrainingConfig
@@ -20,9 +23,51 @@ from qkv.training.watch import Watch
 
 def display(steps: int) -> Display:
     made: Any = SimpleNamespace(
-        recipe=SimpleNamespace(training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10)))
+        recipe=SimpleNamespace(training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10))),
+        run=SimpleNamespace(clock="a clock knows the time"),
     )
     return Display(made)
+
+
+def counted(folder: Path, steps: int) -> Session:
+    """A run of so many steps, not by the clock."""
+    (folder / "a.txt").write_text("one two three four five\n" * 100)
+    shape = {"kind": "gpt", "layers": 1, "heads": 1, "width": 8, "context": 16}
+    values = {
+        "corpus": {"files": [str(folder / "a.txt")]},
+        "tokenizer": {"kind": "characters"},
+        "model": shape,
+        "training": {"steps": steps, "batch": 4},
+    }
+    return begin(values, folder / "run", numbered=False, minutes=1.0)
+
+
+@pytest.mark.parametrize(("steps", "said"), [(100, True), (8, False)])
+def test_how_long_a_run_will_take_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, said: bool
+) -> None:
+    """After some steps, and not where it is over in a moment."""
+    session, now = counted(tmp_path, steps), [50.0]
+    monkeypatch.setattr("qkv.cli.progress.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("qkv.cli.progress.STARTED", 40.0)
+    made, remarks = Display(session), {}
+    for number in range(1, steps + 1):
+        now[0] += 3.0 if number == 1 else 0.5
+        for remark in made.take(Step(number, 2.0, 1.0, 1.0, 64)):
+            remarks[number] = remark
+    in_all = 10.0 + 3.0 + 5 * 0.5 + ahead(session, 6, 0.5)
+    assert remarks == ({6: f"time    about {clock(in_all)} in all, by the first 6 steps"} if said else {})
+
+
+def test_what_is_ahead(tmp_path: Path) -> None:
+    """Steps, ten evaluations and the last look, each token of them at a third of a step's."""
+    session = counted(tmp_path, 100)
+    training, held = session.recipe.training, len(session.prepared.valid.tokens)
+    looks = 10 * min(training.evaluate_tokens, held) + held
+    assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + dial.SAMPLES)
+    assert ahead(session, 95, 2.0) == pytest.approx(
+        10 + (looks - 9 * min(training.evaluate_tokens, held)) * 2 / 192 + 1.5
+    )
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
