@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qkv.errors import RefusedError
+from qkv.text import dialects
 from qkv.text.pipelines import (
     ANY_CHARACTER,
     NEEDLESS_SPACE,
@@ -21,7 +22,6 @@ from qkv.text.pipelines import (
     WORD,
     Kind,
     byte_of_character,
-    template,
 )
 
 LARGEST_FILE = 64 * 2**20
@@ -57,17 +57,18 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
         "post_processor": [None],
     },
     "bpe": {
-        "normalizer": [None],
-        "pre_tokenizer": [_BYTE_LEVEL],
-        "decoder": [_BYTE_LEVEL],
-        "post_processor": [None, _BYTE_LEVEL],
+        "normalizer": [None, dialects.FORM_C],
+        "pre_tokenizer": list(dialects.CUTS.values()),
+        "decoder": [_BYTE_LEVEL, dialects.CUTS["gpt-2"] | {"use_regex": False}],
+        "post_processor": [None, "template"],
     },
     "wordpiece": {
         "normalizer": [
             None,
             *(
-                {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
-                | {"lowercase": lowercase}
+                {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+                | {"strip_accents": strip, "lowercase": lowercase}
+                for strip in (None, True, False)
                 for lowercase in (True, False)
             ),
         ],
@@ -75,16 +76,22 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
         "decoder": [_WORDPIECE_JOIN],
         "post_processor": [None, "template"],
     },
+    "sentencepiece": {
+        "normalizer": [dialects.SPACES_AS_LETTERS, None],
+        "pre_tokenizer": [None, dialects.METASPACE],
+        "decoder": [dialects.LETTERS_AS_SPACES],
+        "post_processor": [None, "template"],
+    },
 }
 _MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
     "BPE": {
         "dropout": [None],
-        "unk_token": [None],
+        "unk_token": [None, "<unk>", "<|endoftext|>"],
         "continuing_subword_prefix": [None, ""],
         "end_of_word_suffix": [None, ""],
-        "fuse_unk": [False],
-        "byte_fallback": [False],
-        "ignore_merges": [False],
+        "fuse_unk": [False, True],
+        "byte_fallback": [False, True],
+        "ignore_merges": [False, True],
     },
     "WordPiece": {"unk_token": ["[UNK]"], "continuing_subword_prefix": ["##"], "max_input_chars_per_word": [100]},
     "WordLevel": {"unk_token": ["<|unk|>"]},
@@ -123,7 +130,7 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     ids = _vocabulary(values["model"], refuse)
     ids = _added_tokens(values, ids, refuse)
     _needed(kind, values, ids, refuse)
-    if kind == "bpe":
+    if kind in ("bpe", "sentencepiece"):
         _merges(values["model"], ids, refuse)
     # lengths are the business of whoever makes batches, never of the tokenizer
     values["truncation"] = values["padding"] = None
@@ -153,7 +160,8 @@ def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
         words = isinstance(behaviour, dict) and behaviour.get("behavior") == "Removed"
         kind: Kind = "words" if words else "characters"
     else:
-        kind = "bpe" if name == "BPE" else "wordpiece"
+        bytes_last = model.get("byte_fallback") is True  # bytes only where no piece fits: sentencepiece's way
+        kind = "wordpiece" if name == "WordPiece" else "sentencepiece" if bytes_last else "bpe"
     for field, options in _ALLOWED[kind].items():
         if not any(_same(values.get(field), option) for option in options):
             raise refuse(field, f"{_short(values.get(field))} is not supported for a {kind} tokenizer")
@@ -198,8 +206,8 @@ def _added_tokens(values: Mapping[str, Any], vocabulary: dict[str, int], refuse:
         if any(type(entry.get(flag)) is not bool for flag in flags) or set(entry) != {"id", "content", *flags}:
             raise refuse("added_tokens", f"{_short(entry)} has missing or unknown fields")
         content = entry["content"]
-        if not entry["special"] or not content or len(content) > LONGEST_TOKEN or _has_surrogate(content):
-            raise refuse("added_tokens", f"{_short(content)} is not a special token")
+        if not content or len(content) > LONGEST_TOKEN or _has_surrogate(content):
+            raise refuse("added_tokens", f"{_short(content)} is empty, too long or not Unicode")
         if ids.setdefault(content, entry["id"]) != entry["id"]:
             raise refuse("added_tokens", f"{_short(content)} has two ids, {ids[content]} and {entry['id']}")
     if sorted(ids.values()) != list(range(len(ids))):
@@ -208,17 +216,61 @@ def _added_tokens(values: Mapping[str, Any], vocabulary: dict[str, int], refuse:
 
 
 def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
-    special = {entry["content"] for entry in values["added_tokens"]}
+    special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
         raise refuse("added_tokens", f"the special token {name} is missing")
-    for name in sorted({UNKNOWN, "[UNK]"} & special - values["model"]["vocab"].keys()):
+    unknown = values["model"].get("unk_token")
+    for name in sorted(({UNKNOWN, "[UNK]"} & special | ({unknown} - {None})) - values["model"]["vocab"].keys()):
         raise refuse("model.vocab", f"{name} is not in it")
     if not special & set(SEPARATORS):
         raise refuse("added_tokens", f"no document separator; expected one of {', '.join(SEPARATORS)}")
     if kind == "bpe" and not set(byte_of_character()) <= ids.keys():
         raise refuse("model.vocab", "the 256 bytes are not all there")
-    if kind == "wordpiece" and values.get("post_processor") not in (None, template(ids)):
-        raise refuse("post_processor", "expected BERT's template, [CLS] text [SEP]")
+    if kind == "sentencepiece" and any(f"<0x{byte:02X}>" not in ids for byte in range(256)):
+        raise refuse("model.vocab", "the 256 bytes are not all there")
+    _template(values.get("post_processor"), ids, special, refuse)
+
+
+def _template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
+    """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
+    if value is None or _essence(value) == _essence(_BYTE_LEVEL | {"use_regex": value.get("use_regex")}):
+        return
+    field = "post_processor"
+    if value.get("type") == "Sequence" and isinstance(steps := value.get("processors"), list) and len(steps) <= 2:
+        for step in steps:
+            if not isinstance(step, dict) or step.get("type") == "Sequence":
+                raise refuse(field, f"{_short(step)} is not supported")
+            _template(step, ids, special, refuse)
+        return
+    if value.get("type") == "BertProcessing" and set(value) == {"type", "sep", "cls"}:
+        if [value["cls"], value["sep"]] != [[name, ids.get(name)] for name in ("[CLS]", "[SEP]")]:
+            raise refuse(field, "expected [CLS] and [SEP] with their ids")
+        return
+    if value.get("type") != "TemplateProcessing" or set(value) != {"type", "single", "pair", "special_tokens"}:
+        raise refuse(field, f"{_short(value)} is not supported")
+    known = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in special}
+    tokens = value["special_tokens"]
+    if not isinstance(tokens, dict) or any(known.get(name) != entry for name, entry in tokens.items()):
+        raise refuse(field, "special_tokens are not those of the vocabulary")
+    for part, texts in (("single", ["A"]), ("pair", ["A", "B"])):
+        pieces = value[part]
+        found = (
+            [_piece(piece, tokens) for piece in pieces] if isinstance(pieces, list) and len(pieces) < 100 else [None]
+        )
+        if None in found or [name for kind, name in filter(None, found) if kind == "Sequence"] != texts:
+            raise refuse(f"{field}.{part}", f"{_short(pieces)} is not a row of special tokens around a text")
+
+
+def _piece(piece: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
+    """One step of a template: what it is and its name; None where it does not fit."""
+    if not isinstance(piece, dict) or len(piece) != 1:
+        return None
+    kind, entry = next(iter(piece.items()))
+    fits = isinstance(entry, dict) and set(entry) == {"id", "type_id"} and entry["type_id"] in (0, 1)
+    if not fits or type(entry["type_id"]) is not int or not isinstance(entry["id"], str):
+        return None
+    known = entry["id"] in ("A", "B") if kind == "Sequence" else kind == "SpecialToken" and entry["id"] in tokens
+    return (kind, entry["id"]) if known else None
 
 
 def _merges(model: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:

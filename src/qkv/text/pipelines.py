@@ -5,19 +5,19 @@
     bpe         merges learned over bytes: Sennrich et al. 2016, and GPT-2's way of cutting words
     wordpiece   pieces of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
 
-A pipeline is what surrounds the vocabulary: how text is cut before the lookup, and how pieces are joined again.
+A fifth is read and never learned: sentencepiece, as Llama 2 has it (dialects.py, foreign.py). A pipeline is what
+surrounds the vocabulary: how text is cut before the lookup, and how pieces are joined again.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
 
-Kind = Literal["characters", "words", "bpe", "wordpiece"]
+Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece"]
 
 END, UNKNOWN, PADDING, START = "<|end|>", "<|unk|>", "<|pad|>", "<|start|>"
 SPECIAL: dict[str, list[str]] = {
@@ -25,10 +25,11 @@ SPECIAL: dict[str, list[str]] = {
     "words": [END, UNKNOWN],
     "bpe": [END],  # every byte is in the alphabet, so nothing is unknown
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+    "sentencepiece": [],
 }
 
-# what may mark the border between two documents, GPT-2's own name included
-SEPARATORS = (END, "<|endoftext|>", "[SEP]")
+# what may mark the border between two documents, other projects' names included
+SEPARATORS = (END, "<|endoftext|>", "[SEP]", "<|end_of_text|>", "</s>", "<|im_end|>")
 
 ANY_CHARACTER = r"[\s\S]"
 # a word keeps its apostrophe (don't); a line end is a token; other white space only separates
@@ -68,14 +69,6 @@ def _bert_template(vocabulary: Mapping[str, int]) -> processors.TemplateProcessi
     )
 
 
-def template(vocabulary: Mapping[str, int]) -> dict[str, Any]:
-    """BERT's template as tokenizer.json spells it."""
-    tokenizer = tokenizers.Tokenizer(models.WordLevel(vocab={"[UNK]": 0}, unk_token="[UNK]"))
-    tokenizer.post_processor = _bert_template(vocabulary)
-    values: dict[str, Any] = json.loads(tokenizer.to_str())["post_processor"]
-    return values
-
-
 def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:
     match kind:
         case "characters" | "words":
@@ -84,6 +77,8 @@ def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]
             return models.BPE(vocab=vocabulary, merges=merges)
         case "wordpiece":
             return models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
+        case "sentencepiece":
+            raise ValueError("a sentencepiece vocabulary is read, never learned: foreign.py")
 
 
 def byte_of_character() -> dict[str, int]:

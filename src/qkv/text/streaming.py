@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 
-from qkv.text.tokenizer import Tokenizer, token_bytes
+from qkv.text.tokenizer import Tokenizer
 
 
 class StreamDecoder:
@@ -24,7 +24,11 @@ class StreamDecoder:
         if self._tokenizer.is_special(number) or not 0 <= number < self._tokenizer.vocabulary:
             return ""
         if self._tokenizer.kind == "bpe":
-            return self._bytes.decode(token_bytes(self._tokenizer.token(number)))
+            return self._bytes.decode(self._tokenizer.spelled(number))
+        if self._tokenizer.kind == "sentencepiece":
+            spelled = self._tokenizer.spelled(number)
+            first, self._before = self._before is None, number
+            return self._bytes.decode(spelled.removeprefix(b" ") if first else spelled)
         if self._before is None:
             text = self._tokenizer.decode([number])
         else:

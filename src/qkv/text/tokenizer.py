@@ -21,7 +21,9 @@ from qkv.config import strict
 from qkv.errors import InputError
 from qkv.storage import write_file
 from qkv.text import checks
-from qkv.text.pipelines import PADDING, SEPARATORS, START, UNKNOWN, Kind, byte_of_character
+from qkv.text.dialects import SPACE
+from qkv.text.pipelines import SEPARATORS, Kind, byte_of_character
+from qkv.text.roles import Roles, by_name
 
 
 @strict
@@ -39,7 +41,8 @@ class TokenizerConfig:
 class Tokenizer:
     """A vocabulary and the two ways through it. Safe to share between threads: nothing is set after it is built."""
 
-    def __init__(self, backend: tokenizers.Tokenizer, kind: Kind) -> None:
+    def __init__(self, backend: tokenizers.Tokenizer, kind: Kind, roles: Roles | None = None) -> None:
+        around = _around(backend)
         # a text that spells a special token is encoded as text
         backend.encode_special_tokens = True
         self._backend = backend
@@ -47,44 +50,44 @@ class Tokenizer:
         self._special = {
             number: str(token.content) for number, token in backend.get_added_tokens_decoder().items() if token.special
         }
-        self._named = {name: number for number, name in self._special.items()}
+        self.named = {name: number for number, name in self._special.items()}
         self.vocabulary: int = backend.get_vocab_size(with_added_tokens=True)
-        self.unknown = self._first(UNKNOWN, "[UNK]")
-        self.padding = self._first(PADDING, "[PAD]")
-        separator = self._first(*SEPARATORS)
-        assert separator is not None, "a tokenizer without a document separator"
-        self.separator: int = separator
-        start = self._first(START, "[CLS]")
-        self.start: int = separator if start is None else start
-        self.end: int = separator
-
-    def _first(self, *names: str) -> int | None:
-        return next((self._named[name] for name in names if name in self._named), None)
+        self.roles = by_name(self.named, around) if roles is None else roles
+        self.unknown, self.padding = self.roles.unknown, self.roles.padding
+        self.opening, self.closing, self.ends = self.roles.opening, self.roles.closing, self.roles.ends
+        separator = next((self.named[name] for name in SEPARATORS if name in self.named), None)
+        self.separator: int = self.ends[0] if separator is None else separator
+        self.start: int = self.separator if self.roles.start is None else self.roles.start
+        self.end: int = self.separator
 
     @classmethod
-    def parse(cls, text: str, where: str = "tokenizer.json") -> Tokenizer:
+    def parse(cls, text: str, where: str = "tokenizer.json", roles: Roles | None = None) -> Tokenizer:
         """A tokenizer from the text of a tokenizer.json; RefusedError, naming the field, when it does not fit."""
         kind, safe = checks.read(text, where)
         try:
-            return cls(tokenizers.Tokenizer.from_str(safe), kind)
+            return cls(tokenizers.Tokenizer.from_str(safe), kind, roles)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library's panics are no Exceptions
             raise checks.Refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
 
     @classmethod
-    def load(cls, path: str | Path) -> Tokenizer:
+    def load(cls, path: str | Path, roles: Roles | None = None) -> Tokenizer:
         path = Path(path)
         try:
             if not path.is_file():
                 raise InputError(f"{path}: no such tokenizer file. Expected a tokenizer.json.")
             if path.stat().st_size > checks.LARGEST_FILE:
                 raise checks.Refusal(str(path))("file", f"larger than {checks.LARGEST_FILE:,} bytes")
-            return cls.parse(path.read_text(encoding="utf-8"), str(path))
+            return cls.parse(path.read_text(encoding="utf-8"), str(path), roles)
         except UnicodeDecodeError as error:
             raise checks.Refusal(str(path))("file", f"not UTF-8 at byte {error.start}") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}. Check the name and its permissions.") from None
+
+    def playing(self, roles: Roles) -> Tokenizer:
+        """The same vocabulary with other parts given to its tokens."""
+        return Tokenizer(self._backend, self.kind, roles)
 
     def save(self, path: str | Path) -> None:
         """Write tokenizer.json, whole or not at all; `transformers` opens it with equal ids."""
@@ -102,7 +105,7 @@ class Tokenizer:
     @property
     def lossless(self) -> bool:
         """decode(encode(text)) == text: for bpe always, for characters where every character is in the vocabulary."""
-        return self.kind in ("bpe", "characters")
+        return self.kind in ("bpe", "characters") and self._backend.normalizer is None
 
     def encode(self, text: str) -> list[int]:
         return self.encode_batch([text])[0]
@@ -166,13 +169,22 @@ class Tokenizer:
     def piece(self, number: int) -> str:
         """The token as people read it: bytes as the text they spell, or as \\x.. where they are part of a character."""
         token = self.token(number)
-        if self.kind != "bpe" or number in self._special:
+        if self.kind not in ("bpe", "sentencepiece") or number in self._special:
             return token
-        return token_bytes(token).decode("utf-8", errors="backslashreplace")
+        return self.spelled(number).decode("utf-8", errors="backslashreplace")
+
+    def spelled(self, number: int) -> bytes:
+        """The bytes that a token of a vocabulary over bytes stands for."""
+        token = self.token(number)
+        if self.kind == "bpe":
+            return token_bytes(token)
+        if len(token) == 6 and token.startswith("<0x"):  # <0x0A>: a byte that no piece spells
+            return bytes([int(token[3:5], 16)])
+        return token.replace(SPACE, " ").encode()
 
     def unknown_characters(self, text: str) -> list[str]:
         """What in the text has no token (characters, or words where words are the tokens), each once, in order."""
-        if self.kind == "bpe":
+        if self.kind in ("bpe", "sentencepiece"):
             return []
         if self.kind == "characters":
             return [character for character in dict.fromkeys(text) if character not in self._ids]
@@ -184,6 +196,16 @@ class Tokenizer:
 
 
 _BYTE = byte_of_character()
+
+
+def _around(backend: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What the file's own template puts before and after a text."""
+    if backend.post_processor is None:
+        return (), ()
+    plain = backend.encode("a", add_special_tokens=False).ids
+    whole = backend.encode("a", add_special_tokens=True).ids
+    before = next((at for at in range(len(whole) + 1) if whole[at : at + len(plain)] == plain), 0)
+    return tuple(whole[:before]), tuple(whole[before + len(plain) :])
 
 
 def token_bytes(token: str) -> bytes:

@@ -1,0 +1,157 @@
+"""Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
+
+Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and tried (trial.py)
+before the library may have it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qkv.errors import RefusedError
+from qkv.text import checks, dialects
+from qkv.text.pipelines import SPECIAL
+from qkv.text.roles import Roles
+from qkv.text.tokenizer import Tokenizer
+from qkv.text.trial import survive
+
+
+def read(path: Path, roles: Roles | None = None) -> Tokenizer:
+    """A tokenizer.json that somebody else wrote."""
+    tokenizer = Tokenizer.load  # checks the size and the encoding before it reads
+    text = _text(path)
+    checks.read(text, str(path))
+    survive(text, str(path))
+    return tokenizer(path, roles)
+
+
+def byte_bpe(
+    tokens: Sequence[str],
+    merges: Sequence[tuple[str, str]],
+    cut: str,
+    special: Collection[int],
+    roles: Roles,
+    where: str,
+) -> Tokenizer:
+    """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges in their order."""
+    model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": [list(pair) for pair in merges]}
+    pipeline = {
+        "normalizer": dialects.FORM_C if cut == "qwen2" else None,
+        "pre_tokenizer": dialects.cut(cut, where),
+        "decoder": dialects.BYTES,
+    }
+    return _made(model, pipeline, tokens, special, roles, where)
+
+
+def sentencepiece(
+    pieces: Sequence[str], scores: Sequence[float], special: Collection[int], roles: Roles, where: str
+) -> Tokenizer:
+    """Sentencepiece's byte-pair vocabulary: pieces by id ("▁the", "<0x0A>"), the better scored ones merged first."""
+    ids = _ids(pieces, where)
+    apart = set(special) | {number for number, piece in enumerate(pieces) if piece.startswith("<0x")}
+    ranked: list[tuple[float, int, int, tuple[str, str]]] = []
+    for number, piece in enumerate(pieces):
+        if number in apart or len(piece) < 2:
+            continue
+        for middle in range(1, len(piece)):
+            left, right = piece[:middle], piece[middle:]
+            if left in ids and right in ids:
+                ranked.append((-scores[number], ids[left], ids[right], (left, right)))
+    merges = [list(pair) for *_, pair in sorted(ranked)]
+    unknown = None if roles.unknown is None else pieces[roles.unknown]
+    model = {
+        "type": "BPE",
+        "unk_token": unknown,
+        "fuse_unk": True,
+        "byte_fallback": True,
+        "vocab": ids,
+        "merges": merges,
+    }
+    pipeline = {
+        "normalizer": dialects.SPACES_AS_LETTERS,
+        "pre_tokenizer": None,
+        "decoder": dialects.LETTERS_AS_SPACES,
+    }
+    return _made(model, pipeline, pieces, special, roles, where)
+
+
+def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
+    """BERT's vocab.txt: a token a line."""
+    tokens = _text(path).removesuffix("\n").split("\n")
+    tokens = [token.removesuffix("\r") for token in tokens]
+    ids = _ids(tokens, str(path))
+    special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model |= {"max_input_chars_per_word": 100, "vocab": ids}
+    normal = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+    pipeline = {
+        "normalizer": normal | {"strip_accents": None, "lowercase": lowercase},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "post_processor": {"type": "BertProcessing"}
+        | {name: [token, ids.get(token)] for name, token in (("sep", "[SEP]"), ("cls", "[CLS]"))},
+    }
+    return _made(model, pipeline, tokens, special, None, str(path))
+
+
+def gpt2(vocabulary: Path, merges: Path, roles: Roles | None) -> Tokenizer:
+    """GPT-2's two files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe)."""
+    where = str(vocabulary)
+    try:
+        ids = json.loads(_text(vocabulary))
+    except (ValueError, RecursionError):
+        raise RefusedError(f"{where}: not JSON. Expected an object of tokens and ids.") from None
+    if not isinstance(ids, dict) or not ids or any(type(number) is not int for number in ids.values()):
+        raise RefusedError(f"{where}: expected a JSON object of tokens and ids.")
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise RefusedError(f"{where}: the {len(ids):,} ids are not 0 to {len(ids) - 1:,}, each once.")
+    lines = [line for line in _text(merges).split("\n") if line and not line.startswith("#version")]
+    pairs = []
+    for number, line in enumerate(lines, 1):
+        left, _, right = line.partition(" ")
+        if not left or not right or " " in right:
+            raise RefusedError(f"{merges}: merge {number} is {line[:80]!a}, expected two tokens and a space between.")
+        pairs.append((left, right))
+    tokens = sorted(ids, key=ids.__getitem__)
+    special = [ids["<|endoftext|>"]] if "<|endoftext|>" in ids else []
+    own = roles or Roles(start=special[0] if special else None, ends=tuple(special))
+    return byte_bpe(tokens, pairs, "gpt-2", special, own, where)
+
+
+def _made(
+    model: dict[str, Any],
+    pipeline: Mapping[str, Any],
+    tokens: Sequence[str],
+    special: Collection[int],
+    roles: Roles | None,
+    where: str,
+) -> Tokenizer:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": number, "content": tokens[number], **flags} for number in sorted(special)]
+    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
+    text = json.dumps({**whole, "post_processor": None, **pipeline, "model": model}, ensure_ascii=False)
+    checks.read(text, where)
+    survive(text, where)
+    return Tokenizer.parse(text, where, roles)
+
+
+def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:
+    ids = {token: number for number, token in enumerate(tokens)}
+    if len(ids) != len(tokens):
+        twice = next(token for number, token in enumerate(tokens) if ids[token] != number)
+        raise RefusedError(f"{where}: the token {twice!a} is there twice; expected each once. Use another copy.")
+    return ids
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > checks.LARGEST_FILE:
+            raise RefusedError(f"{path}: larger than {checks.LARGEST_FILE:,} bytes; no vocabulary is.")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{path}: not UTF-8 at byte {error.start}. Use another copy.") from None
+    except OSError as error:
+        raise RefusedError(f"{path}: cannot be read: {error.strerror}.") from None
