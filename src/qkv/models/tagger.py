@@ -1,0 +1,52 @@
+"""A tagger: a decision for every token, as for names in text (Devlin et al. 2019, section 5.3).
+
+scores = head(encoder(tokens))          one row of scores a token; of a word in pieces, the first piece decides
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks import initialization
+from qkv.blocks.dropout import Dropout
+from qkv.blocks.tap import Tap
+from qkv.config import Share, strict
+from qkv.models.bert import BertConfig
+from qkv.models.encoded import Encoded
+
+
+@strict
+class TaggerConfig(Encoded):
+    kind: Literal["tagger"] = "tagger"
+    encoder: BertConfig = BertConfig()
+    labels: tuple[str, ...] = ()
+    dropout: Share = 0.0  # before the last layer
+
+    def __post_init__(self) -> None:
+        if self.encoder.pooler != "none":
+            raise ValueError("a tagger has no use for a pooler: expected encoder.pooler = 'none'")
+
+    def build(self) -> Tagger:
+        return Tagger(self.encoder.build(), nn.Linear(self.width, len(self.labels)), self.dropout)
+
+
+class Tagger(nn.Module):
+    def __init__(self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.vocabulary, self.context = encoder.vocabulary, encoder.context
+        self.encoder, self.head = encoder, head
+        self.dropout = Dropout(dropout)
+        self.logits = Tap()
+        initialization.normal_(head.modules(), 0.02)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        present: Bool[Tensor, "B T"] | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T L"]:
+        """A score for every label at every token."""
+        return self.logits(self.head(self.dropout(self.encoder(tokens, present, segments))))
