@@ -18,6 +18,7 @@ import torch
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError
+from qkv.evaluation import vectors
 from qkv.evaluation.language import Score, score
 from qkv.generation import native
 from qkv.generation.sampling import Sampling
@@ -58,15 +59,20 @@ class Model:
     def __init__(self, made: bundle.Bundle, device: str) -> None:
         self.bundle, self.device = made, device
         self._writers: dict[str, LanguageModel] = {}
-        self.notes: list[str] = []  # what was done to the last input, in words
+        self.notes: list[str] = list(made.notes)  # what was done to the last input, in words
 
     def __repr__(self) -> str:
         config = self.bundle.config
-        return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {self.module.context}>"
+        return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {bundle.size_of(config).context}>"
 
     @property
     def module(self) -> LanguageModel:
-        """The model itself, an ordinary `nn.Module`."""
+        """The model itself, an ordinary `nn.Module`, where it is one that writes."""
+        if not isinstance(self.bundle.model, LanguageModel):
+            raise InputError(
+                f"a {self.bundle.config.kind} model reads texts and does not write them; `qkv embed` turns texts into "
+                "vectors with it. Writing and scoring need a language model, as modern or gpt."
+            )
         return self.bundle.model
 
     @property
@@ -75,8 +81,8 @@ class Model:
 
     @property
     def parameters(self) -> int:
-        assert isinstance(self.module, torch.nn.Module)
-        return count(self.module)
+        assert isinstance(self.bundle.model, torch.nn.Module)
+        return count(self.bundle.model)
 
     def writer(self, precision: Precision = "auto") -> LanguageModel:
         """The model as it writes: compiled, with its weights in the number format that suits them (`native.choose`)."""
@@ -132,7 +138,7 @@ class Model:
         written = [Written() for _ in range(number)] if written is None else written
         tokens = self._prompt(prompt)
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
-        end = self.tokenizer.separator
+        ends = self.tokenizer.ends
         steps = write(
             self.writer(precision) if cached else self.module,
             tokens,
@@ -140,11 +146,12 @@ class Model:
             length=length,
             rows=number,
             seed=seed,
-            ends=(end,),
+            ends=ends,
             cached=cached,
+            vocabulary=self.tokenizer.vocabulary,
         )
         for step in steps:
-            yield [self._advance(*row, end) for row in zip(step, streams, written, strict=True)]
+            yield [self._advance(*row) for row in zip(step, streams, written, strict=True)]
             if all(row.finish != "length" for row in written):
                 break
         last = []
@@ -155,12 +162,12 @@ class Model:
             last.append(piece)
         yield last
 
-    def _advance(self, picked: Picked | None, own: StoppedStream, row: Written, end: int) -> str:
+    def _advance(self, picked: Picked | None, own: StoppedStream, row: Written) -> str:
         if picked is None or row.finish != "length":
             return ""
         row.tokens.append(picked.token)
         row.logprobs.append(picked.logprob)
-        if picked.token == end:
+        if picked.token in self.tokenizer.ends:
             row.finish = "end"
             return ""
         piece = own.push(picked.token)
@@ -195,6 +202,27 @@ class Model:
         require(found, 2, "an evaluation")
         return score(self.module, found, window=window, **more)
 
+    @overload
+    def embed(
+        self, texts: str | Sequence[str], *, layer: vectors.Layer = -1, pool: vectors.Pool = "mean"
+    ) -> torch.Tensor: ...
+    @overload
+    def embed(
+        self, texts: str | Sequence[str], *, layer: vectors.Layer = -1, pool: Literal["none"]
+    ) -> list[vectors.Tokens]: ...
+    def embed(
+        self, texts: str | Sequence[str], *, layer: vectors.Layer = -1, pool: vectors.Pool | Literal["none"] = "mean"
+    ) -> torch.Tensor | list[vectors.Tokens]:
+        """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        assert isinstance(self.module, torch.nn.Module)
+        rows, self.notes = vectors.encode(self.tokenizer, given, self.module.context)
+        if pool != "none":
+            return vectors.pooled(self.module.eval(), rows, layer=layer, pool=pool)
+        found = vectors.by_token(self.module.eval(), rows, layer=layer)
+        pieces = [[self.tokenizer.piece(token) for token in row] for row in rows]
+        return [vectors.Tokens(*each) for each in zip(rows, pieces, found, strict=True)]
+
     def _prompt(self, prompt: str) -> list[int]:
         """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
         self.notes = []
@@ -203,11 +231,10 @@ class Model:
             named = ", ".join(repr(piece) for piece in unknown[:10]) + (" and more" if len(unknown) > 10 else "")
             self.notes.append(f"not in the model's vocabulary, read as unknown: {named}")
         tokens = self.tokenizer.encode(prompt)
-        if self.bundle.documents > 1:
-            tokens = [self.tokenizer.separator, *tokens]
-        elif not tokens:
+        opening = list(self.bundle.opening)
+        if not opening and not tokens and not self.bundle.source:
             tokens = [token for token in self.tokenizer.encode("\n") if token != self.tokenizer.unknown]
-        tokens = tokens or [self.tokenizer.separator]
+        tokens = [*opening, *tokens] or [self.tokenizer.start]
         if len(tokens) > self.module.context:
             kept = max(1, self.module.context // 2)
             self.notes.append(
@@ -219,13 +246,13 @@ class Model:
 
     def _last_word(self, prompt: str, tokens: list[int]) -> int | None:
         """The token that what follows is joined to; none after a space, which joins by itself."""
-        if not prompt or prompt[-1].isspace():
+        if not prompt or (prompt[-1].isspace() and self.tokenizer.kind != "sentencepiece"):
             return None
         return next((token for token in reversed(tokens) if not self.tokenizer.is_special(token)), None)
 
 
 def load(model: str | Path, device: str = "auto") -> Model:
-    """Open the model of a run folder or a model folder."""
+    """Open the model of a run folder, a model folder, a Hugging Face folder, a GGUF file or one of llama2.c."""
     chosen = devices.choose_device(device)
     return Model(bundle.load(model, chosen), chosen)
 

@@ -23,6 +23,7 @@ PARTIAL = ".partial"
 TRASH = ".trash"
 BEFORE = ".before"
 AGAIN = "try again, or choose another place"
+LARGEST_JSON = 2**26
 
 _FULL = "Make room"
 _FIRST = {
@@ -168,13 +169,27 @@ def manifest(folder: Path) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file of a model or checkpoint folder; anything else is refused."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        if path.stat().st_size > LARGEST_JSON:
+            raise RefusedError(f"{path}: more than {LARGEST_JSON:,} bytes; no such file is so large.")
+        values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=no_twins)
     except FileNotFoundError:
         raise RefusedError(f"{path}: missing. This is not a whole qkv folder.") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise RefusedError(f"{path}: not readable as JSON ({type(error).__name__}). The file is damaged.") from None
+        said = error if isinstance(error, KeyTwice) else type(error).__name__
+        raise RefusedError(f"{path}: not readable as JSON ({said}). The file is damaged.") from None
     if not isinstance(values, dict):
         raise RefusedError(f"{path}: expected a JSON object, found {type(values).__name__}.")
+    return values
+
+
+class KeyTwice(ValueError):  # noqa: N818  (a fact, not a mistake)
+    """Readers differ in which of the two they take, so that what was checked need not be what is used."""
+
+
+def no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise KeyTwice("an object names a key twice")
     return values
 
 

@@ -65,9 +65,13 @@ def write(
     seed: int = 0,
     ends: Collection[int] = (),
     cached: bool = True,
+    vocabulary: int | None = None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[list[Picked | None]]:
-    """Yield, for each step, what every row wrote; None for a row that has ended. Stops when all have."""
+    """Yield, for each step, what every row wrote; None for a row that has ended. Stops when all have.
+
+    Of a model that has more rows than its tokenizer has tokens, the first `vocabulary` are meant.
+    """
     assert prompt, "a prompt needs at least one token"
     generators = [torch.Generator().manual_seed(seed * 1_000_003 + row) for row in range(rows)]
     model.eval()
@@ -76,7 +80,7 @@ def write(
     running = [True] * rows
     for _ in range(length):
         with torch.inference_mode(), autocast():
-            logits = window.logits().cpu()
+            logits = window.logits()[:, :vocabulary].cpu()
             uniform = torch.cat([torch.rand(1, generator=generator) for generator in generators])
             chosen = pick(logits, sampling, written.cpu(), uniform)
             logprobs = logits.log_softmax(-1).gather(1, chosen.unsqueeze(1)).squeeze(1)

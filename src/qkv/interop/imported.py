@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor
 
+from qkv.blocks.initialization import outline
+from qkv.errors import InputError, RefusedError
 from qkv.text.tokenizer import Tokenizer
+
+LARGEST_TABLE = 2**25  # places x head width, of rotary positions: they are computed, not read
 
 
 @dataclass(frozen=True)
@@ -18,3 +22,30 @@ class Imported:
     tokenizer: Tokenizer
     name: str  # of the model, as its files say it
     notes: tuple[str, ...] = ()  # what was left out or decided, in words
+
+
+def fitted(found: Imported, take: Callable[[], Mapping[str, Tensor]], tensors: int, where: str) -> Imported:
+    """With the weights that `take` reads, once config, tokenizer and number of tensors are known to fit together."""
+    config = getattr(found.config, "encoder", found.config)
+    if found.tokenizer.vocabulary > config.vocabulary:
+        raise RefusedError(
+            f"{where}: the tokenizer has {found.tokenizer.vocabulary:,} tokens, the model {config.vocabulary:,}. The "
+            "files belong to different models."
+        )
+    width = getattr(config, "head_width", 0) or config.width // max(1, config.heads)
+    if config.layers > tensors or config.context * width > LARGEST_TABLE:
+        raise RefusedError(
+            f"{where}: {config.layers:,} layers, a context of {config.context:,}: more than the {tensors:,} tensors "
+            "and the memory of any machine allow."
+        )
+    try:
+        weights = dict(take())
+    except (InputError, ValueError, RuntimeError) as error:
+        raise RefusedError(f"{where}: {error}") from None
+    with outline():
+        own = found.config.build().state_dict()
+    for name in [*own, *weights]:
+        if name not in weights or name not in own or weights[name].shape != own[name].shape:
+            there, needed = (tuple(each[name].shape) if name in each else None for each in (weights, own))
+            raise RefusedError(f"{where}: tensor {name} is {there}, the model needs {needed}. The files do not fit.")
+    return replace(found, weights=weights)

@@ -1,48 +1,63 @@
 """A model as a folder: model.safetensors, config.json ("format": "qkv/1"), tokenizer.json, manifest.json. And back.
 
-Nothing in a model folder is run: weights are plain tensors, the rest is JSON that is checked before it is used.
+Nothing in a model folder is run: weights are plain tensors, the rest is JSON that is checked before it is used. What
+another project made is opened through `interop`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor, nn
 
 from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.evaluation.formats import FormatCheck
+from qkv.interop import gguf, huggingface, llama2c
+from qkv.interop.imported import Imported
 from qkv.models.language_model import LanguageModel
 from qkv.recipe.recipe import ModelConfig, parse_model
 from qkv.storage import before, new_folder, point, read_json, remove_folder, verify
+from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
-from qkv.training.checkpoints import load_weights, write_tensors
+from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
 from qkv.version import __version__
 
 FORMAT = "qkv/1"
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+FILES = {".gguf": gguf.read, ".bin": llama2c.read}  # one file, one model
 
 
 @dataclass(frozen=True)
 class Bundle:
     """A model with what it needs to be used."""
 
-    model: LanguageModel
+    model: LanguageModel | nn.Module
     config: ModelConfig
     tokenizer: Tokenizer
     documents: int  # how many the training text had: with several, writing can start from the separator
     step: int = 0
     folder: Path | None = None
     checked: FormatCheck | None = None  # how well it writes with int8 weights, where that was looked at
+    source: str = ""  # the name of the model elsewhere, where it was not trained here
+    notes: tuple[str, ...] = ()  # what was said while it was opened
+
+    @property
+    def opening(self) -> tuple[int, ...]:
+        """What stands before every text that is written on."""
+        if self.source:
+            return self.tokenizer.opening
+        return (self.tokenizer.separator,) if self.documents > 1 else ()
 
 
 def save(folder: Path, bundle: Bundle) -> None:
     """Write `folder` as a whole. It must not exist."""
-    assert isinstance(bundle.model, torch.nn.Module)
+    assert isinstance(bundle.model, nn.Module)
     weights = {name: tensor.contiguous().cpu() for name, tensor in bundle.model.state_dict().items()}
     values = {
         "format": FORMAT,
@@ -53,6 +68,8 @@ def save(folder: Path, bundle: Bundle) -> None:
     }
     if bundle.checked is not None:
         values["int8"] = bundle.checked.values()
+    if bundle.source:
+        values |= {"source": bundle.source, "roles": bundle.tokenizer.roles.values()}
     with new_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536) as aside:
         write_tensors(aside / WEIGHTS, weights)
         (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
@@ -70,9 +87,11 @@ def keep_best(run: Path, bundle: Bundle) -> None:
 
 
 def find(name: str | Path) -> Path:
-    """The model folder that a run folder or a model folder names."""
+    """The model folder that a run folder or a model folder names, or the file that is a model."""
     folder = Path(name)
     try:
+        if folder.suffix in FILES and folder.is_file():
+            return folder
         for candidate in (folder / "best", before(folder / "best"), folder):
             if (candidate / CONFIG).is_file():
                 return candidate
@@ -80,40 +99,78 @@ def find(name: str | Path) -> Path:
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: cannot be opened: {getattr(error, 'strerror', error)}. Check the name.") from None
     if not there:
-        raise InputError(f"{folder}: no such model. Give a run folder (as runs/NAME) or a model folder.")
+        raise InputError(
+            f"{folder}: no such model. Give a run folder (as runs/NAME), a model folder, a Hugging Face folder or a "
+            ".gguf file."
+        )
     if (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: this run has no model yet; continue it with: qkv train --run {folder} --resume")
-    raise InputError(f"{folder}: not a model; expected a run folder (with best/) or a folder with {CONFIG}.")
+    raise InputError(
+        f"{folder}: not a model; expected a run folder (with best/), a folder with {CONFIG}, a .gguf file or a .bin "
+        "of llama2.c."
+    )
 
 
 def load(name: str | Path, device: str = "cpu") -> Bundle:
-    """Open a model for use; a folder that is damaged, altered or not ours is refused."""
-    folder = find(name)
-    values = read_json(folder / CONFIG)
+    """Open a model for use; a folder that is damaged, altered or unsafe is refused."""
+    place = find(name)
+    if place.is_file():
+        return _imported(FILES[place.suffix](place), place, device)
+    values = read_json(place / CONFIG)
+    if "format" not in values and "model_type" in values:
+        return _imported(huggingface.read(place), place, device)
     if values.get("format") != FORMAT:
-        found = values.get("format")
-        what = f"its format is {found!r}" if found else "it has no 'format'; Hugging Face folders cannot be opened yet"
-        raise RefusedError(f"{folder / CONFIG}: expected a model of format {FORMAT!r}, but {what}.")
+        found = (
+            f"its format is {values['format']!a:.80}" if "format" in values else "it has neither format nor model_type"
+        )
+        raise RefusedError(f"{place / CONFIG}: expected a model of format {FORMAT!r} or of Hugging Face, but {found}.")
+    return _own(place, values, device)
+
+
+def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
     verify(folder, WEIGHTS, CONFIG, TOKENIZER)
     config = _config(values, folder)
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    if tokenizer.vocabulary != config.vocabulary:
+    source = values.get("source", "")
+    roles = Roles.parse(values.get("roles"), size_of(config).vocabulary) if source else None
+    if not isinstance(source, str) or (source and roles is None):
+        raise RefusedError(f"{folder / CONFIG}: roles = {values.get('roles')!a:.80} does not fit; expected token ids.")
+    tokenizer = Tokenizer.load(folder / TOKENIZER, roles)
+    rows = size_of(config).vocabulary
+    if tokenizer.vocabulary > rows or (tokenizer.vocabulary < rows and not source):
         raise RefusedError(
-            f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model of {CONFIG} has {config.vocabulary}. "
+            f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model of {CONFIG} has {rows}. "
             "The files belong to different models."
         )
     _fits(config, folder / WEIGHTS)
-    model = config.build()
-    load_weights(folder / WEIGHTS, model)
     return Bundle(
-        model.to(device).eval(),
+        filled(config, read_weights(folder / WEIGHTS, config), device),
         config,
         tokenizer,
         values["documents"],
         values["step"],
         folder,
         _checked(values, folder),
+        source,
     )
+
+
+def _imported(found: Imported, place: Path, device: str) -> Bundle:
+    model = filled(found.config, found.weights, device)
+    return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes)
+
+
+def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
+    """The model of a config around these tensors, which may lie in a mapped file: they are used as they are."""
+    with outline():
+        model: nn.Module = config.build()
+    model.load_state_dict(dict(weights), strict=True, assign=True)
+    assert not any(tensor.is_meta for tensor in [*model.parameters(), *model.buffers()]), "a part without values"
+    return model.to(device).eval().requires_grad_(True)
+
+
+def size_of(config: Any) -> Any:
+    """The config that knows the sizes: of a model made of an encoder and a head, the encoder's."""
+    return getattr(config, "encoder", config)
 
 
 def _config(values: dict[str, Any], folder: Path) -> Any:
@@ -128,6 +185,13 @@ def _config(values: dict[str, Any], folder: Path) -> Any:
     return config
 
 
+def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
+    tensors = read_tensors(path)
+    with outline():
+        require_fit(path, tensors, config.build().state_dict())
+    return tensors
+
+
 def _checked(values: dict[str, Any], folder: Path) -> FormatCheck | None:
     if (found := values.get("int8")) is None:
         return None
@@ -140,7 +204,8 @@ def _checked(values: dict[str, Any], folder: Path) -> FormatCheck | None:
 def _fits(config: ModelConfig, weights: Path) -> None:
     """Compare the size that the config asks for with the file's, before any memory is taken."""
     size = weights.stat().st_size
-    if config.layers > 10_000 or config.width > 2**20 or config.context > 2**24 or config.vocabulary > 2**28:
+    sizes = size_of(config)
+    if sizes.layers > 10_000 or sizes.width > 2**20 or sizes.context > 2**24 or sizes.vocabulary > 2**28:
         raise RefusedError(f"{weights.parent / CONFIG}: a model of this size cannot be real.")
     with outline():
         needed = sum(tensor.nbytes for tensor in config.build().state_dict().values())

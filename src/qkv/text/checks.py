@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qkv.errors import RefusedError
+from qkv.storage import no_twins
 from qkv.text import dialects
 from qkv.text.pipelines import (
     ANY_CHARACTER,
@@ -26,6 +27,8 @@ from qkv.text.pipelines import (
 
 LARGEST_FILE = 64 * 2**20
 LONGEST_TOKEN = 4096
+# of a vocabulary over bytes: what English is written with, and what continues other characters. SmolLM2 lacks others.
+NEEDED_BYTES = {*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0xC0)}
 
 _BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
 _CUT = {"type": "Split"}
@@ -117,7 +120,7 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     if len(text) > LARGEST_FILE:
         raise refuse("file", f"{len(text):,} characters, at most {LARGEST_FILE:,} are read")
     try:
-        values = json.loads(text, object_pairs_hook=_no_twins)
+        values = json.loads(text, object_pairs_hook=no_twins)
     except RecursionError:
         raise refuse("file", "the JSON is nested too deeply") from None
     except ValueError as error:
@@ -135,13 +138,6 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     # lengths are the business of whoever makes batches, never of the tokenizer
     values["truncation"] = values["padding"] = None
     return kind, json.dumps(values, ensure_ascii=False)
-
-
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("an object names a key twice")
-    return values
 
 
 def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
@@ -224,8 +220,10 @@ def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refus
         raise refuse("model.vocab", f"{name} is not in it")
     if not special & set(SEPARATORS):
         raise refuse("added_tokens", f"no document separator; expected one of {', '.join(SEPARATORS)}")
-    if kind == "bpe" and not set(byte_of_character()) <= ids.keys():
-        raise refuse("model.vocab", "the 256 bytes are not all there")
+    if kind == "bpe" and any(
+        byte in NEEDED_BYTES for picture, byte in byte_of_character().items() if picture not in ids
+    ):
+        raise refuse("model.vocab", "the bytes that text is made of are not all there")
     if kind == "sentencepiece" and any(f"<0x{byte:02X}>" not in ids for byte in range(256)):
         raise refuse("model.vocab", "the 256 bytes are not all there")
     _template(values.get("post_processor"), ids, special, refuse)

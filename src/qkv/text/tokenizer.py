@@ -105,7 +105,7 @@ class Tokenizer:
     @property
     def lossless(self) -> bool:
         """decode(encode(text)) == text: for bpe always, for characters where every character is in the vocabulary."""
-        return self.kind in ("bpe", "characters") and self._backend.normalizer is None
+        return self.kind in ("bpe", "characters") and self._backend.normalizer is None and not self._lacking
 
     def encode(self, text: str) -> list[int]:
         return self.encode_batch([text])[0]
@@ -151,6 +151,12 @@ class Tokenizer:
         ids: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
         return ids
 
+    @cached_property
+    def _lacking(self) -> frozenset[int]:
+        """Bytes that a vocabulary over bytes has no token for; a text loses them."""
+        pictures = _BYTE.items() if self.kind == "bpe" else ()
+        return frozenset(byte for picture, byte in pictures if picture not in self._ids)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids; special tokens leave no trace."""
         text: str = self._backend.decode([int(number) for number in ids], skip_special_tokens=True)
@@ -185,7 +191,8 @@ class Tokenizer:
     def unknown_characters(self, text: str) -> list[str]:
         """What in the text has no token (characters, or words where words are the tokens), each once, in order."""
         if self.kind in ("bpe", "sentencepiece"):
-            return []
+            lacking = self._lacking
+            return [each for each in dict.fromkeys(text) if not lacking.isdisjoint(each.encode())] if lacking else []
         if self.kind == "characters":
             return [character for character in dict.fromkeys(text) if character not in self._ids]
         normal = self._backend.normalizer.normalize_str(text) if self._backend.normalizer else text

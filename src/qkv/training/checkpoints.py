@@ -12,6 +12,7 @@ import json
 import os
 import re
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def load_weights(path: Path, model: nn.Module) -> None:
     """Copy the tensors of a file into a model; names and shapes must be exactly the model's."""
-    tensors = read_tensors(path)
-    own = model.state_dict()
+    tensors, own = read_tensors(path), model.state_dict()
+    require_fit(path, tensors, own)
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+
+
+def require_fit(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Refuse tensors whose names, shapes or kinds are not exactly a model's."""
     for name in [*own, *tensors]:
         if name not in tensors or name not in own:
             raise RefusedError(f"{path}: tensor {name} is {'missing' if name in own else 'not part of the model'}.")
@@ -143,6 +151,3 @@ def load_weights(path: Path, model: nn.Module) -> None:
                 f"{path}: tensor {name} is {tuple(tensors[name].shape)} {tensors[name].dtype}, "
                 f"the model needs {tuple(own[name].shape)} {own[name].dtype}."
             )
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            own[name].copy_(tensor)

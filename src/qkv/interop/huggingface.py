@@ -1,0 +1,162 @@
+"""A Hugging Face folder: config.json, safetensors (one file or several), a tokenizer. Nothing in it is run.
+
+`ROOMS` says which file of this room knows which `model_type`. Needs only safetensors and tokenizers; `transformers` is
+for tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from qkv.errors import ConfigError, InputError, RefusedError
+from qkv.interop import bert, distilbert, gpt2, llama, qwen3
+from qkv.interop.imported import Imported, fitted
+from qkv.interop.names import import_weights
+from qkv.interop.tensor_files import TensorFiles, plain_file
+from qkv.storage import read_json
+from qkv.text import foreign
+from qkv.text.roles import Roles
+from qkv.text.tokenizer import Tokenizer
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+LARGEST_CONFIG = 2**20
+ROOMS: dict[str, ModuleType] = {
+    kind: room for room in (gpt2, llama, qwen3, bert, distilbert) for kind in room.MODEL_TYPES
+}
+
+# what asks for a program that lies in the folder or elsewhere; nothing here would run it, and no honest reading is left
+PROGRAMS = ("auto_map", "custom_pipelines", "_attn_implementation_internal", "trust_remote_code")
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".msgpack", ".h5")
+
+
+def read(folder: Path) -> Imported:
+    values = settings(folder)
+    room = ROOMS[values["model_type"]]
+    try:
+        config = room.import_config(values)
+    except ConfigError as error:
+        raise RefusedError(f"{folder / CONFIG}: {error}") from None
+    files = TensorFiles(weight_files(folder))
+    tokenizer = read_tokenizer(folder, values)
+    where = str(folder / CONFIG)
+
+    def take() -> Mapping[str, Any]:
+        tidy = getattr(room, "tidy", None)
+        tensors = files.renamed(tidy(config, list(files))) if tidy else files
+        return import_weights(room.table(config), tensors)
+
+    name = folder.resolve().name
+    return fitted(Imported(config, {}, tokenizer, name), take, len(files), where)
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """config.json, of a model type that is known here and without a program in it."""
+    path = plain_file(folder, CONFIG, LARGEST_CONFIG)
+    values = read_json(path)
+    for key in PROGRAMS:
+        if key in values:
+            raise RefusedError(f"{path}: {key} asks for a program; models are data here. Use one without it.")
+    if "quantization_config" in values:
+        raise RefusedError(f"{path}: quantization_config: quantised weights are read from GGUF files only.")
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in ROOMS:
+        raise RefusedError(f"{path}: model_type = {kind!a:.80} is not known here; expected one of {', '.join(ROOMS)}.")
+    return values
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """model.safetensors, or the files that the index names."""
+    if (folder / WEIGHTS).exists() or (folder / WEIGHTS).is_symlink():
+        return [plain_file(folder, WEIGHTS)]
+    if (folder / INDEX).exists():
+        index = read_json(plain_file(folder, INDEX, 2**26)).get("weight_map")
+        names = set(index.values()) if isinstance(index, dict) and index else {None}
+        if not all(isinstance(name, str) and name.endswith(".safetensors") for name in names):
+            raise RefusedError(f"{folder / INDEX}: weight_map must name a .safetensors file for each tensor.")
+        return [plain_file(folder, str(name)) for name in sorted(map(str, names))]
+    pickled = sorted(path.name for path in folder.iterdir() if path.name.endswith(PICKLES))
+    if pickled:
+        raise RefusedError(
+            f"{folder / pickled[0]}: weights in this format may hold programs and are not read. Get the model as "
+            "safetensors; most are offered so."
+        )
+    raise RefusedError(f"{folder / WEIGHTS}: missing. Expected the weights as safetensors.")
+
+
+def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
+    """tokenizer.json, or GPT-2's and BERT's older files; who ends a text, as the settings beside it say."""
+    said = _optional(folder, "tokenizer_config.json")
+    there = {path.name for path in folder.iterdir()}
+    if "tokenizer.json" in there:
+        tokenizer = foreign.read(plain_file(folder, "tokenizer.json"))
+    elif {"vocab.json", "merges.txt"} <= there:
+        tokenizer = foreign.gpt2(plain_file(folder, "vocab.json"), plain_file(folder, "merges.txt"), None)
+    elif "vocab.txt" in there:
+        tokenizer = foreign.wordpiece(plain_file(folder, "vocab.txt"), lowercase=said.get("do_lower_case") is not False)
+    else:
+        raise RefusedError(
+            f"{folder / 'tokenizer.json'}: missing. Expected it, or vocab.json and merges.txt, or vocab.txt."
+        )
+    roles = _roles(tokenizer, [_optional(folder, "generation_config.json"), config], said, folder)
+    return tokenizer.playing(roles)
+
+
+def _optional(folder: Path, name: str) -> dict[str, Any]:
+    return read_json(plain_file(folder, name, 2**24)) if (folder / name).exists() else {}
+
+
+def _roles(tokenizer: Tokenizer, settings: list[Mapping[str, Any]], said: Mapping[str, Any], folder: Path) -> Roles:
+    """Ids of the settings first, then names of tokenizer_config.json, then what names alone tell."""
+
+    def ids(key: str) -> tuple[int, ...]:
+        for values in settings:
+            found = values.get(f"{key}_token_id")
+            if found is None or found == []:
+                continue
+            several = found if isinstance(found, list) else [found]
+            if len(several) > 100 or any(type(n) is not int or not 0 <= n < tokenizer.vocabulary for n in several):
+                raise RefusedError(
+                    f"{folder}: {key}_token_id = {found!a:.80} is not in the vocabulary of {tokenizer.vocabulary:,}."
+                )
+            return tuple(several)
+        name = said.get(f"{key}_token")
+        name = name.get("content") if isinstance(name, dict) else name
+        return (tokenizer.named[name],) if isinstance(name, str) and name in tokenizer.named else ()
+
+    usual = tokenizer.roles
+    if tokenizer.kind == "wordpiece":
+        return usual
+    return Roles(
+        start=(ids("bos") or (usual.start,))[0],
+        ends=ids("eos") or usual.ends,
+        unknown=usual.unknown,
+        padding=(ids("pad") or (usual.padding,))[0],
+        opening=usual.opening,
+        closing=usual.closing,
+    )
+
+
+def is_one(folder: Path) -> bool:
+    """Whether a folder is a Hugging Face folder: a config.json that is not ours."""
+    return (folder / CONFIG).is_file() and "format" not in read_json(folder / CONFIG)
+
+
+def twin(config: Any) -> ModuleType:
+    """The room of the architecture that a model of ours is one of; what has none gets a sentence."""
+    encoder = getattr(config, "encoder", config)
+    match encoder.kind:
+        case "gpt":
+            return gpt2
+        case "modern":
+            return qwen3
+        case "llama" | "qwen2":
+            return llama
+        case "bert":
+            return bert if encoder.segments else distilbert
+    raise InputError(
+        f"a {config.kind} model has no twin in Hugging Face transformers, so it cannot be exported there. The models "
+        "that have one: modern, gpt, llama, qwen2 and bert."
+    )
