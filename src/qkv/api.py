@@ -8,7 +8,7 @@ for piece in model.generate("O Romeo", stream=True):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
@@ -23,9 +23,12 @@ from qkv.evaluation.language import Score, score
 from qkv.generation import native
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import Picked, write
+from qkv.interop import export as shipping
+from qkv.interop.comparing import Comparison
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import assembly, bundle, card
 from qkv.recipe.doctor import Doctor
+from qkv.text.chat import Message, choose
 from qkv.text.stopping import StoppedStream
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
@@ -76,6 +79,11 @@ class Model:
         return self.bundle.model
 
     @property
+    def writes(self) -> bool:
+        """Whether it is a language model; others read whole texts."""
+        return isinstance(self.bundle.model, LanguageModel)
+
+    @property
     def tokenizer(self) -> Tokenizer:
         return self.bundle.tokenizer
 
@@ -120,7 +128,7 @@ class Model:
 
     def stream(
         self,
-        prompt: str = "",
+        prompt: str | list[int] = "",
         number: int = 1,
         *,
         length: int = 200,
@@ -128,17 +136,21 @@ class Model:
         stop: Sequence[str] = (),
         cached: bool = True,
         precision: Precision = "auto",
+        ends: Collection[int] | None = None,
         written: list[Written] | None = None,
         **knobs: Any,
     ) -> Iterator[list[str]]:
-        """For each step, the text that every sample can show now. `knobs` are those of `Sampling`."""
+        """For each step, the text that every sample can show now. `knobs` are those of `Sampling`.
+
+        The prompt is a text, or its tokens as they are. `ends`: the tokens that end a text, where not the usual ones.
+        """
         sampling = Sampling(**knobs)
         if length < 1 or number < 1:
             raise InputError(f"length {length}, samples {number}: expected at least 1 of each.")
         written = [Written() for _ in range(number)] if written is None else written
         tokens = self._prompt(prompt)
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
-        ends = self.tokenizer.ends
+        ends = self.tokenizer.ends if ends is None else ends
         steps = write(
             self.writer(precision) if cached else self.module,
             tokens,
@@ -151,7 +163,7 @@ class Model:
             vocabulary=self.tokenizer.vocabulary,
         )
         for step in steps:
-            yield [self._advance(*row) for row in zip(step, streams, written, strict=True)]
+            yield [self._advance(*row, ends) for row in zip(step, streams, written, strict=True)]
             if all(row.finish != "length" for row in written):
                 break
         last = []
@@ -162,12 +174,12 @@ class Model:
             last.append(piece)
         yield last
 
-    def _advance(self, picked: Picked | None, own: StoppedStream, row: Written) -> str:
+    def _advance(self, picked: Picked | None, own: StoppedStream, row: Written, ends: Collection[int]) -> str:
         if picked is None or row.finish != "length":
             return ""
         row.tokens.append(picked.token)
         row.logprobs.append(picked.logprob)
-        if picked.token in self.tokenizer.ends:
+        if picked.token in ends:
             row.finish = "end"
             return ""
         piece = own.push(picked.token)
@@ -184,6 +196,37 @@ class Model:
         found = logits.float().softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
         return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
+
+    def export(self, folder: str | Path, to: str = "huggingface", *, force: bool = False) -> list[Comparison]:
+        """Write the model for others to open; gives what was compared before the folder got its name."""
+        if to not in shipping.FORMATS:
+            raise InputError(f"--to {to}: expected one of {', '.join(shipping.FORMATS)}.")
+        own = self.bundle.folder
+        told = None if own is None or self.bundle.source else own.parent / "card.md"
+        story = told.read_text(encoding="utf-8") if told is not None and told.is_file() else ""
+        name = self.bundle.source or Path(folder).resolve().name
+        return shipping.write(Path(folder), self.bundle, name, story, force=force)
+
+    def chat(
+        self, messages: Sequence[Message], *, format: str = "auto", length: int = 400, **options: Any
+    ) -> Iterator[str]:
+        """The answer to a conversation, piece by piece. Where it is too long, its oldest turns are left out."""
+        _, form = choose(self.tokenizer, format, self.bundle.source)
+        turns, room = list(messages), max(1, self.module.context - min(length, self.module.context // 2))
+        if form.system and not any(message.role == "system" for message in turns):
+            turns.insert(0, Message("system", form.system))
+        left_out = 0
+        while len(ids := form.ids(self.tokenizer, turns)) > room:
+            oldest = next((at for at, turn in enumerate(turns[:-1]) if turn.role != "system"), None)
+            if oldest is None:
+                break
+            del turns[oldest]
+            left_out += 1
+        ends = {self.tokenizer.named[name] for name in form.ends if name in self.tokenizer.named}
+        pieces = self.stream(ids, 1, length=length, ends=ends | set(self.tokenizer.ends), **options)
+        if left_out:
+            self.notes.append(f"the conversation is longer than the context; its oldest {left_out} turns are left out")
+        return (piece for step in pieces for piece in step)
 
     def evaluate(
         self, text: str | None = None, *, corpus: CorpusConfig | None = None, window: int | None = None, **more: Any
@@ -223,18 +266,10 @@ class Model:
         pieces = [[self.tokenizer.piece(token) for token in row] for row in rows]
         return [vectors.Tokens(*each) for each in zip(rows, pieces, found, strict=True)]
 
-    def _prompt(self, prompt: str) -> list[int]:
+    def _prompt(self, prompt: str | list[int]) -> list[int]:
         """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
         self.notes = []
-        unknown = self.tokenizer.unknown_characters(prompt)
-        if unknown:
-            named = ", ".join(repr(piece) for piece in unknown[:10]) + (" and more" if len(unknown) > 10 else "")
-            self.notes.append(f"not in the model's vocabulary, read as unknown: {named}")
-        tokens = self.tokenizer.encode(prompt)
-        opening = list(self.bundle.opening)
-        if not opening and not tokens and not self.bundle.source:
-            tokens = [token for token in self.tokenizer.encode("\n") if token != self.tokenizer.unknown]
-        tokens = [*opening, *tokens] or [self.tokenizer.start]
+        tokens = prompt if isinstance(prompt, list) else self._opened(prompt)
         if len(tokens) > self.module.context:
             kept = max(1, self.module.context // 2)
             self.notes.append(
@@ -244,9 +279,22 @@ class Model:
             tokens = tokens[-kept:]
         return tokens
 
-    def _last_word(self, prompt: str, tokens: list[int]) -> int | None:
+    def _opened(self, prompt: str) -> list[int]:
+        unknown = self.tokenizer.unknown_characters(prompt)
+        if unknown:
+            named = ", ".join(repr(piece) for piece in unknown[:10]) + (" and more" if len(unknown) > 10 else "")
+            self.notes.append(f"not in the model's vocabulary, read as unknown: {named}")
+        tokens = self.tokenizer.encode(prompt)
+        opening = list(self.bundle.opening)
+        if not opening and not tokens and not self.bundle.source:
+            tokens = [token for token in self.tokenizer.encode("\n") if token != self.tokenizer.unknown]
+        return [*opening, *tokens] or [self.tokenizer.start]
+
+    def _last_word(self, prompt: str | list[int], tokens: list[int]) -> int | None:
         """The token that what follows is joined to; none after a space, which joins by itself."""
-        if not prompt or (prompt[-1].isspace() and self.tokenizer.kind != "sentencepiece"):
+        if not isinstance(prompt, str) or not prompt:
+            return None
+        if prompt[-1].isspace() and self.tokenizer.kind != "sentencepiece":
             return None
         return next((token for token in reversed(tokens) if not self.tokenizer.is_special(token)), None)
 

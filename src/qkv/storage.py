@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -113,8 +113,11 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def new_folder(final: Path, needed: int = 0) -> Iterator[Path]:
-    """A folder to fill; at the end it is flushed, gets its manifest and its final name, all at once."""
+def new_folder(final: Path, needed: int = 0, place: Callable[[Path, Path], None] | None = None) -> Iterator[Path]:
+    """A folder to fill; at the end it is flushed, gets its manifest and its final name, all at once.
+
+    The name must be free, unless `place` says how to take it (`replace_folder`).
+    """
     with writing(final, needed):
         aside = final.with_name(f".{final.name}.{os.getpid()}{PARTIAL}")
         shutil.rmtree(aside, ignore_errors=True)
@@ -131,7 +134,7 @@ def new_folder(final: Path, needed: int = 0) -> Iterator[Path]:
             (aside / MANIFEST).write_text(json.dumps({"files": listed}, indent=2) + "\n", encoding="utf-8")
             flush(aside / MANIFEST)
             flush(aside)
-            aside.rename(final)
+            place(final, aside) if place else aside.rename(final)
             flush(final.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
@@ -240,11 +243,11 @@ def point(link: Path, target: Path) -> None:
                 raise IsADirectoryError
             aside.replace(link)
         except (IsADirectoryError, PermissionError):  # Windows refuses even a link in the place of a link
-            _exchange(link, aside)
+            replace_folder(link, aside)
         flush(link.parent)
 
 
-def _exchange(link: Path, new: Path) -> None:
+def replace_folder(link: Path, new: Path) -> None:
     """Two steps instead of one. A crash between them leaves the old one aside, where `sweep` finds it."""
     old = before(link)
     if os.path.lexists(link):

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 VERBS = {
     "train": ("qkv.cli.train:train", "a file, files or a folder in, a trained and evaluated model out"),
     "generate": ("qkv.cli.generate:generate", "write with a model"),
+    "chat": ("qkv.cli.chat:chat", "talk with a model that has a chat format"),
     "evaluate": ("qkv.cli.evaluate:evaluate", "loss, perplexity and bits per byte of a model on any text"),
+    "embed": ("qkv.cli.embed:embed", "vectors of texts and of their tokens, from any layer; how alike texts are"),
+    "import": ("qkv.cli.importing:import_model", "a model of another project into a folder of qkv, with checksums"),
+    "export": ("qkv.cli.export:export", "a model as a Hugging Face folder, compared before it gets its name"),
+    "verify": ("qkv.cli.verify:verify", "proofs: files unaltered, cache = full pass, export = original, and more"),
     "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
     "data": ("qkv.cli.data:app", "named data sets; what a file holds; what would go wrong in training; cleaning"),
 }

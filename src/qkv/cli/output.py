@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,15 +66,15 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table on standard output; the first column reads left, numbers read right."""
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], words: Collection[str] = ()) -> None:
+    """A table on standard output; the first column and those of `words` read left, numbers read right."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
-        grid.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
+        grid.add_column(column, justify="left" if index == 0 or column in words else "right", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(str(cell)) for cell in row))
     Console(highlight=False).print(grid)

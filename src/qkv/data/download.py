@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
@@ -40,7 +41,7 @@ def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
     part = final.with_name(final.name + PART)
     size = file.original_bytes or file.bytes
     with advised(REMEDY), writing(final, size):
-        _download(file.address, part, size, progress)
+        download(file.address, part, size, progress, _offline())
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()
             raise InputError(
@@ -51,14 +52,17 @@ def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
     return final
 
 
-def _download(address: str, part: Path, size: int, progress: Progress) -> None:
+def download(
+    address: str, part: Path, size: int, progress: Progress, offline: str, headers: Mapping[str, str] | None = None
+) -> None:
+    """Bring `part` to `size` bytes, from where it is; `offline` is what to do where there is no network."""
     done = part.stat().st_size if part.exists() else 0
     if done > size:
         part.unlink()
         done = 0
     if done == size:
         return
-    request = urllib.request.Request(address, headers={"User-Agent": "qkv"})
+    request = urllib.request.Request(address, headers={"User-Agent": "qkv", **(headers or {})})
     if done:
         request.add_header("Range", f"bytes={done}-")
     try:
@@ -79,10 +83,10 @@ def _download(address: str, part: Path, size: int, progress: Progress) -> None:
                 f"{address}: broke off after {done:,} of {size:,} bytes. Try again: it goes on from there."
             )
     except urllib.error.HTTPError as error:
-        raise InputError(f"{address}: the server answers {error.code} {error.reason}. {_offline()}") from None
+        raise InputError(f"{address}: the server answers {error.code} {error.reason}. {offline}") from None
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        raise InputError(f"{address}: cannot be fetched ({reason}). {_offline()}") from None
+        raise InputError(f"{address}: cannot be fetched ({reason}). {offline}") from None
 
 
 def _offline() -> str:

@@ -65,7 +65,7 @@ class Session:
         best = bundle.load(self.run.folder, self.recipe.training.device)
         self._check_format(best)
         limit = choices.last_tokens(self.recipe.training, self.recipe.model.context)
-        return evaluate(self.recipe, self.prepared, limit, best.model)
+        return evaluate(self.recipe, self.prepared, limit, best.model)  # type: ignore[arg-type]
 
     def _check_format(self, best: Bundle) -> None:
         """Keep with a model of many weights how well it would write with int8 ones."""
@@ -203,7 +203,7 @@ def _claim(folder: Path, numbered: bool) -> Path:
 def _session(recipe: Recipe, prepared: Prepared, folder: Path, clock: Clock | None = None) -> Session:
     training = recipe.training
     devices.set_threads(training.threads)
-    state = start(_build(recipe), training)
+    state = fresh_state(recipe)
     task = LanguageModelling(recipe.task, prepared.train.tokens, recipe.model.context, training.seed)
 
     def keep(model: nn.Module, step: int) -> None:
@@ -220,6 +220,11 @@ def _session(recipe: Recipe, prepared: Prepared, folder: Path, clock: Clock | No
             replace(recipe, training=changed).save(folder / "recipe.toml")
 
     return Session(recipe, prepared, task, state, Run(folder, training, scores, keep, keep_plan, clock))
+
+
+def fresh_state(recipe: Recipe) -> TrainingState:
+    """The state before the first step."""
+    return start(_build(recipe), recipe.training)
 
 
 def _build(recipe: Recipe) -> nn.Module:

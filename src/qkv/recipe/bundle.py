@@ -7,7 +7,7 @@ another project made is opened through `interop`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.evaluation.formats import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
+from qkv.interop.export import require_replaceable
 from qkv.interop.imported import Imported
 from qkv.models.language_model import LanguageModel
 from qkv.recipe.recipe import ModelConfig, parse_model
-from qkv.storage import before, new_folder, point, read_json, remove_folder, verify
+from qkv.storage import before, new_folder, point, read_json, remove_folder, replace_folder, verify
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
@@ -55,8 +56,15 @@ class Bundle:
         return (self.tokenizer.separator,) if self.documents > 1 else ()
 
 
-def save(folder: Path, bundle: Bundle) -> None:
-    """Write `folder` as a whole. It must not exist."""
+def publish(folder: Path, bundle: Bundle, *, force: bool = False) -> None:
+    """Write a model folder for people: `force` replaces another model of this name, and nothing else."""
+    if folder.exists() or folder.is_symlink():
+        require_replaceable(folder, force)
+    save(folder, bundle, replace_folder if folder.exists() else None)
+
+
+def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | None = None) -> None:
+    """Write `folder` as a whole. It must not exist, unless `place` says how to take its name."""
     assert isinstance(bundle.model, nn.Module)
     weights = {name: tensor.contiguous().cpu() for name, tensor in bundle.model.state_dict().items()}
     values = {
@@ -70,7 +78,7 @@ def save(folder: Path, bundle: Bundle) -> None:
         values["int8"] = bundle.checked.values()
     if bundle.source:
         values |= {"source": bundle.source, "roles": bundle.tokenizer.roles.values()}
-    with new_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536) as aside:
+    with new_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536, place) as aside:
         write_tensors(aside / WEIGHTS, weights)
         (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
         (aside / TOKENIZER).write_text(bundle.tokenizer.json(), encoding="utf-8")

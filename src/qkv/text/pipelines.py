@@ -12,7 +12,7 @@ surrounds the vocabulary: how text is cut before the lookup, and how pieces are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
@@ -67,6 +67,15 @@ def _bert_template(vocabulary: Mapping[str, int]) -> processors.TemplateProcessi
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")],
     )
+
+
+def template(ids: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    """As tokenizer.json spells it: these special tokens before every text."""
+    before = [{"SpecialToken": {"id": name, "type_id": 0}} for name in names]
+    first, second = ({"Sequence": {"id": text, "type_id": 0}} for text in "AB")
+    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for number, name in zip(ids, names, strict=True)}
+    pair = [*before, first, *before, second]
+    return {"type": "TemplateProcessing", "single": [*before, first], "pair": pair, "special_tokens": tokens}
 
 
 def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:

@@ -8,6 +8,7 @@ is text like any other, so that no document can end another.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from qkv.errors import InputError
 from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.dialects import SPACE
-from qkv.text.pipelines import SEPARATORS, Kind, byte_of_character
+from qkv.text.pipelines import SEPARATORS, Kind, byte_of_character, template
 from qkv.text.roles import Roles, by_name
 
 
@@ -97,6 +98,14 @@ class Tokenizer:
         """The text of tokenizer.json: the same vocabulary gives the same text, byte for byte."""
         text: str = self._backend.to_str(pretty=True)
         return text + "\n"
+
+    def published(self, opening: Sequence[int]) -> str:
+        """The text of tokenizer.json for others, whose readers put `opening` before every text by themselves."""
+        if tuple(opening) == _around(self._backend)[0]:
+            return self.json()
+        values = json.loads(self.json())
+        values["post_processor"] = template(opening, [self.token(number) for number in opening])
+        return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
     @cached_property
     def fingerprint(self) -> str:

@@ -112,15 +112,23 @@ def _load_optimizer(path: Path, state: TrainingState) -> None:
         state.optimizers[kind].state[parameters[name]][key] = tensor.to(parameters[name].device)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor], remarks: dict[str, str] | None = None) -> None:
     try:
-        save_file({name: tensor.detach() for name, tensor in tensors.items()}, path)
+        save_file({name: tensor.detach() for name, tensor in tensors.items()}, path, remarks)
     except SafetensorError as error:
         # safetensors reports the disk's refusal as text only
         number = re.search(r"os error (\d+)", str(error))
         if not number:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+    # safetensors writes for the owner alone; a file of ours is as readable as any other that this person makes
+    os.chmod(path, 0o666 & ~_umask())
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

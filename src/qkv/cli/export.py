@@ -1,0 +1,48 @@
+"""`qkv export`: a model for other programs to open."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from qkv.cli.output import Json, document, notes
+
+
+def export(
+    model: str,
+    folder: str,
+    *,
+    to: Literal["huggingface"] = "huggingface",
+    force: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Write a model so that other programs open it. The copy is opened and compared before it gets its name.
+
+    qkv export runs/book-modern --to huggingface book-hf
+
+    Parameters
+    ----------
+    model
+        A run folder, a model folder, a Hugging Face folder, a .gguf file or a .bin of llama2.c.
+    folder
+        The folder to write. It must not exist.
+    to
+        huggingface: `transformers` opens it with AutoModelForCausalLM and AutoTokenizer, offline.
+    force
+        Replace a model folder of this name.
+    """
+    import qkv
+
+    opened = qkv.load(model)
+    notes(opened.notes)
+    compared = opened.export(folder, to, force=force)
+    if json:
+        rows = [{**vars(each), "passed": each.passed} for each in compared]
+        return document({"model": model, "folder": folder, "to": to, "compared": rows})
+    for each in compared:
+        print(each)
+    if len(compared) == 1:
+        notes(["transformers is not installed, so that only qkv opened the copy. pip install 'qkv[hf]' adds it."])
+    print(f"written: {folder}")
+    return None

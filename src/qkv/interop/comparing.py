@@ -1,0 +1,122 @@
+"""Is a copy of a model the same model? Both read the same texts; the largest difference of their answers is kept.
+
+A language model also writes: what the original writes greedily is given to the copy, which must choose every token of
+it, or one that is as likely within the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from qkv.generation.sampling import Sampling
+from qkv.generation.writing import write
+from qkv.models.language_model import LanguageModel
+from qkv.text.tokenizer import Tokenizer
+
+TOLERANCE = 1e-4  # of the largest answer, at least of one
+GREEDY = 200
+SENTENCES = (
+    "The animal didn't cross the street because it was too tired.",
+    "They sat on the river bank and looked at the account of the bank.",
+    "In 1905 he wrote: E = mc²; nobody could say what it would cost (or bring).",
+    "for index, word in enumerate(words):\n    print(index, word)\n",
+)
+
+Reader = Callable[[Tensor, Tensor], Tensor]  # ids (B, T) and who is present (B, T) to answers (B, T, _) or (B, _)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two readers of one model answer."""
+
+    reader: str  # whose answers were compared with the original's
+    largest: float  # difference of any answer
+    scale: float  # the largest answer itself
+    tokens: int  # compared
+    written: int  # tokens that the original wrote greedily ...
+    agreed: int  # ... and that the copy would have written
+
+    @property
+    def passed(self) -> bool:
+        return self.largest <= TOLERANCE * max(1.0, self.scale) and self.agreed == self.written
+
+    def __str__(self) -> str:
+        said = f"{self.reader}: largest difference {self.largest:.1e} of answers up to {self.scale:.3g}"
+        said += f", {self.tokens:,} tokens"
+        return said + (f"; greedy text equal in {self.agreed} of {self.written} tokens" if self.written else "")
+
+
+def texts(tokenizer: Tokenizer, opening: Sequence[int], closing: Sequence[int], context: int) -> list[list[int]]:
+    """Real sentences as ids, each within the context."""
+    room = max(1, context - len(opening) - len(closing))
+    return [[*opening, *ids[:room], *closing] for ids in tokenizer.encode_batch(SENTENCES) if ids]
+
+
+def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[Tensor, Tensor]:
+    """Rows of unequal length as one table, and which of its places are real."""
+    longest = max(len(row) for row in rows)
+    tokens = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows])
+    lengths = torch.tensor([len(row) for row in rows])
+    return tokens, torch.arange(longest) < lengths.unsqueeze(1)
+
+
+def greedy(model: LanguageModel, prompt: list[int], vocabulary: int) -> list[int]:
+    """What the model writes after a prompt, at most as long as its context."""
+    length = max(1, min(GREEDY, model.context - len(prompt)))
+    steps = write(model, prompt, Sampling(temperature=0.0), length=length, vocabulary=vocabulary)
+    return [step[0].token for step in steps if step[0]]
+
+
+def reads(model: nn.Module) -> Reader:
+    """A model of ours as a reader."""
+
+    def read(tokens: Tensor, present: Tensor) -> Tensor:
+        return model(tokens) if isinstance(model, LanguageModel) else model(tokens, present)
+
+    return read
+
+
+@torch.inference_mode()
+def compare(
+    model: nn.Module, others: dict[str, Reader], tokenizer: Tokenizer, opening: Sequence[int], context: int
+) -> list[Comparison]:
+    """The answers of each reader beside the model's own, on real sentences and on what the model writes."""
+    model.eval()
+    writes = isinstance(model, LanguageModel)
+    closing = () if writes else tokenizer.closing
+    rows = texts(tokenizer, opening if writes else tokenizer.opening, closing, context)
+    fill = tokenizer.padding if tokenizer.padding is not None else tokenizer.separator
+    tables = [padded(rows, fill)]
+    prompt = rows[0][: max(1, len(rows[0]) // 2)]
+    written = greedy(model, prompt, tokenizer.vocabulary) if writes else []
+    if written:
+        tables.append(padded([[*prompt, *written][:context]], fill))
+    own = reads(model)
+    expected = [own(tokens, present) for tokens, present in tables]
+    return [_one(name, reader, tables, expected, written, tokenizer.vocabulary) for name, reader in others.items()]
+
+
+def _one(
+    name: str, reader: Reader, tables: list[Any], expected: list[Tensor], written: list[int], vocabulary: int
+) -> Comparison:
+    largest = scale = 0.0
+    count = agreed = 0
+    for (tokens, present), answer in zip(tables, expected, strict=True):
+        found = reader(tokens, present).float()
+        assert found.shape == answer.shape, f"{tuple(found.shape)} answers instead of {tuple(answer.shape)}"
+        kept = present if answer.dim() == 3 else torch.ones(len(tokens), dtype=torch.bool)
+        gap = (found - answer)[kept].abs().max()
+        largest = max(largest, float("inf") if gap.isnan() else float(gap))
+        scale = max(scale, float(answer[kept].abs().max()))
+        count += int(present.sum())
+    if written:
+        scores = found[0, -len(written) - 1 : -1, :vocabulary] if found.size(1) > len(written) else found[0, :0]
+        taken = torch.tensor(written[: len(scores)]).unsqueeze(1)
+        chosen = scores.gather(1, taken).squeeze(1) >= scores.amax(1) - TOLERANCE * max(1.0, scale)
+        agreed = int(chosen.sum())
+    return Comparison(name, largest, scale, count, len(written), agreed)

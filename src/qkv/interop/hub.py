@@ -1,0 +1,121 @@
+"""Fetching a model from a hub of Hugging Face's kind: each file continued where it broke off and checked by its hash.
+
+    hf:org/name          the newest
+    hf:org/name@v1.0     a branch, a tag or a commit
+
+HF_ENDPOINT names another hub, HF_TOKEN a key for closed models: both are Hugging Face's own names. Only what our reader
+opens is fetched; pickles and programs stay where they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from qkv.data.cachefolder import PART, REMEDY, cache_folder
+from qkv.data.download import TIMEOUT_SECONDS, download
+from qkv.data.progress import Progress, silent
+from qkv.errors import InputError
+from qkv.interop.huggingface import INDEX, WEIGHTS
+from qkv.storage import advised, sha256, writing
+
+NAME = re.compile(r"hf:(?P<name>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@(?P<revision>[\w./-]{1,100}))?")
+WANTED = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "vocab.json", "merges.txt", "vocab.txt",
+)  # fmt: skip
+SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+LARGEST_LIST = 2**24
+
+
+def is_address(source: str) -> bool:
+    return source.startswith("hf:")
+
+
+def fetch(source: str, progress: Progress = silent) -> Path:
+    """Bring the model's files into the cache and give their folder."""
+    found = NAME.fullmatch(source)
+    if not found or ".." in source:
+        raise InputError(f"{source}: expected hf:org/name, or hf:org/name@revision.")
+    name, revision = found["name"], found["revision"] or "main"
+    hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    offline = (
+        f"Without a network: get the model where there is one (`hf download {name} --local-dir MODEL`), copy the "
+        "folder here and name it: qkv import MODEL"
+    )
+    listed = _list(f"{hub}/api/models/{name}/revision/{revision}?blobs=true", offline)
+    commit, files = listed.get("sha"), listed.get("siblings")
+    if not isinstance(commit, str) or not re.fullmatch(r"[0-9a-f]{40}", commit) or not isinstance(files, list):
+        raise InputError(f"{hub}: what it says about {name} is not a list of files. Check the name.")
+    folder = cache_folder("hub", *name.split("/"), commit)
+    for entry in _chosen(files, name):
+        _one(
+            f"{hub}/{name}/resolve/{commit}/{entry['rfilename']}", folder / entry["rfilename"], entry, progress, offline
+        )
+    return folder
+
+
+def _list(address: str, offline: str) -> dict[str, Any]:
+    request = urllib.request.Request(address, headers={"User-Agent": "qkv", **_key()})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            values = json.loads(answer.read(LARGEST_LIST))
+    except urllib.error.HTTPError as error:
+        closed = " It may be closed: set HF_TOKEN." if error.code in (401, 403) else ""
+        raise InputError(f"{address}: the hub answers {error.code} {error.reason}.{closed} Check the name.") from None
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        raise InputError(f"{address}: cannot be reached ({getattr(error, 'reason', error)}). {offline}") from None
+    except ValueError:
+        raise InputError(f"{address}: the answer is not JSON. Check HF_ENDPOINT.") from None
+    return values if isinstance(values, dict) else {}
+
+
+def _key() -> dict[str, str]:
+    key = os.environ.get("HF_TOKEN")
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _chosen(files: list[Any], name: str) -> list[dict[str, Any]]:
+    """The files that are opened, smallest first, so that a model that does not fit is known before its weights come."""
+    there = {e["rfilename"]: e for e in files if isinstance(e, dict) and isinstance(e.get("rfilename"), str)}
+    weights = [WEIGHTS] if WEIGHTS in there else [file for file in there if file == INDEX or SHARD.fullmatch(file)]
+    if not weights or "config.json" not in there:
+        raise InputError(
+            f"hf:{name}: no {WEIGHTS} and config.json there; {len(there):,} other files. Only models kept as "
+            "safetensors are fetched; a GGUF file can be fetched by hand and named."
+        )
+    chosen = [there[file] for file in (*WANTED, *weights) if file in there]
+    for entry in chosen:
+        if type(entry.get("size")) is not int or entry["size"] < 0:
+            raise InputError(f"hf:{name}: the hub does not say how large {entry['rfilename']} is. Fetch it by hand.")
+    return sorted(chosen, key=lambda entry: entry["size"])
+
+
+def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, offline: str) -> None:
+    size = entry["size"]
+    if final.is_file() and final.stat().st_size == size and _right(final, entry):
+        return
+    part = final.with_name(final.name + PART)
+    with advised(REMEDY), writing(final, size):
+        download(address, part, size, progress, offline, _key())
+        if not _right(part, entry):
+            part.unlink()
+            raise InputError(f"{address}: what came is not the file that the hub lists (its hash differs). Try again.")
+        os.replace(part, final)
+
+
+def _right(path: Path, entry: dict[str, Any]) -> bool:
+    """Large files carry their sha256, small ones the name that git gives to their content."""
+    lfs = entry.get("lfs")
+    if isinstance(lfs, dict) and isinstance(lfs.get("sha256"), str):
+        return sha256(path) == lfs["sha256"]
+    if not isinstance(entry.get("blobId"), str):
+        return path.stat().st_size == entry["size"]
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == entry["blobId"]

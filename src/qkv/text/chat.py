@@ -1,0 +1,102 @@
+"""Conversations as tokens. The formats are a fixed list: what a model's files say about templates is never run.
+
+    chatml    <|im_start|>user\\nHello<|im_end|>\\n<|im_start|>assistant\\n           Qwen3 and many others
+    smollm2, qwen2    the same, with what these were told first when they were taught
+    llama3    <|start_header_id|>user<|end_header_id|>\\n\\nHello<|eot_id|> ...      Llama 3
+    llama2    [INST] Hello [/INST] ...                                             Llama 2, asked for by name
+
+Special tokens are put in as ids. What a person types is text, whatever it spells, and cannot end their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from qkv.errors import InputError
+from qkv.text.tokenizer import Tokenizer
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True)
+class Message:
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a conversation is written down, and which tokens it needs."""
+
+    needs: tuple[str, ...]
+    ids: Callable[[Tokenizer, Sequence[Message]], list[int]]
+    ends: tuple[str, ...]  # what ends the answer, where the vocabulary has it
+    model: str = ""  # which models have it: a part of their name, in small letters
+    system: str = ""  # said first when nothing else is: some models were taught with it
+
+
+def _chatml(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
+    start, end = (tokenizer.named[name] for name in ("<|im_start|>", "<|im_end|>"))
+    ids = []
+    for message in messages:
+        ids += [start, *tokenizer.encode(f"{message.role}\n{message.text}"), end, *tokenizer.encode("\n")]
+    return [*ids, start, *tokenizer.encode("assistant\n")]
+
+
+def _llama3(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
+    names = ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+    start, end, over = (tokenizer.named[name] for name in names)
+    ids = list(tokenizer.opening)
+    for message in messages:
+        ids += [start, *tokenizer.encode(message.role), end, *tokenizer.encode(f"\n\n{message.text.strip()}"), over]
+    return [*ids, start, *tokenizer.encode("assistant"), end, *tokenizer.encode("\n\n")]
+
+
+def _llama2(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
+    system = "".join(f"<<SYS>>\n{each.text}\n<</SYS>>\n\n" for each in messages if each.role == "system")
+    ids: list[int] = []
+    for message in messages:
+        if message.role == "user":
+            ids += [*tokenizer.opening, *tokenizer.encode(f"[INST] {system}{message.text.strip()} [/INST]")]
+            system = ""
+        elif message.role == "assistant":
+            ids += [*tokenizer.encode(f" {message.text.strip()} "), *tokenizer.ends[:1]]
+    return ids
+
+
+_SMOL = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+_QWEN = "You are a helpful assistant."
+_MARKS, _ENDS = ("<|im_start|>", "<|im_end|>"), ("<|im_end|>", "<|endoftext|>")
+FORMATS = {
+    "smollm2": Format(_MARKS, _chatml, _ENDS, "smollm2", _SMOL),
+    "qwen2": Format(_MARKS, _chatml, _ENDS, "qwen2", _QWEN),
+    "chatml": Format(_MARKS, _chatml, _ENDS),
+    "llama3": Format(
+        ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"), _llama3, ("<|eot_id|>", "<|end_of_text|>")
+    ),
+    "llama2": Format((), _llama2, ("</s>",)),
+}
+
+
+def choose(tokenizer: Tokenizer, name: str = "auto", model: str = "") -> tuple[str, Format]:
+    """The format of this name, or the one whose tokens the vocabulary has; `model` is what the model is called."""
+    found = {each: form for each, form in FORMATS.items() if all(token in tokenizer.named for token in form.needs)}
+    if name == "auto":
+        called = model.lower()
+        known = next(((each, form) for each, form in found.items() if form.needs and form.model in called), None)
+        if known is None:
+            raise InputError(
+                "this model has no chat format that is known here: its vocabulary lacks the tokens of "
+                "chatml and of llama3. `qkv generate` writes on from a text; --format names a format."
+            )
+        return known
+    if name not in FORMATS:
+        raise InputError(f"--format {name}: expected auto or one of {', '.join(FORMATS)}.")
+    if name not in found:
+        lacking = next(token for token in FORMATS[name].needs if token not in tokenizer.named)
+        raise InputError(
+            f"--format {name}: the model's vocabulary has no {lacking}. Leave --format out, or name another."
+        )
+    return name, FORMATS[name]
