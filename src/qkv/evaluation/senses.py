@@ -1,0 +1,54 @@
+"""Word senses from contextual vectors: the sense of the nearest known example (Loureiro et al. 2021; deck 000, "bank").
+
+A word's vector, at each layer, is the mean of its pieces' vectors within the sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from qkv.errors import InputError
+from qkv.evaluation import vectors
+from qkv.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class WordAt:
+    """A sentence in words, and the place of the one that is meant."""
+
+    words: list[str]
+    place: int
+
+
+def vectors_of_words(model: nn.Module, tokenizer: Tokenizer, examples: Sequence[WordAt]) -> list[Float[Tensor, "N _"]]:
+    """For each layer, from 0 on, a vector for every example."""
+    context = int(getattr(model, "context"))  # noqa: B009  (an nn.Module's attributes have no type)
+    rows, spans = [], []
+    for example in examples:
+        pieces = tokenizer.encode_batch(example.words)
+        start = len(tokenizer.opening) + sum(map(len, pieces[: example.place]))
+        spans.append((start, start + len(pieces[example.place])))
+        rows.append([*tokenizer.opening, *(token for word in pieces for token in word), *tokenizer.closing][:context])
+        if spans[-1][1] > len(rows[-1]):
+            word = example.words[example.place]
+            raise InputError(f"{word!r} stands at token {start + 1:,}, behind the context of {context:,}.")
+    wanted = range(vectors.last(model) + 1)
+    found: list[list[Tensor]] = [[torch.empty(0)] * len(rows) for _ in wanted]
+    for where, layers, _ in vectors.batches(model, rows, wanted):
+        for layer, x in enumerate(layers):
+            for place, row in zip(where, x, strict=True):
+                first, after = spans[place]
+                found[layer][place] = row[first:after].mean(0).float().cpu()
+    return [torch.stack(layer) for layer in found]
+
+
+def nearest(asked: Float[Tensor, "N D"], known: Float[Tensor, "M D"], senses: Sequence[str]) -> list[str]:
+    """For each vector the sense of the known one that is most alike, by cosine."""
+    best = (F.normalize(asked) @ F.normalize(known).T).argmax(1)
+    return [senses[place] for place in best.tolist()]

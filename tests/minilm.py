@@ -1,0 +1,30 @@
+"""MiniLM (all-MiniLM-L6-v2), a real BERT: `weights/minilm` of the test data, what the package's `model/` holds."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+from data_at_hand import real
+from qkv.interop import bert
+from qkv.interop.names import import_weights
+from qkv.models.bert import Bert
+from qkv.text.tokenizer import Tokenizer
+
+
+def folder() -> Path:
+    return real("weights/minilm/config.json").parent
+
+
+@cache
+def opened() -> tuple[Bert, Tokenizer]:
+    place = folder()
+    config = bert.import_config(json.loads((place / "config.json").read_text()))
+    weights = load_file(place / "model.safetensors")
+    named = {new: weights[old] for old, new in bert.tidy(config, weights).items()}
+    model = config.build()
+    model.load_state_dict(import_weights(bert.table(config), named))
+    return model.eval(), Tokenizer.load(place / "tokenizer.json")
