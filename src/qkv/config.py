@@ -78,8 +78,9 @@ def _walk(kind: Any, location: tuple[int | str, ...]) -> tuple[Any, list[str]]:
     for index, part in enumerate(location):
         hints = typing.get_type_hints(owner, include_extras=False) if dataclasses.is_dataclass(owner) else {}
         members = typing.get_args(owner)
-        if not hints and members:  # a union: the part is the tag that chose a member
-            tags = [m for m in members if part in typing.get_args(typing.get_type_hints(m).get("kind"))]
+        if not hints and members:  # a union: the part is the tag that chose a member; a tuple: it is a place in it
+            classes = [member for member in members if dataclasses.is_dataclass(member)]
+            tags = [m for m in classes if part in typing.get_args(typing.get_type_hints(m).get("kind"))]
             owner = tags[0] if tags else owner
             continue
         path.append(str(part))

@@ -1,4 +1,4 @@
-"""Parity with tiny random Hugging Face BERTs and DistilBERTs, bare and with each head, both ways. Nothing is downloaded.
+"""Parity with tiny random Hugging Face BERTs and DistilBERTs, bare and with heads, both ways. Nothing is downloaded.
 
 The real one is MiniLM: `weights/minilm` of the test data (config.json, model.safetensors, tokenizer.json).
 """
@@ -15,6 +15,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import minilm
+from qkv.evaluation import vectors
 from qkv.interop import bert, distilbert
 from qkv.interop.names import export_weights, import_weights
 from qkv.models.bert import Bert, BertConfig
@@ -87,9 +89,7 @@ def opened(name: str, values: dict[str, Any], weights: dict[str, Tensor]) -> tup
     config = family(name).import_config(values)
     kept = family(name).tidy(config, weights)
     ours = config.build()
-    ours.load_state_dict(
-        import_weights(family(name).table(config), {new: weights[old] for old, new in kept.items()})
-    )
+    ours.load_state_dict(import_weights(family(name).table(config), {new: weights[old] for old, new in kept.items()}))
     return config, ours.eval()
 
 
@@ -218,3 +218,35 @@ def test_distilbert_is_our_bert() -> None:
     assert config == BertConfig(
         vocabulary=37, layers=3, heads=5, width=30, hidden=44, context=24, segments=0, dropout=0.1
     )
+
+
+SENTENCES = [
+    "That is a happy person",
+    "That is a very happy person",
+    "That is a happy dog",
+    "Today is a sunny day",
+    "",
+    "Ünïcödé, 東京 & a wörd-that-is-unfathomablylongish " * 9,
+]
+
+
+def test_minilm_is_the_real_one() -> None:
+    """Ids, hidden states of every layer and mean-pooled vectors as `transformers` has them; the published cosines."""
+    model, tokenizer = minilm.opened()
+    theirs = transformers.BertModel.from_pretrained(minilm.folder()).eval()
+    given = transformers.AutoTokenizer.from_pretrained(minilm.folder())(SENTENCES, padding=True, return_tensors="pt")
+    rows, notes = vectors.encode(tokenizer, SENTENCES, model.context)
+    mask = given["attention_mask"].bool()
+    assert rows == [ids[real].tolist() for ids, real in zip(given["input_ids"], mask, strict=True)]
+    assert not [note for note in notes if "longer" in note]
+    with torch.no_grad():
+        expected = theirs(**given, output_hidden_states=True)
+        means = [state[real].mean(0) for state, real in zip(expected.last_hidden_state, mask, strict=True)]
+    for number, state in enumerate(expected.hidden_states):
+        found = vectors.by_token(model, rows, layer=number)
+        for row in range(len(rows)):
+            torch.testing.assert_close(found[row], state[row][mask[row]], atol=1e-5, rtol=1e-5)
+    found = vectors.pooled(model, rows)
+    torch.testing.assert_close(found, torch.stack(means), atol=1e-5, rtol=1e-5)
+    near = nn.functional.cosine_similarity(found[:1], found[1:4])
+    assert [round(value, 3) for value in near.tolist()] == [0.943, 0.695, 0.257]

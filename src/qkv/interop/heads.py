@@ -67,7 +67,7 @@ def twin(config: Config, family: Family) -> str:
 def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str, Any], dropout: Any) -> Config:
     """The config of ours that the architecture in `values` asks for, around the encoder's numbers."""
     named = values.get("architectures") or [next(iter(family))]
-    if not isinstance(named, list) or len(named) != 1 or named[0] not in family:
+    if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in family:
         raise ConfigError(
             f"config.json: architectures = {named!r} is not known here; expected one of {', '.join(family)}."
         )
