@@ -15,30 +15,43 @@ from pydantic import Field
 from qkv.config import parse, plain, read_toml, strict
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
-from qkv.models import gpt
+from qkv.models import bert, gpt
+from qkv.models.bert import BertConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
+from qkv.models.llama import LlamaConfig
+from qkv.models.masked import MaskedConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.recurrent import RecurrentConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.storage import write_file
 from qkv.tasks.language_modelling import LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-ModelConfig = ModernConfig | GPTConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
+LanguageConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
+ReadingConfig = BertConfig | MaskedConfig | ClassifierConfig | TaggerConfig  # imported; training them comes later
+ModelConfig = LanguageConfig | ReadingConfig
 TaskConfig = LanguageModellingConfig
 
+
+def _kinds(union: Any) -> dict[str, Any]:
+    return {kind: config for config in get_args(union) for kind in get_args(get_type_hints(config)["kind"])}
+
+
 # the names by which a model is called, and the config of each
-KINDS = {kind: config for config in get_args(ModelConfig) for kind in get_args(get_type_hints(config)["kind"])}
-PRESETS: dict[str, ModelConfig] = {**gpt.PRESETS}
+KINDS = _kinds(LanguageConfig)
+READING = _kinds(ReadingConfig)
+PRESETS: dict[str, LanguageConfig] = {**gpt.PRESETS}
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
 
 
 @strict
 class Recipe:
-    model: Annotated[ModelConfig, Field(discriminator="kind")]
+    model: Annotated[LanguageConfig, Field(discriminator="kind")]
     tokenizer: TokenizerConfig
     corpus: CorpusConfig
     task: TaskConfig
@@ -77,6 +90,11 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
         usual = plain(type(PRESETS[kind])())
         chosen = {k: v for k, v in plain(PRESETS[kind]).items() if k in shape or v != usual[k]}
         values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
+    elif str(kind) in (*READING, *bert.PRESETS):
+        raise ConfigError(
+            f"{where}: model {kind!r} reads text; training one comes with a later release. "
+            f"To train now: {', '.join(KINDS)}."
+        )
     elif kind not in KINDS:
         known = [*KINDS, *PRESETS]
         near = difflib.get_close_matches(str(kind), known, 1)
@@ -100,8 +118,9 @@ class _ModelSection:
 
 def parse_model(values: Any, where: str) -> ModelConfig:
     """A model's config of any kind; messages name the key as `model.heads`."""
-    if not isinstance(values, dict) or values.get("kind") not in KINDS:
+    known = KINDS | READING
+    if not isinstance(values, dict) or values.get("kind") not in known:
         found = values.get("kind") if isinstance(values, dict) else values
-        raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(KINDS)}.")
+        raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(known)}.")
     section: _ModelSection = parse(_ModelSection, {"model": values}, where)
     return section.model
