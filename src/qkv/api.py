@@ -9,7 +9,6 @@ for piece in model.generate("O Romeo", stream=True):
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, overload
 
@@ -23,37 +22,19 @@ from qkv.evaluation.language import Score, score
 from qkv.generation import native
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import Picked, write
+from qkv.generation.written import Next, Written
 from qkv.interop import export as shipping
 from qkv.interop.comparing import Comparison
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import assembly, bundle, card
 from qkv.recipe.doctor import Doctor
-from qkv.text.chat import Message, choose
+from qkv.text.chat import Message, conversation
 from qkv.text.stopping import StoppedStream
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
 from qkv.training.run import Event
 
 Precision = Literal["auto", "f32", "bf16", "int8"]
-
-
-@dataclass
-class Written:
-    """One sample: the text after the prompt, its tokens, and why it ended ("length", "end" or "stop")."""
-
-    text: str = ""
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    finish: Literal["length", "end", "stop"] = "length"
-
-
-@dataclass(frozen=True)
-class Next:
-    """One row of the next-word table."""
-
-    piece: str
-    token: int
-    probability: float
 
 
 class Model:
@@ -211,19 +192,9 @@ class Model:
         self, messages: Sequence[Message], *, format: str = "auto", length: int = 400, **options: Any
     ) -> Iterator[str]:
         """The answer to a conversation, piece by piece. Where it is too long, its oldest turns are left out."""
-        _, form = choose(self.tokenizer, format, self.bundle.source)
-        turns, room = list(messages), max(1, self.module.context - min(length, self.module.context // 2))
-        if form.system and not any(message.role == "system" for message in turns):
-            turns.insert(0, Message("system", form.system))
-        left_out = 0
-        while len(ids := form.ids(self.tokenizer, turns)) > room:
-            oldest = next((at for at, turn in enumerate(turns[:-1]) if turn.role != "system"), None)
-            if oldest is None:
-                break
-            del turns[oldest]
-            left_out += 1
-        ends = {self.tokenizer.named[name] for name in form.ends if name in self.tokenizer.named}
-        pieces = self.stream(ids, 1, length=length, ends=ends | set(self.tokenizer.ends), **options)
+        room = max(1, self.module.context - min(length, self.module.context // 2))
+        ids, ends, left_out = conversation(self.tokenizer, messages, format, self.bundle.source, room)
+        pieces = self.stream(ids, 1, length=length, ends=ends, **options)
         if left_out:
             self.notes.append(f"the conversation is longer than the context; its oldest {left_out} turns are left out")
         return (piece for step in pieces for piece in step)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import RefusedError, StorageError
+from qkv.errors import InputError, RefusedError, StorageError
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
@@ -255,6 +255,15 @@ def replace_folder(link: Path, new: Path) -> None:
         link.rename(old)
     new.rename(link)
     _discard(old)
+
+
+def require_replaceable(folder: Path, mark: str, force: bool) -> None:
+    """Only a model folder, which has the file `mark`, is ever replaced, and only when it is asked for."""
+    if not force:
+        raise InputError(f"{folder}: exists. Choose another name, or give --force to replace it.")
+    ours = folder.is_dir() and not folder.is_symlink()
+    if not ours or (any(folder.iterdir()) and not (folder / mark).is_file()):
+        raise InputError(f"{folder}: not a model folder, so --force does not replace it. Choose another name.")
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def prepare(
     else:
         learned, config = given_tokenizer, tokenizer
         if config.kind == "auto":
-            config = replace(config, kind=given_tokenizer.kind)
+            config = replace(config, kind=given_tokenizer.kind)  # type: ignore[arg-type]
     key = _key("tokens", str(LAYOUT_VERSION), work.fingerprint, learned.fingerprint)
     folder = cache.obtain("tokens", key, lambda aside: work.encode(learned, aside))
     facts = cache.facts(folder)

@@ -93,7 +93,7 @@ def compare(
     fill = tokenizer.padding if tokenizer.padding is not None else tokenizer.separator
     tables = [padded(rows, fill)]
     prompt = rows[0][: max(1, len(rows[0]) // 2)]
-    written = greedy(model, prompt, tokenizer.vocabulary) if writes else []
+    written = greedy(model, prompt, tokenizer.vocabulary) if writes else []  # type: ignore[arg-type]
     if written:
         tables.append(padded([[*prompt, *written][:context]], fill))
     own = reads(model)

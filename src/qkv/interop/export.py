@@ -11,18 +11,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from qkv.blocks.initialization import outline
-from qkv.errors import InputError, RefusedError
+from qkv.errors import RefusedError
 from qkv.interop import huggingface
 from qkv.interop.comparing import Comparison, Reader, compare, reads
+from qkv.interop.imported import filled
 from qkv.interop.names import export_weights
 from qkv.models.language_model import LanguageModel, count
-from qkv.storage import new_folder, replace_folder
+from qkv.storage import new_folder, replace_folder, require_replaceable
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import write_tensors
 
@@ -30,6 +30,7 @@ FORMATS = ("huggingface",)
 TEMPERATURE = 0.8  # as `qkv generate` has it
 
 
+@runtime_checkable
 class Exportable(Protocol):
     """What is needed of a model to write it (recipe.bundle.Bundle has it)."""
 
@@ -49,7 +50,7 @@ def write(
     """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, where it is there."""
     huggingface.twin(bundle.config)  # a model that has none is refused before anything else
     if folder.exists() or folder.is_symlink():
-        require_replaceable(folder, force)
+        require_replaceable(folder, huggingface.CONFIG, force)
     weights = huggingface_weights(bundle)
     needed = sum(tensor.nbytes for tensor in weights.values()) + 2**20
     with new_folder(folder, needed, replace_folder if folder.exists() else None) as aside:
@@ -64,15 +65,6 @@ def write(
             if not each.passed:
                 raise RefusedError(f"{folder}: not written: the copy differs from the original. {each}.")
     return found
-
-
-def require_replaceable(folder: Path, force: bool) -> None:
-    """Only a model folder is ever replaced, and only when it is asked for."""
-    if not force:
-        raise InputError(f"{folder}: exists. Choose another name, or give --force to replace it.")
-    ours = folder.is_dir() and not folder.is_symlink()
-    if not ours or (any(folder.iterdir()) and not (folder / huggingface.CONFIG).is_file()):
-        raise InputError(f"{folder}: not a model folder, so --force does not replace it. Choose another name.")
 
 
 def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
@@ -141,10 +133,8 @@ def _card(bundle: Exportable, name: str, story: str) -> str:
 def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Comparison]:
     """Open the folder again, by our reader and by transformers where it is installed, and compare."""
     again = huggingface.read(folder)
-    with outline():
-        copy: nn.Module = again.config.build()
-    copy.load_state_dict(dict(again.weights), assign=True)
-    readers: dict[str, Reader] = {"read again by qkv": reads(copy.eval())}
+    copy = filled(again.config, again.weights, "cpu")
+    readers: dict[str, Reader] = {"read again by qkv": reads(copy)}
     if outside and (theirs := _transformers(folder, bundle)):
         readers |= theirs
     context = getattr(bundle.config, "encoder", bundle.config).context
@@ -156,7 +146,7 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
         with quiet():
             import transformers
 
-            transformers.utils.logging.disable_progress_bar()
+            transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     except ImportError:
         return {}
     values = huggingface.settings(folder)
@@ -165,13 +155,12 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
         model = build(folder, local_files_only=True, dtype=torch.float32).eval()
         words = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     _same_ids(words, bundle, folder)
-    bare = values["architectures"][0].endswith("Model")
     masked = not isinstance(bundle.model, LanguageModel)
 
     def read(tokens: Tensor, present: Tensor) -> Tensor:
         # a decoder is asked row by row as it stands: padding at the end changes nothing before it
         made = model(tokens, attention_mask=present.long()) if masked else model(tokens)
-        return made.last_hidden_state if bare else made.logits
+        return made["logits"] if "logits" in made else made["last_hidden_state"]
 
     return {f"opened by transformers {transformers.__version__}": read}
 

@@ -6,13 +6,15 @@ the embedding, in both: it is saved once. Ids of special tokens are the tokenize
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop.names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, require, sizes
+from qkv.interop.names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Table, require, sizes
 from qkv.models.gpt import GPTConfig
+
+MODEL_TYPES = ("gpt2",)
 
 TABLE = (
     Row("embedding.weight", "transformer.wte.weight"),
@@ -56,6 +58,18 @@ FIXED = {
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
+
+
+def tidy(config: GPTConfig, names: Iterable[str]) -> dict[str, str]:
+    """The published files have no prefix; masks of attention and a second copy of the tied table may be in them."""
+    kept = [
+        name for name in names if not name.endswith((".attn.bias", ".attn.masked_bias")) and name != "lm_head.weight"
+    ]
+    return {name: name if name.startswith("transformer.") else f"transformer.{name}" for name in kept}
+
+
+def table(config: GPTConfig) -> Table:
+    return TABLE
 
 
 def export_config(config: GPTConfig) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from qkv.blocks.initialization import outline
+from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError, RefusedError
 from qkv.text.tokenizer import Tokenizer
 
@@ -49,3 +49,11 @@ def fitted(found: Imported, take: Callable[[], Mapping[str, Tensor]], tensors: i
             there, needed = (tuple(each[name].shape) if name in each else None for each in (weights, own))
             raise RefusedError(f"{where}: tensor {name} is {there}, the model needs {needed}. The files do not fit.")
     return replace(found, weights=weights)
+
+
+def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
+    """The model of a config around these tensors, which may lie in a mapped file: they are used as they are."""
+    with no_start():  # memory that is never written is never taken
+        model: nn.Module = config.build()
+    model.load_state_dict(dict(weights), strict=True, assign=True)
+    return model.to(device).eval().requires_grad_(True)

@@ -69,8 +69,9 @@ class Session:
 
     def _check_format(self, best: Bundle) -> None:
         """Keep with a model of many weights how well it would write with int8 ones."""
-        if best.checked is None and count(best.model) >= native.MANY and native.fits(best.model):  # type: ignore[arg-type]
-            bundle.keep_best(self.run.folder, replace(best, checked=check(best.model, self.prepared.valid, "int8")))
+        model: Any = best.model
+        if best.checked is None and count(model) >= native.MANY and native.fits(model):
+            bundle.keep_best(self.run.folder, replace(best, checked=check(model, self.prepared.valid, "int8")))
 
 
 def begin(
@@ -207,7 +208,7 @@ def _session(recipe: Recipe, prepared: Prepared, folder: Path, clock: Clock | No
     task = LanguageModelling(recipe.task, prepared.train.tokens, recipe.model.context, training.seed)
 
     def keep(model: nn.Module, step: int) -> None:
-        made = Bundle(model, recipe.model, prepared.tokenizer, prepared.train.documents, step)  # type: ignore[arg-type]
+        made = Bundle(model, recipe.model, prepared.tokenizer, prepared.train.documents, step)
         bundle.keep_best(folder, made)
 
     def scores(model: nn.Module) -> Scores:

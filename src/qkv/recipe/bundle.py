@@ -7,7 +7,7 @@ another project made is opened through `interop`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from qkv.config import plain
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.evaluation.formats import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
-from qkv.interop.export import require_replaceable
-from qkv.interop.imported import Imported
+from qkv.interop.imported import Imported, filled
 from qkv.models.language_model import LanguageModel
 from qkv.recipe.recipe import ModelConfig, parse_model
-from qkv.storage import before, new_folder, point, read_json, remove_folder, replace_folder, verify
+from qkv.storage import before, new_folder, point, read_json, remove_folder, replace_folder, require_replaceable, verify
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
@@ -59,7 +58,7 @@ class Bundle:
 def publish(folder: Path, bundle: Bundle, *, force: bool = False) -> None:
     """Write a model folder for people: `force` replaces another model of this name, and nothing else."""
     if folder.exists() or folder.is_symlink():
-        require_replaceable(folder, force)
+        require_replaceable(folder, CONFIG, force)
     save(folder, bundle, replace_folder if folder.exists() else None)
 
 
@@ -165,15 +164,6 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
 def _imported(found: Imported, place: Path, device: str) -> Bundle:
     model = filled(found.config, found.weights, device)
     return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes)
-
-
-def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
-    """The model of a config around these tensors, which may lie in a mapped file: they are used as they are."""
-    with outline():
-        model: nn.Module = config.build()
-    model.load_state_dict(dict(weights), strict=True, assign=True)
-    assert not any(tensor.is_meta for tensor in [*model.parameters(), *model.buffers()]), "a part without values"
-    return model.to(device).eval().requires_grad_(True)
 
 
 def size_of(config: Any) -> Any:

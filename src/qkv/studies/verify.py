@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from qkv.errors import InputError, QkvError
 from qkv.generation import native
 from qkv.interop import export
 from qkv.interop.comparing import SENTENCES, TOLERANCE, padded, reads, texts
+from qkv.interop.imported import filled
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle
 from qkv.storage import MANIFEST, verify
@@ -155,13 +157,13 @@ class Proofs:
         return largest, "another token later = the same answer before it"
 
     def window(self) -> Found:
-        config = self.bundle.config
+        config: Any = self.bundle.config
         if not hasattr(config, "window"):
             raise NothingToShow("this model has no attention window")
         longest = max(len(row) for row in self.rows)
         largest = 0.0
         plain, windowed = (replace(config, window=reach) for reach in (0, longest))
-        copies = [bundle.filled(each, self.module.state_dict(), "cpu") for each in (plain, windowed)]
+        copies = [filled(each, self.module.state_dict(), "cpu") for each in (plain, windowed)]
         for row in self.rows[:2]:
             answers = [copy(torch.tensor([row])) for copy in copies]
             largest = max(largest, float((answers[0] - answers[1]).abs().max()))

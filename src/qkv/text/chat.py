@@ -100,3 +100,21 @@ def choose(tokenizer: Tokenizer, name: str = "auto", model: str = "") -> tuple[s
             f"--format {name}: the model's vocabulary has no {lacking}. Leave --format out, or name another."
         )
     return name, FORMATS[name]
+
+
+def conversation(
+    tokenizer: Tokenizer, messages: Sequence[Message], format: str, model: str, room: int
+) -> tuple[list[int], set[int], int]:
+    """The tokens to go on from, those that end the answer, and how many of the oldest turns had no room."""
+    _, form = choose(tokenizer, format, model)
+    turns = list(messages)
+    if form.system and not any(message.role == "system" for message in turns):
+        turns.insert(0, Message("system", form.system))
+    left_out = 0
+    while len(ids := form.ids(tokenizer, turns)) > room:
+        oldest = next((at for at, turn in enumerate(turns[:-1]) if turn.role != "system"), None)
+        if oldest is None:
+            break
+        del turns[oldest]
+        left_out += 1
+    return ids, {*tokenizer.ends, *(tokenizer.named[name] for name in form.ends if name in tokenizer.named)}, left_out

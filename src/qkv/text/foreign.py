@@ -84,7 +84,7 @@ def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
     tokens = [token.removesuffix("\r") for token in tokens]
     ids = _ids(tokens, str(path))
     special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
-    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    model: dict[str, Any] = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
     model |= {"max_input_chars_per_word": 100, "vocab": ids}
     normal = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
     pipeline = {

@@ -37,7 +37,8 @@ class Roles:
             type(n) is not int or not 0 <= n < vocabulary for n in [*single, *(n for each in several for n in each)]
         ):
             return None
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        parts: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**parts)
 
 
 def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, ...]]) -> Roles:
