@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    ours = qkv.load(options.folder).module
+    ours = qkv.load(options.folder).bundle.model
     assert isinstance(ours, torch.nn.Module)
     other = transformers.BertModel.from_pretrained(options.folder).eval()
     print(f"{options.threads} threads, torch {torch.__version__}, transformers {transformers.__version__}")

@@ -29,14 +29,15 @@ def side(archive: zipfile.ZipFile, word: str, name: str) -> tuple[list[WordAt], 
 
 
 def main(folder: str, path: str, *words: str) -> None:
-    model = qkv.load(folder)
-    assert isinstance(model.module, torch.nn.Module)
+    opened = qkv.load(folder)
+    model, tokenizer = opened.bundle.model, opened.tokenizer
+    assert isinstance(model, torch.nn.Module)
     archive = zipfile.ZipFile(path)
     for word in words or ("bank",):
         known, senses = side(archive, word, "train")
         asked, gold = side(archive, word, "test")
-        before = vectors_of_words(model.module, model.tokenizer, known)
-        after = vectors_of_words(model.module, model.tokenizer, asked)
+        before = vectors_of_words(model, tokenizer, known)
+        after = vectors_of_words(model, tokenizer, asked)
         common = Counter(senses).most_common(1)[0][0]
         print(f"{word}: {len(known):,} known, {len(asked):,} asked; always sense {common}: {share(gold, common):.1%}")
         for layer, (one, other) in enumerate(zip(before, after, strict=True)):

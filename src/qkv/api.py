@@ -229,11 +229,12 @@ class Model:
     ) -> torch.Tensor | list[vectors.Tokens]:
         """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
         given = [texts] if isinstance(texts, str) else list(texts)
-        assert isinstance(self.module, torch.nn.Module)
-        rows, self.notes = vectors.encode(self.tokenizer, given, self.module.context)
+        model = self.bundle.model
+        assert isinstance(model, torch.nn.Module)
+        rows, self.notes = vectors.encode(self.tokenizer, given, bundle.size_of(self.bundle.config).context)
         if pool != "none":
-            return vectors.pooled(self.module.eval(), rows, layer=layer, pool=pool)
-        found = vectors.by_token(self.module.eval(), rows, layer=layer)
+            return vectors.pooled(model.eval(), rows, layer=layer, pool=pool)
+        found = vectors.by_token(model.eval(), rows, layer=layer)
         pieces = [[self.tokenizer.piece(token) for token in row] for row in rows]
         return [vectors.Tokens(*each) for each in zip(rows, pieces, found, strict=True)]
 
