@@ -28,7 +28,7 @@ ROOMS: dict[str, ModuleType] = {
 }
 
 # what asks for a program that lies in the folder or elsewhere; nothing here would run it, and no honest reading is left
-PROGRAMS = ("auto_map", "custom_pipelines", "_attn_implementation_internal", "trust_remote_code")
+PROGRAMS = ("auto_map", "custom_pipelines", "_attn_implementation_internal")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".msgpack", ".h5")
 
 
