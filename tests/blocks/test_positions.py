@@ -7,7 +7,15 @@ import math
 import pytest
 import torch
 
-from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions, SinusoidalPositions, sinusoids
+from qkv.blocks.positions import (
+    LearnedPositions,
+    NoPositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    rotary_rates,
+    sinusoids,
+    stretched,
+)
 
 
 @pytest.mark.parametrize("width", [2, 6, 16])
@@ -103,3 +111,22 @@ def test_rotary_keeps_the_kind_of_number() -> None:
 def test_rotary_refuses_an_odd_width() -> None:
     with pytest.raises(ValueError, match="head width 5 must be even"):
         RotaryPositions(4, 5)
+
+
+def test_stretched_turns_slow_down_slow_pairs_only() -> None:
+    """Llama 3.1: less than one turn in the original context is eight times slower, more than four stays."""
+    rates = rotary_rates(128, 500000.0)
+    slower = rates / stretched(rates, 8.0, 1.0, 4.0, 8192)
+    turns = 8192 * rates / (2 * math.pi)
+    assert torch.equal(stretched(rates, 8.0, 1.0, 4.0, 8192)[turns > 4], rates[turns > 4])
+    torch.testing.assert_close(slower[turns < 1], torch.full_like(slower[turns < 1], 8.0))
+    between = slower[(turns > 1) & (turns < 4)]
+    assert len(between) > 3
+    assert (between.diff() > 0).all()
+    assert torch.equal(stretched(rates, 1.0, 1.0, 4.0, 8192), rates), "a factor of one changes no bit"
+
+
+def test_rotary_takes_rates_of_its_own() -> None:
+    usual, given = RotaryPositions(9, 8, 500.0), RotaryPositions(9, 8, rates=rotary_rates(8, 500.0))
+    assert torch.equal(usual.cosines, given.cosines)
+    assert torch.equal(usual.sines, given.sines)

@@ -16,6 +16,7 @@ from qkv.generation.native import Native, choose, fits, quantized
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.models.gpt import GPTConfig
+from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
 
@@ -26,6 +27,10 @@ CONFIGS = {
     "modern": ModernConfig(vocabulary=66, layers=2, heads=4, width=64, context=48),
     "grouped": ModernConfig(vocabulary=67, layers=2, heads=4, key_heads=2, width=48, context=48),
     "one key, tied": ModernConfig(vocabulary=68, layers=1, heads=4, key_heads=1, width=32, context=48, head="tied"),
+    "llama": LlamaConfig(vocabulary=65, layers=2, heads=4, key_heads=2, width=48, context=48, rotary_factor=4.0),
+    "qwen2": LlamaConfig(
+        kind="qwen2", vocabulary=65, layers=2, heads=4, key_heads=2, width=48, context=48, head="tied"
+    ),
     "wide heads": ModernConfig(vocabulary=65, layers=1, heads=2, head_width=20, width=36, hidden=44, context=48),
 }
 

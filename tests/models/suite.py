@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.language_model import LanguageModel
+from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
@@ -37,6 +38,12 @@ CONFIGS: dict[str, Any] = {
     "modern-fast-long": ModernFastConfig(**SHAPE, layers=1, heads=3, order=5, table=40, hidden=31, dropout=0.2),
     "gpt-window": GPTConfig(**SHAPE, layers=2, heads=2, window=7),
     "modern-window": ModernConfig(**SHAPE, layers=6, heads=4, key_heads=2, window=3),
+    "llama": LlamaConfig(**SHAPE, layers=2, heads=4),
+    "llama-stretched": LlamaConfig(
+        **SHAPE, layers=2, heads=4, key_heads=2, head_width=10, hidden=17, rotary_factor=8.0, rotary_context=4
+    ),
+    "qwen2-tied": LlamaConfig(**SHAPE, kind="qwen2", layers=2, heads=2, key_heads=1, head="tied", dropout=0.2),
+    "qwen2-window": LlamaConfig(**SHAPE, kind="qwen2", layers=6, heads=4, key_heads=2, window=3),
     "rnn": RecurrentConfig(**SHAPE, kind="rnn"),
     "gru": RecurrentConfig(**SHAPE, kind="gru", layers=2, dropout=0.2),
     "lstm": RecurrentConfig(**SHAPE, kind="lstm", layers=2),
@@ -48,7 +55,7 @@ CONFIGS: dict[str, Any] = {
     "cnn": CNNConfig(**SHAPE, layers=3),
     "cnn-short-kernel": CNNConfig(**SHAPE, layers=5, kernel=2, growth=3, hidden=9, dropout=0.2),
 }
-TIED = ["gpt", "gpt-dropout", "modern-tied"]
+TIED = ["gpt", "gpt-dropout", "modern-tied", "qwen2-tied"]
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 

@@ -10,6 +10,7 @@ from qkv.config import parse, plain
 from qkv.errors import ConfigError
 from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import PRESETS, GPTConfig
+from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
@@ -37,6 +38,11 @@ BAD = [
     (ModernConfig, {"head": "shared"}, "head = 'shared' does not fit; expected 'tied' or 'own'"),
     (ModernConfig, {"rotary_base": 0}, "rotary_base = 0"),
     (ModernConfig, {"norm_epsilon": -1e-6}, "norm_epsilon"),
+    (LlamaConfig, {"kind": "mistral"}, "kind = 'mistral' does not fit; expected 'llama' or 'qwen2'"),
+    (LlamaConfig, {"heads": 4, "key_heads": 3}, "heads = 4 must be a multiple of key_heads = 3"),
+    (LlamaConfig, {"head_width": 7}, "must be even"),
+    (LlamaConfig, {"rotary_factor": 0}, "rotary_factor = 0"),
+    (LlamaConfig, {"rotary_low": 4.0, "rotary_high": 4.0}, "rotary_high = 4.0 must be above rotary_low = 4.0"),
     (GPTConfig, {"window": -1}, "window = -1 does not fit; expected greater than or equal to 0"),
     (MLPConfig, {"heads": 4}, "unknown key 'heads'"),
     (MLPConfig, {"embedding_width": -1}, "embedding_width = -1"),
@@ -66,7 +72,14 @@ def test_a_config_made_in_python_is_checked_too() -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [*PRESETS.values(), ModernConfig(key_heads=2, window=8), RecurrentConfig(kind="gru"), MLPConfig(), CNNConfig()],
+    [
+        *PRESETS.values(),
+        ModernConfig(key_heads=2, window=8),
+        LlamaConfig(kind="qwen2", rotary_factor=32.0),
+        RecurrentConfig(kind="gru"),
+        MLPConfig(),
+        CNNConfig(),
+    ],
 )
 def test_a_config_is_read_as_it_was_written(config: Any) -> None:
     assert parse(type(config), plain(config), "recipe.toml") == config

@@ -11,6 +11,7 @@ import torch
 from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import PRESETS
 from qkv.models.language_model import count
+from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
@@ -47,6 +48,16 @@ def test_gpt_by_formula(name: str) -> None:
 def test_nano_is_the_decks() -> None:
     nano = PRESETS["gpt-nano"]
     assert (nano.layers, nano.heads, nano.width) == (3, 3, 48)
+
+
+SMOLLM2 = LlamaConfig(layers=30, heads=9, key_heads=3, width=576, hidden=1536, context=8192, head="tied")
+QWEN2 = LlamaConfig(kind="qwen2", layers=24, heads=14, key_heads=2, width=896, hidden=4864, context=32768, head="tied")
+
+
+def test_llamas_have_their_sizes() -> None:
+    """SmolLM2-135M and Qwen2-0.5B, as released."""
+    assert parameters(SMOLLM2, 49152) == 134_515_008
+    assert parameters(QWEN2, 151936) == 494_032_768
 
 
 @pytest.mark.parametrize("head", ["own", "tied"])

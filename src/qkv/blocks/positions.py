@@ -6,6 +6,7 @@ All are called with the values and their absolute places, so a cached token keep
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -59,8 +60,22 @@ class SinusoidalPositions(nn.Module):
         return x + self.table[places].to(x.dtype)
 
 
+def rotary_rates(head_width: int, base: float = 10000.0) -> Float[Tensor, " K"]:
+    """How far each pair turns from one place to the next: base^(-2i/K), fast ones first (Su et al. 2021)."""
+    if head_width % 2:
+        raise ValueError(f"rotary positions turn pairs: head width {head_width} must be even")
+    return base ** (-torch.arange(0, head_width, 2, device="cpu") / head_width)
+
+
+def stretched(rates: Float[Tensor, " K"], factor: float, low: float, high: float, original: int) -> Float[Tensor, " K"]:
+    """Llama 3.1's longer context: pairs that turn less than `low` times within the original one turn `factor` times
+    slower, those that turn more than `high` times as before, the others in between."""
+    turns = original * rates / (2 * math.pi)
+    return torch.lerp(rates / factor, rates, ((turns - low) / (high - low)).clamp(0, 1))
+
+
 class RotaryPositions(nn.Module):
-    """Turns each pair (x_i, x_{i+K/2}) by place · base^(-2i/K), so that q·k sees only distances (Su et al. 2021).
+    """Turns each pair (x_i, x_{i+K/2}) by place · rate_i, so that q·k sees only distances (Su et al. 2021).
 
     The pairing is Llama's half-split one, which Qwen3 shares.
     """
@@ -68,12 +83,12 @@ class RotaryPositions(nn.Module):
     cosines: Tensor
     sines: Tensor
 
-    def __init__(self, context: int, head_width: int, base: float = 10000.0) -> None:
+    def __init__(
+        self, context: int, head_width: int, base: float = 10000.0, rates: Float[Tensor, " K"] | None = None
+    ) -> None:
         super().__init__()
-        if head_width % 2:
-            raise ValueError(f"rotary positions turn pairs: head width {head_width} must be even")
         places = torch.arange(context, device="cpu")  # a table is cheap; under the device "meta" its formula is not
-        rates = base ** (-torch.arange(0, head_width, 2, device="cpu") / head_width)
+        rates = rotary_rates(head_width, base) if rates is None else rates
         angles = places.unsqueeze(1) * rates  # (T, K/2)
         self.register_buffer("cosines", angles.cos(), persistent=False)
         self.register_buffer("sines", angles.sin(), persistent=False)

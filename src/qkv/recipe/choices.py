@@ -28,6 +28,8 @@ MUON = {"rate": 0.01, "matrix_rate": 0.04, "momentum": 0.9}
 RATES: dict[str, dict[str, dict[str, Any]]] = {
     "modern": {"muon": {**MUON, "betas": [0.8, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
     "gpt": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
+    "llama": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
+    "qwen2": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
     "modern-fast": {
         "muon": {"rate": 0.03, "matrix_rate": 0.05, "momentum": 0.9, "betas": [0.8, 0.95]},
         "adamw": {"rate": 0.01, "betas": [0.9, 0.95]},
