@@ -12,15 +12,28 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from qkv.interop import gpt2, qwen3
+from qkv.interop import gpt2, llama, qwen3
 from qkv.interop.names import Table, export_weights, import_weights
 from qkv.models.gpt import GPTConfig
+from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 
 if not os.environ.get("CI"):
     pytest.importorskip("transformers", reason="parity with Hugging Face needs the extra: pip install 'qkv[hf]'")
 
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
+import transformers
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+ROOMS: dict[str, Any] = {kind: room for room in (gpt2, llama, qwen3) for kind in room.MODEL_TYPES}
 
 IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # the caller's, as in an export with a tokenizer
 
@@ -38,6 +51,16 @@ QWEN = {
     "max_position_embeddings": 24,
     "rope_parameters": {"rope_type": "default", "rope_theta": 5000.0},
 }
+PLAIN = {key: value for key, value in QWEN.items() if key != "head_dim"} | {"hidden_size": 32}
+STRETCHED = {
+    "rope_type": "llama3",
+    "rope_theta": 50.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 12,
+}
+WINDOW = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}
 
 
 def shaken(model: torch.nn.Module) -> Any:
@@ -60,12 +83,22 @@ def theirs_of(name: str) -> Any:
             values = QWEN | {"num_key_value_heads": 4, "head_dim": 8, "hidden_size": 32}
             return shaken(Qwen3ForCausalLM(Qwen3Config(**values, tie_word_embeddings=False)))
         case "qwen3-window":
-            window = {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 0}
-            return shaken(Qwen3ForCausalLM(Qwen3Config(**QWEN, **window, tie_word_embeddings=False)))
+            return shaken(Qwen3ForCausalLM(Qwen3Config(**QWEN, **WINDOW, tie_word_embeddings=False)))
+        case "llama":
+            values = QWEN | {"hidden_size": 32, "head_dim": 10}  # theirs wants a width that heads divide
+            return shaken(LlamaForCausalLM(transformers.LlamaConfig(**values)))
+        case "llama-tied-stretched":
+            values = PLAIN | {"rope_parameters": STRETCHED}
+            return shaken(LlamaForCausalLM(transformers.LlamaConfig(**values, tie_word_embeddings=True)))
+        case "qwen2":
+            return shaken(Qwen2ForCausalLM(Qwen2Config(**PLAIN)))
+        case "qwen2-tied-window":
+            return shaken(Qwen2ForCausalLM(Qwen2Config(**PLAIN, **WINDOW, tie_word_embeddings=True)))
     raise ValueError(name)
 
 
 NAMES = ["gpt2", "qwen3", "qwen3-tied", "qwen3-all-keys", "qwen3-window"]
+NAMES += ["llama", "llama-tied-stretched", "qwen2", "qwen2-tied-window"]
 
 
 def saved(model: Any) -> dict[str, Tensor]:
@@ -78,10 +111,9 @@ def saved(model: Any) -> dict[str, Tensor]:
 
 def translated(model: Any) -> tuple[Any, Table]:
     values = json.loads(model.config.to_json_string())
-    if isinstance(model, GPT2LMHeadModel):
-        return gpt2.import_config(values), gpt2.TABLE
-    config = qwen3.import_config(values)
-    return config, qwen3.table(config)
+    room = ROOMS[values["model_type"]]
+    config = room.import_config(values)
+    return config, room.table(config)
 
 
 def ours_of(model: Any) -> Any:
@@ -136,11 +168,10 @@ def test_their_own_file_is_read(name: str, tmp_path: Path) -> None:
     theirs = theirs_of(name)
     theirs.save_pretrained(tmp_path)
     values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-    room = gpt2 if name == "gpt2" else qwen3
+    room = ROOMS[values["model_type"]]
     config = room.import_config(values)
-    table = gpt2.TABLE if name == "gpt2" else qwen3.table(config)
     ours = config.build()
-    ours.load_state_dict(import_weights(table, load_file(tmp_path / "model.safetensors")))
+    ours.load_state_dict(import_weights(room.table(config), load_file(tmp_path / "model.safetensors")))
     with torch.no_grad():
         torch.testing.assert_close(ours.eval()(tokens()), theirs(tokens()).logits, atol=2e-5, rtol=1e-5)
 
@@ -152,7 +183,19 @@ OURS = {
         vocabulary=37, layers=2, heads=4, key_heads=1, head_width=6, width=20, context=24, head="tied", dropout=0.1
     ),
     "modern-window": ModernConfig(vocabulary=37, layers=2, heads=4, width=48, context=24, window=7),
+    "llama": LlamaConfig(vocabulary=37, layers=2, heads=4, key_heads=2, head_width=6, width=48, context=24),
+    "llama-tied-stretched": LlamaConfig(
+        vocabulary=37, layers=2, heads=4, width=48, context=24, head="tied", rotary_factor=4.0, rotary_context=8
+    ),
+    "qwen2": LlamaConfig(
+        kind="qwen2", vocabulary=37, layers=2, heads=4, key_heads=1, width=48, context=24, dropout=0.1
+    ),
+    "qwen2-window": LlamaConfig(kind="qwen2", vocabulary=37, layers=2, heads=4, width=48, context=24, window=7),
 }
+
+
+def room_of(config: Any) -> Any:
+    return ROOMS[{"gpt": "gpt2", "modern": "qwen3"}.get(config.kind, config.kind)]
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -161,10 +204,7 @@ def test_theirs_opens_what_we_write(name: str, tmp_path: Path) -> None:
     torch.manual_seed(4)
     config = OURS[name]
     ours = shaken(config.build())
-    if isinstance(config, GPTConfig):
-        values, table = gpt2.export_config(config), gpt2.TABLE
-    else:
-        values, table = qwen3.export_config(config), qwen3.table(config)
+    values, table = room_of(config).export_config(config), room_of(config).table(config)
     (tmp_path / "config.json").write_text(json.dumps({**values, **IDS}), encoding="utf-8")
     save_file(export_weights(table, ours.state_dict()), tmp_path / "model.safetensors", metadata={"format": "pt"})
     theirs, report = AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
@@ -177,13 +217,13 @@ def test_theirs_opens_what_we_write(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_value_we_write_is_one_they_know(name: str) -> None:
     """A misspelt key would be kept silently as an attribute and do nothing."""
-    config = OURS[name]
-    values = gpt2.export_config(config) if isinstance(config, GPTConfig) else qwen3.export_config(config)
-    known = (GPT2Config if isinstance(config, GPTConfig) else Qwen3Config)().to_dict()
-    assert set(values) <= set(known)
+    values = room_of(OURS[name]).export_config(OURS[name])
+    assert set(values) <= set(transformers.AutoConfig.for_model(values["model_type"]).to_dict())
 
 
-@pytest.mark.parametrize("name", ["gpt2", "qwen3", "qwen3-window"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "qwen3", "qwen3-window", "llama-tied-stretched", "qwen2", "qwen2-tied-window"]
+)
 def test_the_same_greedy_text(name: str) -> None:
     """Their own generation, with their cache, and ours write the same tokens."""
     from qkv.generation.sampling import Sampling

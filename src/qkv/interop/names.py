@@ -37,6 +37,15 @@ THIRDS = Transform(read=lambda theirs: theirs.chunk(3), write=lambda ours: torch
 TRANSPOSED_THIRDS = Transform(read=lambda theirs: theirs.T.chunk(3), write=lambda ours: torch.cat(list(ours)).T)
 
 
+def interleaved(heads: int) -> Transform:
+    """Rows of queries or keys: theirs turn neighbours (0, 1), (2, 3) ..., ours (0, K/2), (1, K/2 + 1) ..."""
+
+    def moved(tensor: Tensor, *inside: int) -> Tensor:
+        return tensor.view(heads, *inside, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
+
+    return Transform(read=lambda theirs: [moved(theirs, -1, 2)], write=lambda ours: moved(ours[0], 2, -1))
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of a table. `{i}` stands for the layer, `{query,key,value}` for one name after the other."""
@@ -64,8 +73,8 @@ def import_weights(table: Table, theirs: Weights) -> dict[str, Tensor]:
     _complete({name for _, _, name in lines}, theirs)
     ours: dict[str, Tensor] = {}
     for transform, names, name in lines:
-        parts = transform.read(theirs[name])
-        ours |= {own: _unshared(part, theirs[name]) for own, part in zip(names, parts, strict=True)}
+        tensor = theirs[name]  # once: it may be read from a file only now
+        ours |= {own: _unshared(part, tensor) for own, part in zip(names, transform.read(tensor), strict=True)}
     return ours
 
 

@@ -15,6 +15,8 @@ from qkv.errors import ConfigError
 from qkv.interop.names import Row, Table, require, sizes
 from qkv.models.modern import ModernConfig
 
+MODEL_TYPES = ("qwen3",)
+
 TIED = (
     Row("embedding.weight", "model.embed_tokens.weight"),
     Row("blocks.{i}.attention.norm.weight", "model.layers.{i}.input_layernorm.weight"),
@@ -63,8 +65,8 @@ def export_config(config: ModernConfig) -> dict[str, Any]:
     numbers["num_key_value_heads"], numbers["head_dim"] = attention.key_heads, attention.head_width
     numbers["intermediate_size"] = gate.out_features
     rotary = {"rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base}}
-    window = {"use_sliding_window": config.window > 0, "sliding_window": config.window or None, "max_window_layers": 0}
-    return {**named, **numbers, **rotary, **window, "tie_word_embeddings": config.head == "tied", **FIXED}
+    more = {**window_values(config.window), "tie_word_embeddings": config.head == "tied"}
+    return {**named, **numbers, **rotary, **more, **FIXED}
 
 
 def import_config(values: Mapping[str, Any]) -> ModernConfig:
@@ -74,16 +76,22 @@ def import_config(values: Mapping[str, Any]) -> ModernConfig:
     rotary = values.get("rope_parameters") or {"rope_theta": values.get("rope_theta", 10000.0)}
     require(rotary, {"rope_type": "default"}, "Qwen3")
     head = "tied" if values.get("tie_word_embeddings", False) else "own"
-    found = {**sizes(values, SIZES), "rotary_base": rotary["rope_theta"], "head": head, "window": _window(values)}
-    return parse(ModernConfig, found, "config.json")
+    found = {"rotary_base": rotary["rope_theta"], "head": head, "window": window(values, "Qwen3")}
+    return parse(ModernConfig, {**sizes(values, SIZES), **found}, "config.json")
 
 
-def _window(values: Mapping[str, Any]) -> int:
+def window_values(window: int) -> dict[str, Any]:
+    return {"use_sliding_window": window > 0, "sliding_window": window or None, "max_window_layers": 0}
+
+
+def window(values: Mapping[str, Any], architecture: str) -> int:
     """Theirs may have a window in some layers only; ours has one in all or in none."""
     if not values.get("use_sliding_window", False):
         return 0
     kinds = values.get("layer_types")
     everywhere = values.get("max_window_layers", 28) == 0 if kinds is None else set(kinds) == {"sliding_attention"}
     if not everywhere:
-        raise ConfigError("Qwen3: a window in some layers only has no twin here; expected max_window_layers = 0.")
+        raise ConfigError(
+            f"{architecture}: a window in some layers only has no twin here; expected max_window_layers = 0."
+        )
     return sizes(values, {"window": "sliding_window"})["window"]
