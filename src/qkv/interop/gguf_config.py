@@ -1,0 +1,125 @@
+"""The sizes of a model from the values of a GGUF file: `llama.block_count` and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qkv.blocks.positions import rotary_rates, stretched
+from qkv.config import parse
+from qkv.errors import ConfigError
+from qkv.interop.gguf_file import Container, Refuse
+from qkv.models.llama import LlamaConfig
+from qkv.models.modern import ModernConfig
+
+KINDS: dict[str, tuple[Any, str]] = {
+    "llama": (LlamaConfig, "llama"),
+    "qwen2": (LlamaConfig, "qwen2"),
+    "qwen3": (ModernConfig, "modern"),
+}
+NEEDED = {
+    "layers": "block_count",
+    "heads": "attention.head_count",
+    "width": "embedding_length",
+    "hidden": "feed_forward_length",
+    "context": "context_length",
+    "norm_epsilon": "attention.layer_norm_rms_epsilon",
+}
+OPTIONAL = {
+    "key_heads": "attention.head_count_kv",
+    "head_width": "attention.key_length",
+    "rotary_base": "rope.freq_base",
+}
+
+# What would be another figure; a value that changes nothing is let pass.
+ELSEWHERE: dict[str, tuple[Any, ...]] = {
+    "attention.sliding_window": (0,),
+    "attention.causal": (True,),
+    "attention.scale": (0,),
+    "expert_count": (0,),
+    "rope.scaling.type": ("none",),
+    "rope.scaling.factor": (0, 1),
+    "rope.scale_linear": (0, 1),
+    "logit_scale": (0, 1),
+    "embedding_scale": (0, 1),
+    "residual_scale": (0, 1),
+}
+# Known, and said again by shapes, lists or other values.
+SILENT = {"vocab_size", "rope.dimension_count", "attention.value_length", "tensor_data_layout", "expert_used_count"}
+
+FREQUENCIES = "rope_freqs.weight"
+STRETCH = (1.0, 4.0, 8192)  # Llama 3.1 to 3.3: below one turn in 8192 places, above four
+TABLES = 2**26  # bytes that rotary angles may take in any case
+
+
+def read_config(
+    container: Container, weights: Mapping[str, Tensor], size: int, refuse: Refuse
+) -> tuple[Any, tuple[str, ...]]:
+    """Our config, and what was not understood, in words."""
+    architecture = container.values.get("general.architecture")
+    if architecture not in KINDS:
+        known = ", ".join(KINDS)
+        raise refuse("general.architecture", f"{str(architecture)[:80]!a} has no twin here; expected one of {known}")
+    section = f"{architecture}."
+    values = {k.removeprefix(section): v for k, v in container.values.items() if k.startswith(section)}
+    for key, neutral in ELSEWHERE.items():
+        if key in values and values[key] not in neutral:
+            raise refuse(section + key, f"{str(values[key])[:80]} has no twin here")
+    missing = next((key for key in NEEDED.values() if key not in values), None)
+    if missing or "token_embd.weight" not in container.tensors:
+        raise refuse(section + missing if missing else "token_embd.weight", "missing")
+    kind, name = KINDS[str(architecture)]
+    found = {ours: values[theirs] for ours, theirs in (NEEDED | OPTIONAL).items() if theirs in values}
+    found |= {"kind": name, "vocabulary": container.tensors["token_embd.weight"].shape[0]}
+    found["head"] = "own" if "output.weight" in container.tensors else "tied"
+    found |= _sizes_hold(found, values, container, size, refuse)
+    if FREQUENCIES in container.tensors:
+        found |= _stretch(found, container, weights, refuse)
+    unknown = sorted(values.keys() - set(NEEDED.values()) - set(OPTIONAL.values()) - ELSEWHERE.keys() - SILENT)
+    notes = (f"not understood and left out: {', '.join(section + key for key in unknown[:20])}",) if unknown else ()
+    try:
+        return parse(kind, found, str(refuse.where)), notes
+    except ConfigError as error:
+        raise refuse("values", str(error).removeprefix(f"{refuse.where}: ").rstrip(".")) from None
+
+
+def _sizes_hold(
+    found: Mapping[str, Any], values: Mapping[str, Any], container: Container, size: int, refuse: Refuse
+) -> dict[str, int]:
+    """Sizes that decide about memory before shapes are compared: as the tensors have them. Gives the head's width."""
+    for name in ("layers", "heads", "width", "hidden", "context", *(n for n in OPTIONAL if n != "rotary_base")):
+        if name in found and (type(found[name]) is not int or found[name] < 1):
+            raise refuse((NEEDED | OPTIONAL)[name], f"{str(found[name])[:80]}, expected a whole number above 0")
+    head_width: int = found.get("head_width") or found["width"] // found["heads"]
+    query = container.tensors.get("blk.0.attn_q.weight")
+    if query is None or query.shape[0] != found["heads"] * head_width:
+        shape = query.shape if query else "missing"
+        raise refuse("blk.0.attn_q.weight", f"{shape}, but {found['heads']} heads of {head_width} are asked for")
+    for key in ("rope.dimension_count", "attention.value_length"):
+        if values.get(key, head_width) != head_width:
+            raise refuse(key, f"{str(values[key])[:80]} has no twin here; expected the head's width, {head_width}")
+    blocks = {name.split(".")[1] for name in container.tensors if name.startswith("blk.")}
+    if len(blocks) != found["layers"]:
+        raise refuse("block_count", f"{found['layers']:,}, but the file has tensors of {len(blocks)}")
+    if found["context"] * head_width * 4 > max(size, TABLES):
+        raise refuse("context_length", f"{found['context']:,} places, more than the rest of the model would take")
+    return {"head_width": head_width}
+
+
+def _stretch(
+    found: Mapping[str, Any], container: Container, weights: Mapping[str, Tensor], refuse: Refuse
+) -> dict[str, float]:
+    """Llama 3.1 comes with how many times slower each pair turns; the file does not say by which rule."""
+    if found["kind"] != "llama" or container.tensors[FREQUENCIES].shape != (found["head_width"] // 2,):
+        raise refuse(FREQUENCIES, f"shape {container.tensors[FREQUENCIES].shape} has no twin here")
+    factors, base = weights[FREQUENCIES], found.get("rotary_base", 10000.0)
+    if type(base) is not float:
+        raise refuse("rope.freq_base", f"{str(base)[:80]}, expected a number")
+    low, high, context = STRETCH
+    factor, rates = float(factors.max()), rotary_rates(found["head_width"], base)
+    if not factor > 0 or not torch.allclose(rates / factors, stretched(rates, factor, low, high, context), rtol=1e-4):
+        raise refuse(FREQUENCIES, "its factors are not those of Llama 3.1's rule")
+    return {"rotary_factor": factor, "rotary_low": low, "rotary_high": high, "rotary_context": context}

@@ -1,0 +1,217 @@
+"""The container of GGUF, versions 2 and 3: values by key, then names, shapes and places of tensors, then their bytes.
+
+    "GGUF", version, number of tensors, number of keys;  key, type, value ...;  name, sizes, type, offset ...;  data
+
+Everything is little-endian. A file is somebody else's: each count, length, shape and place is compared with what the
+file can hold before anything is allocated, and whatever does not fit is refused with its field.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from qkv.errors import InputError, RefusedError
+from qkv.interop.gguf_blocks import LAYOUTS, Layout
+
+MOST_KEYS, MOST_TENSORS = 2**16, 2**16
+MOST_ITEMS = 2**22  # of all lists of a file together; vocabularies have some hundred thousand
+LARGEST_HEADER = 2**27
+LONGEST_NAME, LONGEST_TEXT = 2**10, 2**24
+LARGEST_ALIGNMENT = 2**20
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "q", 12: "d"}  # as struct writes them
+SHORT, BOOLEAN, TEXT, LIST = 6, 7, 8, 9
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor lies and in what form."""
+
+    shape: tuple[int, ...]  # as torch writes it: the innermost size last
+    layout: Layout
+    place: int  # the first byte, from the start of the file
+    size: int  # bytes
+
+
+class Refuse:
+    """The refusals of one file, so that each names it and the field."""
+
+    def __init__(self, where: object) -> None:
+        self.where = where
+
+    def __call__(self, field: str, problem: str) -> RefusedError:
+        return RefusedError(f"{self.where}: {field}: {problem}. Use another copy of the file.")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """A file for reading and its size; a folder, a pipe or what cannot be read is refused."""
+    try:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file. Give the name of one file.")
+        with path.open("rb", buffering=2**20) as file:
+            yield file, os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}. Check its permissions.") from None
+
+
+class Cursor:
+    """Reads forward and never beyond the end."""
+
+    def __init__(self, file: BinaryIO, size: int, refuse: Refuse) -> None:
+        self.file, self.end, self.refuse = file, size, refuse
+        self.place, self.items = 0, 0
+
+    def take(self, count: int, field: str) -> bytes:
+        if count > min(self.end, LARGEST_HEADER) - self.place:
+            raise self.refuse(field, f"{count:,} bytes at byte {self.place:,}, but the file has {self.end:,}")
+        data = self.file.read(count)
+        if len(data) != count:
+            raise self.refuse(field, f"the file ends at byte {self.place + len(data):,}")
+        self.place += count
+        return data
+
+    def number(self, letter: str, field: str) -> Any:
+        return struct.unpack("<" + letter, self.take(struct.calcsize("<" + letter), field))[0]
+
+    def count(self, field: str, most: int, smallest: int) -> int:
+        """A number of things that take at least `smallest` bytes each."""
+        count: int = self.number("Q", field)
+        if count > most or count * smallest > self.end - self.place:
+            raise self.refuse(field, f"{count:,} is more than the file holds, or than the {most:,} that are read")
+        return count
+
+    def text(self, field: str, longest: int = LONGEST_TEXT) -> str:
+        data = self.take(self.count(f"length of {field}", longest, 1), field)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.refuse(field, f"not UTF-8 at byte {error.start}") from None
+
+    def value(self, field: str) -> Any:
+        kind = self.number("I", f"type of {field}")
+        return self._list(field) if kind == LIST else self._single(kind, field)
+
+    def _single(self, kind: int, field: str) -> Any:
+        if kind == TEXT:
+            return self.text(field)
+        if kind == BOOLEAN:
+            value = self.number("B", field)
+            if value > 1:
+                raise self.refuse(field, f"{value} is neither true (1) nor false (0)")
+            return bool(value)
+        if kind not in NUMBERS:
+            raise self.refuse(field, f"type {kind} is not known")
+        value = self.number(NUMBERS[kind], field)
+        return float(str(np.float32(value))) if kind == SHORT else value  # 1e-05 and not 9.999999747378752e-06
+
+    def _list(self, field: str) -> list[Any]:
+        kind = self.number("I", f"type of {field}")
+        if kind == LIST:
+            raise self.refuse(field, "a list of lists; expected numbers or texts")
+        letter = "B" if kind == BOOLEAN else NUMBERS.get(kind)
+        if letter is None and kind != TEXT:
+            raise self.refuse(field, f"type {kind} is not known")
+        smallest = 8 if letter is None else struct.calcsize("<" + letter)
+        count = self.count(f"length of {field}", MOST_ITEMS - self.items, smallest)
+        self.items += count
+        if letter is None:
+            return self._texts(count, field)
+        values: list[Any] = np.frombuffer(
+            self.take(count * smallest, field), np.dtype(letter).newbyteorder("<")
+        ).tolist()
+        return values
+
+    def _texts(self, count: int, field: str) -> list[str]:
+        """A vocabulary has many: as `text`, in a short loop."""
+        end, length_of = min(self.end, LARGEST_HEADER), struct.Struct("<Q").unpack
+        found: list[str] = []
+        try:
+            for _ in range(count):
+                (length,) = length_of(self.file.read(8))
+                self.place += 8 + length
+                if self.place > end:
+                    raise self.refuse(
+                        f"{field}[{len(found)}]", f"a text of {length:,} bytes, but the file has {self.end:,}"
+                    )
+                found.append(self.file.read(length).decode("utf-8"))
+        except (struct.error, UnicodeDecodeError):
+            raise self.refuse(f"{field}[{len(found)}]", "not a text in UTF-8, or cut short") from None
+        return found
+
+
+@dataclass(frozen=True)
+class Container:
+    """What stands before the data."""
+
+    values: dict[str, Any]
+    tensors: dict[str, Stored]
+
+
+def read_container(file: BinaryIO, size: int, refuse: Refuse) -> Container:
+    cursor = Cursor(file, size, refuse)
+    if size < 4 or cursor.take(4, "magic") != b"GGUF":
+        raise refuse("magic", "not a GGUF file")
+    version = cursor.number("I", "version")
+    if version not in (2, 3):
+        raise refuse("version", f"{version}, expected 2 or 3, little-endian")
+    tensors = cursor.count("tensor_count", MOST_TENSORS, 8 + 4 + 8 + 4 + 8)
+    keys = cursor.count("metadata_kv_count", MOST_KEYS, 8 + 4 + 1)
+    values: dict[str, Any] = {}
+    for index in range(keys):
+        key = cursor.text(f"key {index}", LONGEST_NAME)
+        if key in values:
+            raise refuse(key, "the key is there twice")
+        values[key] = cursor.value(key)
+    alignment = values.get("general.alignment", 32)
+    if type(alignment) is not int or not 8 <= alignment <= LARGEST_ALIGNMENT or alignment % 8:
+        raise refuse("general.alignment", f"{alignment!r}, expected a multiple of 8 up to {LARGEST_ALIGNMENT:,}")
+    found: dict[str, Stored] = {}
+    for index in range(tensors):
+        name = cursor.text(f"name of tensor {index}", LONGEST_NAME)
+        if name in found:
+            raise refuse(name, "the tensor is there twice")
+        found[name] = _stored(cursor, name, alignment)
+    start = -(-cursor.place // alignment) * alignment
+    return Container(values, _placed(found, start, size, refuse))
+
+
+def _stored(cursor: Cursor, name: str, alignment: int) -> Stored:
+    """A tensor's line; its place still counts from the start of the data."""
+    dimensions = cursor.number("I", f"dimensions of {name}")
+    if not 1 <= dimensions <= 4:
+        raise cursor.refuse(name, f"{dimensions} dimensions, expected 1 to 4")
+    sizes = [cursor.number("Q", f"sizes of {name}") for _ in range(dimensions)]
+    kind, place = cursor.number("I", f"type of {name}"), cursor.number("Q", f"offset of {name}")
+    if kind not in LAYOUTS:
+        raise cursor.refuse(name, f"type {kind} is not known")
+    layout, numbers = LAYOUTS[kind], math.prod(sizes)
+    size = numbers // layout.numbers * layout.size
+    if numbers == 0 or size > cursor.end:
+        raise cursor.refuse(name, f"sizes {sizes} need {size:,} bytes, but the file has {cursor.end:,}")
+    if sizes[0] % layout.numbers:
+        raise cursor.refuse(name, f"rows of {sizes[0]} do not divide into {layout.name}'s blocks of {layout.numbers}")
+    if place % alignment:
+        raise cursor.refuse(name, f"offset {place:,} is no multiple of {alignment}")
+    return Stored(tuple(reversed(sizes)), layout, place, size)
+
+
+def _placed(tensors: dict[str, Stored], start: int, end: int, refuse: Refuse) -> dict[str, Stored]:
+    """Every tensor inside the file and none on another: a small file cannot ask for much memory."""
+    last = start
+    for name, stored in sorted(tensors.items(), key=lambda item: item[1].place):
+        place = start + stored.place
+        if place < last:
+            raise refuse(name, f"its bytes from {place:,} on belong to another tensor")
+        last = place + stored.size
+        if last > end:
+            raise refuse(name, f"bytes {place:,} to {last:,}, but the file has {end:,}")
+    return {name: Stored(s.shape, s.layout, start + s.place, s.size) for name, s in tensors.items()}
