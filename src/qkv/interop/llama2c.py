@@ -1,0 +1,146 @@
+"""llama2.c's files: a small Llama as seven numbers and its tensors, and a vocabulary beside it.
+
+    model      width, hidden, layers, heads, key heads, vocabulary (negative: a head of its own), context;  f32 tensors
+    tokenizer  longest token;  score, length, bytes ...
+
+Each kind of tensor lies together for all layers. llama2.c turns neighbours, so the rows of queries and keys are moved;
+the tables of its angles are skipped. (https://github.com/karpathy/llama2.c, its version 0)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qkv.config import parse
+from qkv.errors import ConfigError, InputError
+from qkv.interop.gguf_file import LONGEST_NAME, Refuse, opened
+from qkv.interop.imported import Imported
+from qkv.interop.names import PLAIN, Transform, interleaved
+from qkv.models.llama import LlamaConfig
+from qkv.text.foreign import sentencepiece
+from qkv.text.roles import Roles
+from qkv.text.tokenizer import Tokenizer
+
+UNKNOWN, START, END = 0, 1, 2  # fixed, with their names
+NAMES = ("<unk>", "<s>", "</s>")
+LARGEST_VOCABULARY = 2**20
+
+
+def read(path: Path, tokenizer: Path | None = None) -> Imported:
+    """A model and its vocabulary; when that is not named, the only tok*.bin in the same folder is taken."""
+    refuse = Refuse(path)
+    with opened(path) as (file, size):
+        config = _config(file, size, refuse)
+        found = tokenizer or _beside(path)
+        words = _tokenizer(found, config.vocabulary)
+        weights = _weights(file, config, refuse)
+    notes = () if tokenizer else (f"the vocabulary is that of {found.name}, beside the model",)
+    return Imported(config, weights, words, path.stem, notes)
+
+
+def _config(file: BinaryIO, size: int, refuse: Refuse) -> LlamaConfig:
+    """The seven numbers, which must account for every byte of the file."""
+    if size < 28:
+        raise refuse("header", f"{size} bytes, expected seven numbers of four")
+    width, hidden, layers, heads, key_heads, vocabulary, context = struct.unpack("<7i", file.read(28))
+    if min(width, hidden, layers, heads, key_heads, context) < 1 or not 1 <= abs(vocabulary) <= LARGEST_VOCABULARY:
+        raise refuse("header", "sizes must be above 0; this is no file of llama2.c's version 0")
+    values = {"width": width, "hidden": hidden, "layers": layers, "heads": heads, "key_heads": key_heads}
+    values |= {"vocabulary": abs(vocabulary), "context": context}
+    fixed = {"kind": "llama", "norm_epsilon": 1e-5, "head": "tied" if vocabulary > 0 else "own"}
+    try:
+        config: LlamaConfig = parse(LlamaConfig, values | fixed, "header")
+    except ConfigError as error:
+        raise refuse("header", str(error).removeprefix("header: ").rstrip(".")) from None
+    needed = 28 + 4 * sum(layers_of * math.prod(shape) for _, layers_of, shape, _ in _parts(config))
+    if needed != size:
+        raise refuse("header", f"its sizes need {needed:,} bytes, but the file has {size:,}")
+    return config
+
+
+def _parts(config: LlamaConfig) -> list[tuple[str, int, tuple[int, ...], Transform]]:
+    """In the file's order: our name (none: skipped), how many layers, the shape in each, and how rows are moved."""
+    width, hidden, layers, heads = config.width, config.hidden, config.layers, config.heads
+    keys, half = width // heads * config.key_heads, width // heads // 2
+    attention, feedforward = "blocks.{i}.attention.", "blocks.{i}.feedforward."
+    parts = [
+        ("embedding.weight", 1, (config.vocabulary, width), PLAIN),
+        (attention + "norm.weight", layers, (width,), PLAIN),
+        (attention + "sublayer.query.weight", layers, (width, width), interleaved(heads)),
+        (attention + "sublayer.key.weight", layers, (keys, width), interleaved(config.key_heads)),
+        (attention + "sublayer.value.weight", layers, (keys, width), PLAIN),
+        (attention + "sublayer.output.weight", layers, (width, width), PLAIN),
+        (feedforward + "norm.weight", layers, (width,), PLAIN),
+        (feedforward + "sublayer.gate.weight", layers, (hidden, width), PLAIN),
+        (feedforward + "sublayer.down.weight", layers, (width, hidden), PLAIN),
+        (feedforward + "sublayer.up.weight", layers, (hidden, width), PLAIN),
+        ("norm.weight", 1, (width,), PLAIN),
+        ("", 2, (config.context, half), PLAIN),  # cosines and sines
+    ]
+    return [*parts, ("head.weight", 1, (config.vocabulary, width), PLAIN)] if config.head == "own" else parts
+
+
+def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refuse) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, layers, shape, transform in _parts(config):
+        for layer in range(layers):
+            numbers = np.fromfile(file, "<f4", math.prod(shape))
+            if len(numbers) != math.prod(shape):
+                raise refuse(name, "the file was cut short while it was read")
+            if not np.isfinite(numbers).all():
+                raise refuse(name.replace("{i}", str(layer)) or "angles", "holds values that are not numbers")
+            if name:
+                found[name.replace("{i}", str(layer))] = transform.read(torch.from_numpy(numbers).view(shape))[0]
+    return found
+
+
+def _beside(path: Path) -> Path:
+    found = sorted({*path.parent.glob("tok*.bin")} - {path})
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found[:10]) or "none"
+        raise InputError(
+            f"{path}: a model of llama2.c needs its vocabulary, one tok*.bin beside it; found: {names}. "
+            "Put the one it was trained with there, as tok512.bin or tokenizer.bin."
+        )
+    return found[0]
+
+
+def _tokenizer(path: Path, vocabulary: int) -> Tokenizer:
+    refuse, pieces, scores = Refuse(path), list[str](), list[float]()
+    with opened(path) as (file, size):
+        if size < 4 + 8 * vocabulary:
+            raise refuse("file", f"{size:,} bytes are too few for the {vocabulary:,} tokens of the model")
+        (longest,) = struct.unpack("<i", file.read(4))
+        for number in range(vocabulary):
+            head = file.read(8)
+            score, length = struct.unpack("<fi", head) if len(head) == 8 else (math.nan, -1)
+            if not 0 <= length <= min(longest, LONGEST_NAME) or not math.isfinite(score):
+                raise refuse(f"token {number}", f"length {length}, score {score}; expected 0 to {longest} and a number")
+            data = file.read(length)
+            if len(data) != length:
+                raise refuse(f"token {number}", "cut short")
+            pieces.append(_piece(number, data, refuse))
+            scores.append(score)
+        if file.tell() != size:
+            raise refuse("file", f"{size:,} bytes, but {vocabulary:,} tokens end at byte {file.tell():,}")
+    roles = Roles(START, (START, END), UNKNOWN, None, (START,))
+    return sentencepiece(pieces, scores, range(len(NAMES)), roles, str(path))
+
+
+def _piece(number: int, data: bytes, refuse: Refuse) -> str:
+    """As sentencepiece spells it: llama2.c writes its spaces out, and lines around the names of the first three."""
+    if number < len(NAMES):
+        if data.strip().decode("ascii", "replace") != NAMES[number]:
+            raise refuse(f"token {number}", f"{data[:80]!a}, expected {NAMES[number]}")
+        return NAMES[number]
+    try:
+        return data.decode("utf-8").replace(" ", "▁")
+    except UnicodeDecodeError:
+        raise refuse(f"token {number}", "not UTF-8") from None
