@@ -98,6 +98,25 @@ def test_other_forms_need_a_package(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert all(reader(layout) for layout in LAYOUTS.values() if layout.name in OWN)
 
 
+def test_other_forms_are_read_by_the_package(tmp_path: Path) -> None:
+    pytest.importorskip("gguf", reason="needs the extra: pip install 'qkv[gguf]'")
+    blocks = np.zeros((64, 22), np.uint8)  # Q5_0: a factor, 32 upper bits, 16 bytes of lower ones
+    blocks[:, :2] = np.array([0.5], "<f2").view(np.uint8)
+    tensors = tiny.tensors_of("qwen3") | {"blk.0.ffn_up.weight": ([32, 64], 6, blocks.tobytes())}
+    found = opened(tiny.assembled(tiny.values_of("qwen3"), tensors), tmp_path).weights
+    assert found["blocks.0.feedforward.sublayer.up.weight"].eq(-8.0).all()
+
+
+def test_what_a_file_says_is_fit_for_a_terminal(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError) as caught:
+        opened(raw(0, 1, tiny.text("\x1b[2J\n" + "k" * 900) + struct.pack("<I", 99)), tmp_path)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+    values = tiny.values_of("qwen3") | {"general.name": "a\x1b[2J\nb", "qwen3.\x07": 1}
+    found = opened(tiny.assembled(values, tiny.tensors_of("qwen3")), tmp_path)
+    assert all(words.isprintable() for words in (found.name, *found.notes))
+
+
 def test_both_vocabularies_are_read(tmp_path: Path) -> None:
     words = opened(tiny.whole("qwen2"), tmp_path).tokenizer
     assert words.decode(words.encode("he is he\x00 é")) == "he is he\x00 é"

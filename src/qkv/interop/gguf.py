@@ -18,7 +18,7 @@ from qkv.blocks.initialization import outline
 from qkv.errors import InputError
 from qkv.interop.gguf_blocks import reader
 from qkv.interop.gguf_config import FREQUENCIES, read_config
-from qkv.interop.gguf_file import Refuse, Stored, opened, read_container
+from qkv.interop.gguf_file import Refuse, Stored, opened, printable, read_container
 from qkv.interop.gguf_tokenizer import read_tokenizer
 from qkv.interop.imported import Imported
 from qkv.interop.names import PLAIN, Row, Table, import_weights, interleaved
@@ -105,7 +105,8 @@ def read(path: Path) -> Imported:
         tokenizer, more = read_tokenizer(container.values, config.vocabulary, refuse)
         found = import_weights(rows, Weights(file, tensors, refuse))
     name = container.values.get("general.name")
-    return Imported(config, found, tokenizer, name if isinstance(name, str) else path.stem, (*notes, *more))
+    shown = printable(name, 100) if isinstance(name, str) and name else path.stem
+    return Imported(config, found, tokenizer, shown, (*notes, *more))
 
 
 def fits(config: Any, rows: Table, tensors: Mapping[str, Stored], refuse: Refuse) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from qkv.blocks.positions import rotary_rates, stretched
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop.gguf_file import Container, Refuse
+from qkv.interop.gguf_file import Container, Refuse, printable
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 
@@ -79,7 +79,9 @@ def read_config(
     if FREQUENCIES in container.tensors:
         found |= _stretch(found, container, weights, refuse)
     unknown = sorted(values.keys() - set(NEEDED.values()) - set(OPTIONAL.values()) - ELSEWHERE.keys() - SILENT)
-    notes = (f"not understood and left out: {', '.join(section + key for key in unknown[:20])}",) if unknown else ()
+    notes = (
+        (printable(f"not understood and left out: {', '.join(section + key for key in unknown)}"),) if unknown else ()
+    )
     try:
         return parse(kind, found, str(refuse.where)), notes
     except ConfigError as error:

@@ -48,7 +48,13 @@ class Refuse:
         self.where = where
 
     def __call__(self, field: str, problem: str) -> RefusedError:
-        return RefusedError(f"{self.where}: {field}: {problem}. Use another copy of the file.")
+        return RefusedError(f"{self.where}: {printable(field)}: {printable(problem)}. Use another copy of the file.")
+
+
+def printable(text: str, most: int = 300) -> str:
+    """What a file says, fit for a terminal."""
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:most])
+    return shown if len(text) <= most else shown + " ..."
 
 
 @contextmanager
