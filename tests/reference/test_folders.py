@@ -132,6 +132,20 @@ def test_half_precision_is_widened(kind: torch.dtype, tmp_path: Path) -> None:
     torch.testing.assert_close(ours(opened, ids), answers(again, ids), atol=2e-5, rtol=1e-5)
 
 
+def test_a_tied_head_that_is_there_twice(tmp_path: Path) -> None:
+    """Some published files hold it, and angles that are computed here."""
+    from safetensors.torch import save_file
+
+    original = theirs("llama-tied", tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
+    weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
+    save_file(weights, tmp_path / "model.safetensors")
+    model = qkv.load(tmp_path)
+    ids = model.tokenizer.encode(SENTENCES[0])
+    torch.testing.assert_close(ours(model, ids), answers(original, ids), atol=2e-5, rtol=1e-5)
+
+
 def test_gpt2_as_it_was_published(tmp_path: Path) -> None:
     """The hub's own files: no prefix, masks among the tensors, vocab.json and merges.txt instead of tokenizer.json."""
     from safetensors.torch import save_file

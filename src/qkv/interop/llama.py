@@ -6,13 +6,13 @@ it is saved once. Ids of special tokens are the tokenizer's: the caller adds the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop.names import Row, Table, require, sizes
+from qkv.interop.names import Row, Table, require, sizes, untied
 from qkv.interop.qwen3 import window, window_values
 from qkv.models.llama import LlamaConfig
 
@@ -60,6 +60,10 @@ FIXED: dict[str, dict[str, Any]] = {
     "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
     "qwen2": {"hidden_act": "silu"},
 }
+
+
+def tidy(config: LlamaConfig, names: Iterable[str]) -> dict[str, str]:
+    return untied(config.head == "tied", names)
 
 
 def table(config: LlamaConfig) -> Table:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,12 @@ class Row:
 
 
 Table = tuple[Row, ...]
+
+
+def untied(tied: bool, names: Iterable[str]) -> dict[str, str]:
+    """Of a decoder's published tensors, those that count: no angles of positions, and a tied head not twice."""
+    kept = (name for name in names if not name.endswith(".rotary_emb.inv_freq"))
+    return {name: name for name in kept if not (tied and name == "lm_head.weight")}
 
 
 def import_weights(table: Table, theirs: Weights) -> dict[str, Tensor]:

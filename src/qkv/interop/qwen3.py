@@ -6,13 +6,13 @@ table ends one row earlier. Ids of special tokens are the tokenizer's: the calle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop.names import Row, Table, require, sizes
+from qkv.interop.names import Row, Table, require, sizes, untied
 from qkv.models.modern import ModernConfig
 
 MODEL_TYPES = ("qwen3",)
@@ -49,6 +49,10 @@ SIZES = {
 
 # What our figure has and theirs may depart from.
 FIXED = {"hidden_act": "silu", "attention_bias": False}
+
+
+def tidy(config: ModernConfig, names: Iterable[str]) -> dict[str, str]:
+    return untied(config.head == "tied", names)
 
 
 def table(config: ModernConfig) -> Table:
