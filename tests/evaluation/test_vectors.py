@@ -106,6 +106,26 @@ def test_the_fast_path_is_the_plain_one(config: BertConfig, lengths: list[int]) 
         torch.testing.assert_close(mine[present], other[present], **CLOSE)
 
 
+@pytest.mark.parametrize("size", [1, 13, 512])
+def test_threads_share_the_texts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they are dealt out; and afterwards there are as many threads as before."""
+    monkeypatch.setattr(packed, "AT_ONCE", size)
+    model = built(BERT)
+    expected = vectors.pooled(model, rows())
+    torch.set_num_threads(3)
+    try:
+        torch.testing.assert_close(vectors.pooled(model, rows()), expected, **CLOSE)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(("lengths", "threads"), [([5], 2), ([600, 3, 3], 2), ([100] * 20, 2), ([7, 1, 1], 8)])
+def test_every_text_is_dealt_out_once(lengths: list[int], threads: int) -> None:
+    dealt = [row for piece in packed._pieces(lengths, threads) for row in range(len(lengths))[piece]]
+    assert dealt == list(range(len(lengths)))
+
+
 def test_who_looks_inside_gets_the_plain_path() -> None:
     model = built(BERT)
     seen = []
@@ -114,6 +134,7 @@ def test_who_looks_inside_gets_the_plain_path() -> None:
     vectors.pooled(model, rows())
     assert seen
     assert not packed.fits(built(BERT).train())
+    assert not packed.fits(built(BERT).double())
     assert not packed.fits(built(ALL["gpt"]))
 
 
