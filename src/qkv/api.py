@@ -80,8 +80,8 @@ class Model:
         if not native.fits(self.module):
             if precision not in ("auto", "f32"):
                 raise InputError(
-                    f"precision {precision}: this {self.bundle.config.kind} writes in f32 only. Others need a gpt "
-                    "or modern model without a window, the CPU, and a C compiler."
+                    f"precision {precision}: this {self.bundle.config.kind} writes in f32 only. Others need a "
+                    "modern, gpt, llama or qwen2 model without a window, the CPU, and a C compiler."
                 )
             return self.module
         passed = self.bundle.checked is not None and self.bundle.checked.passed

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+_FILLS = (torch.Tensor.fill_, torch.Tensor.zero_)
+
 
 class no_start(TorchFunctionMode):  # noqa: N801
     """Within it, parameters stay as they are: where values do not matter, a draw of random numbers only costs time."""
@@ -18,6 +20,8 @@ class no_start(TorchFunctionMode):  # noqa: N801
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__module__", "") == "torch.nn.init" and func.__name__.endswith("_"):
             return args[0] if args else kwargs["tensor"]
+        if func in _FILLS and isinstance(args[0], nn.Parameter):  # zeros_ and ones_ say so only here
+            return args[0]
         return func(*args, **(kwargs or {}))
 
 
