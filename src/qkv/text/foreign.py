@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError
+from qkv.reading import NotTaken, parse_json
 from qkv.text import checks, dialects
 from qkv.text.pipelines import SPECIAL
 from qkv.text.roles import Roles
@@ -21,11 +22,7 @@ from qkv.text.trial import survive
 
 def read(path: Path, roles: Roles | None = None) -> Tokenizer:
     """A tokenizer.json that somebody else wrote."""
-    tokenizer = Tokenizer.load  # checks the size and the encoding before it reads
-    text = _text(path)
-    checks.read(text, str(path))
-    survive(text, str(path))
-    return tokenizer(path, roles)
+    return Tokenizer.parse(_text(path), str(path), roles, survive)
 
 
 def byte_bpe(
@@ -101,9 +98,10 @@ def gpt2(vocabulary: Path, merges: Path, roles: Roles | None) -> Tokenizer:
     """GPT-2's two files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe)."""
     where = str(vocabulary)
     try:
-        ids = json.loads(_text(vocabulary))
-    except (ValueError, RecursionError):
-        raise RefusedError(f"{where}: not JSON. Expected an object of tokens and ids.") from None
+        ids = parse_json(_text(vocabulary))
+    except (ValueError, RecursionError) as error:
+        said = error if isinstance(error, NotTaken) else "not JSON"
+        raise RefusedError(f"{where}: {said}. Expected an object of tokens and ids.") from None
     if not isinstance(ids, dict) or not ids or any(type(number) is not int for number in ids.values()):
         raise RefusedError(f"{where}: expected a JSON object of tokens and ids.")
     if sorted(ids.values()) != list(range(len(ids))):
@@ -133,12 +131,13 @@ def _made(
     added = [{"id": number, "content": tokens[number], **flags} for number in sorted(special)]
     whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
     text = json.dumps({**whole, "post_processor": None, **pipeline, "model": model}, ensure_ascii=False)
-    checks.read(text, where)
-    survive(text, where)
-    return Tokenizer.parse(text, where, roles)
+    return Tokenizer.parse(text, where, roles, survive)
 
 
 def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:
+    longest = max(tokens, key=len, default="")
+    if len(longest) > checks.LONGEST_TOKEN:
+        raise RefusedError(f"{where}: the token {longest[:40]!a}... is {len(longest):,} characters long. No token is.")
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) != len(tokens):
         twice = next(token for number, token in enumerate(tokens) if ids[token] != number)

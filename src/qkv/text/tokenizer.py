@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -62,9 +62,20 @@ class Tokenizer:
         self.end: int = self.separator
 
     @classmethod
-    def parse(cls, text: str, where: str = "tokenizer.json", roles: Roles | None = None) -> Tokenizer:
-        """A tokenizer from the text of a tokenizer.json; RefusedError, naming the field, when it does not fit."""
+    def parse(
+        cls,
+        text: str,
+        where: str = "tokenizer.json",
+        roles: Roles | None = None,
+        tried: Callable[[str, str], None] | None = None,
+    ) -> Tokenizer:
+        """A tokenizer from the text of a tokenizer.json; RefusedError, naming the field, when it does not fit.
+
+        `tried` may refuse what the checks let pass, before the library has it here.
+        """
         kind, safe = checks.read(text, where)
+        if tried is not None:
+            tried(safe, where)
         try:
             return cls(tokenizers.Tokenizer.from_str(safe), kind, roles)
         except (KeyboardInterrupt, SystemExit):
