@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import InputError, RefusedError, StorageError
+from qkv.reading import plain_file, read_json
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
 TRASH = ".trash"
 BEFORE = ".before"
 AGAIN = "try again, or choose another place"
-LARGEST_JSON = 2**26
 
 _FULL = "Make room"
 _FIRST = {
@@ -152,14 +152,14 @@ def verify(folder: Path, *wanted: str) -> None:
             raise RefusedError(
                 f"{path}: missing, though the manifest lists it. The folder is damaged; use another copy."
             )
-        if path.stat().st_size != facts.get("bytes") or sha256(path) != facts.get("sha256"):
+        if plain_file(folder, name).stat().st_size != facts.get("bytes") or sha256(path) != facts.get("sha256"):
             raise RefusedError(
                 f"{path}: its sha256 is not the one in {MANIFEST}. The file was damaged or altered; use another copy."
             )
 
 
 def manifest(folder: Path) -> dict[str, Any]:
-    values = read_json(folder / MANIFEST)
+    values = read_json(plain_file(folder, MANIFEST))
     listed = values.get("files")
     if isinstance(listed, dict) and all(
         isinstance(facts, dict) and name == Path(name).name and name not in ("", ".", "..", MANIFEST)
@@ -167,33 +167,6 @@ def manifest(folder: Path) -> dict[str, Any]:
     ):
         return listed
     raise RefusedError(f"{folder / MANIFEST}: 'files' must list plain file names with sha256 and bytes.")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a model or checkpoint folder; anything else is refused."""
-    try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise RefusedError(f"{path}: more than {LARGEST_JSON:,} bytes; no such file is so large.")
-        values = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=no_twins)
-    except FileNotFoundError:
-        raise RefusedError(f"{path}: missing. This is not a whole qkv folder.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        said = error if isinstance(error, KeyTwice) else type(error).__name__
-        raise RefusedError(f"{path}: not readable as JSON ({said}). The file is damaged.") from None
-    if not isinstance(values, dict):
-        raise RefusedError(f"{path}: expected a JSON object, found {type(values).__name__}.")
-    return values
-
-
-class KeyTwice(ValueError):  # noqa: N818  (a fact, not a mistake)
-    """Readers differ in which of the two they take, so that what was checked need not be what is used."""
-
-
-def no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise KeyTwice("an object names a key twice")
-    return values
 
 
 def remove_folder(folder: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from qkv.data.cachefolder import REMEDY, cache_folder, sweep_parts
 from qkv.errors import RefusedError
-from qkv.storage import PARTIAL, TRASH, advised, manifest, new_folder, read_json, remove_folder
+from qkv.reading import read_json
+from qkv.storage import PARTIAL, TRASH, advised, manifest, new_folder, remove_folder
 
 FACTS = "facts.json"
 _LEFT_OVER_SECONDS = 2 * 24 * 3600

@@ -15,13 +15,14 @@ from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.interop import bert, distilbert, gpt2, llama, qwen3
 from qkv.interop.imported import Imported, fitted
 from qkv.interop.names import import_weights
-from qkv.interop.tensor_files import TensorFiles, plain_file
-from qkv.storage import read_json
+from qkv.interop.tensor_files import TensorFiles
+from qkv.reading import plain_file, read_json
 from qkv.text import foreign
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+GENERATION = "generation_config.json"
 LARGEST_CONFIG = 2**20
 ROOMS: dict[str, ModuleType] = {
     kind: room for room in (gpt2, llama, qwen3, bert, distilbert) for kind in room.MODEL_TYPES
@@ -35,21 +36,19 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".msgpack", ".h5")
 def read(folder: Path) -> Imported:
     values = settings(folder)
     room = ROOMS[values["model_type"]]
+    where = str(folder / CONFIG)
     try:
         config = room.import_config(values)
     except ConfigError as error:
-        raise RefusedError(f"{folder / CONFIG}: {error}") from None
+        raise RefusedError(f"{where}: {str(error).removeprefix(f'{CONFIG}: ')}") from None
+    except (TypeError, ValueError, KeyError, AttributeError) as error:  # a list where an object belongs, and the like
+        raise RefusedError(f"{where}: a value of the wrong kind ({type(error).__name__}: {error!s:.80}).") from None
     files = TensorFiles(weight_files(folder))
     tokenizer = read_tokenizer(folder, values)
-    where = str(folder / CONFIG)
-
-    def take() -> Mapping[str, Any]:
-        tidy = getattr(room, "tidy", None)
-        tensors = files.renamed(tidy(config, list(files))) if tidy else files
-        return import_weights(room.table(config), tensors)
-
-    name = folder.resolve().name
-    return fitted(Imported(config, {}, tokenizer, name), take, len(files), where)
+    if tidy := getattr(room, "tidy", None):
+        files = files.renamed(tidy(config, list(files)))
+    found = Imported(config, {}, tokenizer, folder.resolve().name)
+    return fitted(found, lambda tensors: import_weights(room.table(config), tensors), files, where)
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -73,10 +72,10 @@ def weight_files(folder: Path) -> list[Path]:
         return [plain_file(folder, WEIGHTS)]
     if (folder / INDEX).exists():
         index = read_json(plain_file(folder, INDEX, 2**26)).get("weight_map")
-        names = set(index.values()) if isinstance(index, dict) and index else {None}
+        names = list(index.values()) if isinstance(index, dict) and index else [None]
         if not all(isinstance(name, str) and name.endswith(".safetensors") for name in names):
             raise RefusedError(f"{folder / INDEX}: weight_map must name a .safetensors file for each tensor.")
-        return [plain_file(folder, str(name)) for name in sorted(map(str, names))]
+        return [plain_file(folder, name) for name in sorted(set(map(str, names)))]
     pickled = sorted(path.name for path in folder.iterdir() if path.name.endswith(PICKLES))
     if pickled:
         raise RefusedError(
@@ -100,7 +99,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
         raise RefusedError(
             f"{folder / 'tokenizer.json'}: missing. Expected it, or vocab.json and merges.txt, or vocab.txt."
         )
-    roles = _roles(tokenizer, [_optional(folder, "generation_config.json"), config], said, folder)
+    settings = {GENERATION: _optional(folder, GENERATION), CONFIG: config}
+    roles = _roles(tokenizer, settings, said, folder)
     return tokenizer.playing(roles)
 
 
@@ -108,19 +108,20 @@ def _optional(folder: Path, name: str) -> dict[str, Any]:
     return read_json(plain_file(folder, name, 2**24)) if (folder / name).exists() else {}
 
 
-def _roles(tokenizer: Tokenizer, settings: list[Mapping[str, Any]], said: Mapping[str, Any], folder: Path) -> Roles:
+def _roles(
+    tokenizer: Tokenizer, settings: Mapping[str, Mapping[str, Any]], said: Mapping[str, Any], folder: Path
+) -> Roles:
     """Ids of the settings first, then names of tokenizer_config.json, then what names alone tell."""
 
     def ids(key: str) -> tuple[int, ...]:
-        for values in settings:
+        for file, values in settings.items():
             found = values.get(f"{key}_token_id")
             if found is None or found == []:
                 continue
             several = found if isinstance(found, list) else [found]
             if len(several) > 100 or any(type(n) is not int or not 0 <= n < tokenizer.vocabulary for n in several):
-                raise RefusedError(
-                    f"{folder}: {key}_token_id = {found!a:.80} is not in the vocabulary of {tokenizer.vocabulary:,}."
-                )
+                said_there = f"{folder / file}: {key}_token_id = {found!a:.80}"
+                raise RefusedError(f"{said_there} is not in the vocabulary of {tokenizer.vocabulary:,}.")
             return tuple(several)
         name = said.get(f"{key}_token")
         name = name.get("content") if isinstance(name, dict) else name

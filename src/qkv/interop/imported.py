@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError, RefusedError
+from qkv.interop.tensor_files import TensorFiles
 from qkv.text.tokenizer import Tokenizer
 
 LARGEST_TABLE = 2**25  # places x head width, of rotary positions: they are computed, not read
@@ -24,8 +25,14 @@ class Imported:
     notes: tuple[str, ...] = ()  # what was left out or decided, in words
 
 
-def fitted(found: Imported, take: Callable[[], Mapping[str, Tensor]], tensors: int, where: str) -> Imported:
-    """With the weights that `take` reads, once config, tokenizer and number of tensors are known to fit together."""
+Weights = Mapping[str, Tensor]
+
+
+def fitted(found: Imported, take: Callable[[Weights], Weights], files: TensorFiles, where: str) -> Imported:
+    """With what `take` makes of the files' tensors, once config, tokenizer and every shape are known to fit together.
+
+    No number is read before that: a file of a few bytes may speak of a terabyte.
+    """
     config = getattr(found.config, "encoder", found.config)
     if found.tokenizer.vocabulary > config.vocabulary:
         raise RefusedError(
@@ -33,22 +40,22 @@ def fitted(found: Imported, take: Callable[[], Mapping[str, Tensor]], tensors: i
             "files belong to different models."
         )
     width = getattr(config, "head_width", 0) or config.width // max(1, config.heads)
-    if config.layers > tensors or config.context * width > LARGEST_TABLE:
+    if config.layers > len(files) or config.context * width > LARGEST_TABLE:
         raise RefusedError(
-            f"{where}: {config.layers:,} layers, a context of {config.context:,}: more than the {tensors:,} tensors "
+            f"{where}: {config.layers:,} layers, a context of {config.context:,}: more than the {len(files):,} tensors "
             "and the memory of any machine allow."
         )
     try:
-        weights = dict(take())
+        shapes = take(files.shapes())
+        with outline():
+            own = found.config.build().state_dict()
     except (InputError, ValueError, RuntimeError) as error:
         raise RefusedError(f"{where}: {error}") from None
-    with outline():
-        own = found.config.build().state_dict()
-    for name in [*own, *weights]:
-        if name not in weights or name not in own or weights[name].shape != own[name].shape:
-            there, needed = (tuple(each[name].shape) if name in each else None for each in (weights, own))
+    for name in [*own, *shapes]:
+        if name not in shapes or name not in own or shapes[name].shape != own[name].shape:
+            there, needed = (tuple(each[name].shape) if name in each else None for each in (shapes, own))
             raise RefusedError(f"{where}: tensor {name} is {there}, the model needs {needed}. The files do not fit.")
-    return replace(found, weights=weights)
+    return replace(found, weights=dict(take(files)))
 
 
 def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:

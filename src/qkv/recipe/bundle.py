@@ -21,8 +21,9 @@ from qkv.evaluation.formats import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.imported import Imported, filled
 from qkv.models.language_model import LanguageModel
+from qkv.reading import plain_file, read_json
 from qkv.recipe.recipe import ModelConfig, parse_model
-from qkv.storage import before, new_folder, point, read_json, remove_folder, replace_folder, require_replaceable, verify
+from qkv.storage import before, new_folder, point, remove_folder, replace_folder, require_replaceable, verify
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
@@ -123,7 +124,7 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
     place = find(name)
     if place.is_file():
         return _imported(FILES[place.suffix](place), place, device)
-    values = read_json(place / CONFIG)
+    values = read_json(plain_file(place, CONFIG))
     if "format" not in values and "model_type" in values:
         return _imported(huggingface.read(place), place, device)
     if values.get("format") != FORMAT:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qkv.errors import RefusedError
-from qkv.storage import no_twins
+from qkv.reading import NotTaken, parse_json
 from qkv.text import dialects
 from qkv.text.pipelines import (
     ANY_CHARACTER,
@@ -120,11 +120,11 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     if len(text) > LARGEST_FILE:
         raise refuse("file", f"{len(text):,} characters, at most {LARGEST_FILE:,} are read")
     try:
-        values = json.loads(text, object_pairs_hook=no_twins)
+        values = parse_json(text)
     except RecursionError:
         raise refuse("file", "the JSON is nested too deeply") from None
     except ValueError as error:
-        raise refuse("file", f"not JSON: {error}") from None
+        raise refuse("file", str(error) if isinstance(error, NotTaken) else f"not JSON: {error}") from None
     if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
         raise refuse("model", "missing: this JSON is not a tokenizer")
     if values.get("version") != "1.0":

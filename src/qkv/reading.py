@@ -1,0 +1,77 @@
+"""Files of a folder that somebody else may have made: nothing outside it is opened, and no small file costs much.
+
+JSON is bounded in bytes and in values, and an object that names a key twice is refused: readers differ in which of the
+two they take, so that what was checked need not be what is used.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+from qkv.errors import RefusedError
+
+LARGEST_JSON = 2**26
+MOST_VALUES = 2_000_000  # of one JSON text; the largest vocabularies have about half as many
+
+
+class NotTaken(ValueError):  # noqa: N818  (a fact, not a mistake)
+    """JSON that is whole and is not taken all the same."""
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; ValueError or RecursionError where there is none."""
+    values = text.count(",") + text.count("[") + text.count("{")
+    if values > MOST_VALUES:
+        raise NotTaken(f"{values:,} values; at most {MOST_VALUES:,} are read")
+    return json.loads(text, object_pairs_hook=_no_twins)
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise NotTaken("an object names a key twice")
+    return values
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of a model or checkpoint folder; anything else is refused."""
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise RefusedError(f"{path}: more than {LARGEST_JSON:,} bytes; no such file is so large.")
+        values = parse_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RefusedError(f"{path}: missing. This is not a whole qkv folder.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        said = error if isinstance(error, NotTaken) else type(error).__name__
+        raise RefusedError(f"{path}: not readable as JSON ({said}). The file is damaged.") from None
+    if not isinstance(values, dict):
+        raise RefusedError(f"{path}: expected a JSON object, found {type(values).__name__}.")
+    return values
+
+
+def plain_file(folder: Path, name: str, most: int = 2**63) -> Path:
+    """A regular file of the folder by its plain name. Links that lead out of the folder are refused.
+
+    Hugging Face's own cache is made of such links: from snapshots/COMMIT/NAME to blobs/HASH. Those are followed.
+    """
+    path = folder / name
+    if name != Path(name).name or name in ("", ".", "..") or "\\" in name or "\0" in name:
+        raise RefusedError(f"{folder}: {name!a:.100} is not a plain file name. A model's files lie in its own folder.")
+    try:
+        real, home = path.resolve(strict=True), folder.resolve(strict=True)
+        found = real.stat()
+    except FileNotFoundError:
+        raise RefusedError(f"{path}: missing. The folder is not whole; use another copy.") from None
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, half a character
+        raise RefusedError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
+    if real.parent not in (home, blobs):
+        raise RefusedError(f"{path}: a link that leads out of the folder. Put the file itself there.")
+    if not stat.S_ISREG(found.st_mode):
+        raise RefusedError(f"{path}: not a regular file. Put the file itself there.")
+    if found.st_size > most:
+        raise RefusedError(f"{path}: {found.st_size:,} bytes; at most {most:,} are read.")
+    return path
