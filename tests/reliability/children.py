@@ -123,3 +123,29 @@ def limited(words: list[str], mebibytes: int) -> None:
     most = pages * os.sysconf("SC_PAGE_SIZE") + mebibytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     app.main(words)
+
+
+def measured(commands: list[dict[str, Any]], report: str) -> None:
+    """As `several`, with the seconds that each took and the bytes that it needed beyond those held before it."""
+    facts = []
+    for command in commands:
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before, began = _status("VmRSS"), time.monotonic()
+        several([command], f"{report}.one")
+        fact = {"seconds": time.monotonic() - began, "bytes": _status("VmHWM") - before}
+        facts.append({**json.loads(Path(f"{report}.one").read_text()), **fact})
+    Path(report).write_text(json.dumps(facts))
+
+
+def _status(name: str) -> int:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(name))
+    return 1024 * int(line.split()[1])
+
+
+def watched(commands: list[dict[str, Any]], report: str, go: str) -> None:
+    """As `several`, once the file `go` is there: whoever watches has come by then."""
+    sys.stderr.write("ready\n")
+    sys.stderr.flush()
+    while not os.path.exists(go):
+        time.sleep(0.003)
+    several(commands, report)
