@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
+import data_at_hand
 import qkv
 from cli.commands import run
 from qkv.models.modern import ModernConfig
@@ -127,3 +128,15 @@ def test_mistakes_exit_with_two(
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""
+
+
+def test_minilm(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Hugging Face folder as it is; the published cosines."""
+    texts = ["That is a happy person", "That is a very happy person", "That is a happy dog", "Today is a sunny day"]
+    assert run(["embed", str(data_at_hand.minilm()), *texts], False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[-4:] == ["1.000", "0.943", "0.695", "0.257"]
+    assert run(["embed", str(data_at_hand.minilm()), "river bank", "--tokens", "--layer", "2", "--json"], False) == 0
+    found = json.loads(capsys.readouterr().out)["texts"][0]
+    assert found["pieces"] == ["[CLS]", "river", "bank", "[SEP]"]
+    assert found["tokens"] == [101, 2314, 2924, 102]

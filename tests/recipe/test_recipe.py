@@ -50,6 +50,9 @@ def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
         ({"training": {"dtype": "f64"}}, "f32"),
         ({"training": {"batch": 5, "accumulate": 2}}, "multiple of accumulate"),
         ({"model": 3}, "a section"),
+        ({"model": {"kind": "bert-mini"}}, "model 'bert-mini' reads text; training one comes with a later release"),
+        ({"model": {"kind": "classifier"}}, "training one comes with a later release"),
+        ({"model": {"kind": ["bert"]}}, "unknown model"),
     ],
 )
 def test_mistakes_are_named(values: dict[str, object], message: str) -> None:

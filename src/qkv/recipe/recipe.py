@@ -95,7 +95,7 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
             f"{where}: model {kind!r} reads text; training one comes with a later release. "
             f"To train now: {', '.join(KINDS)}."
         )
-    elif kind not in KINDS:
+    elif str(kind) not in KINDS:
         known = [*KINDS, *PRESETS]
         near = difflib.get_close_matches(str(kind), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
@@ -119,7 +119,7 @@ class _ModelSection:
 def parse_model(values: Any, where: str) -> ModelConfig:
     """A model's config of any kind; messages name the key as `model.heads`."""
     known = KINDS | READING
-    if not isinstance(values, dict) or values.get("kind") not in known:
+    if not isinstance(values, dict) or str(values.get("kind")) not in known:
         found = values.get("kind") if isinstance(values, dict) else values
         raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(known)}.")
     section: _ModelSection = parse(_ModelSection, {"model": values}, where)
