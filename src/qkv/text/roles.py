@@ -31,7 +31,7 @@ class Roles:
             return None
         single = [values[name] for name in ("start", "unknown", "padding") if values[name] is not None]
         several = [values[name] for name in ("ends", "opening", "closing")]
-        if not all(isinstance(each, list) and len(each) < 100 for each in several):
+        if not values["ends"] or not all(isinstance(each, list) and len(each) < 100 for each in several):
             return None
         if any(
             type(n) is not int or not 0 <= n < vocabulary for n in [*single, *(n for each in several for n in each)]
