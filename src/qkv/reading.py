@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import RefusedError
+from qkv.errors import InputError, RefusedError
 
 LARGEST_JSON = 2**26
 MOST_VALUES = 2_000_000  # of one JSON text; the largest vocabularies have about half as many
@@ -75,3 +75,23 @@ def plain_file(folder: Path, name: str, most: int = 2**63) -> Path:
     if found.st_size > most:
         raise RefusedError(f"{path}: {found.st_size:,} bytes; at most {most:,} are read.")
     return path
+
+
+def require_replaceable(folder: Path, mark: str, force: bool) -> None:
+    """Only a model folder, whose file `mark` says what it is, is ever replaced, and only when it is asked for."""
+    if not force:
+        raise InputError(f"{folder}: exists. Choose another name, or give --force to replace it.")
+    if folder.name in ("", "..") or not folder.is_dir() or folder.is_symlink() or not _only_a_model(folder, mark):
+        raise InputError(f"{folder}: not a model folder, so --force does not replace it. Choose another name.")
+
+
+def _only_a_model(folder: Path, mark: str) -> bool:
+    """Empty, or settings of a model and no folders beside them: many a project has a config.json."""
+    there = list(folder.iterdir())
+    if not there:
+        return True
+    try:
+        values = read_json(plain_file(folder, mark))
+    except RefusedError:
+        return False
+    return bool({"format", "model_type"} & values.keys()) and not any(path.is_dir() for path in there)

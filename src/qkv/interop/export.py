@@ -22,7 +22,8 @@ from qkv.interop.comparing import Comparison, Reader, compare, reads
 from qkv.interop.imported import filled
 from qkv.interop.names import export_weights
 from qkv.models.language_model import LanguageModel, count
-from qkv.storage import new_folder, replace_folder, require_replaceable
+from qkv.reading import require_replaceable
+from qkv.storage import new_folder, replace_folder
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import write_tensors
 

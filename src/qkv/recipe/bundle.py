@@ -21,9 +21,9 @@ from qkv.evaluation.formats import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.imported import Imported, filled
 from qkv.models.language_model import LanguageModel
-from qkv.reading import plain_file, read_json
+from qkv.reading import plain_file, read_json, require_replaceable
 from qkv.recipe.recipe import ModelConfig, parse_model
-from qkv.storage import before, new_folder, point, remove_folder, replace_folder, require_replaceable, verify
+from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
