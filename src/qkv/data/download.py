@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from qkv.data.cachefolder import PART, REMEDY, cache_folder, root
@@ -20,6 +21,25 @@ if TYPE_CHECKING:
 
 CHUNK = 2**18
 TIMEOUT_SECONDS = 30
+
+
+UNREACHABLE = (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException)
+
+
+class _KeyStaysHome(urllib.request.HTTPRedirectHandler):
+    """A key is for the server that was asked, not for the one that it sends us on to."""
+
+    def redirect_request(self, request: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
+        sent = super().redirect_request(request, *rest)
+        if sent and urlparse(sent.full_url)[:2] != urlparse(request.full_url)[:2]:
+            sent.remove_header("Authorization")
+        return sent
+
+
+def opened(address: str, headers: Mapping[str, str]) -> Any:
+    """The answer of a server, to be read."""
+    request = urllib.request.Request(address, headers={"User-Agent": "qkv", **headers})
+    return urllib.request.build_opener(_KeyStaysHome).open(request, timeout=TIMEOUT_SECONDS)
 
 
 def fetched(file: CatalogFile) -> Path:
@@ -62,11 +82,9 @@ def download(
         done = 0
     if done == size:
         return
-    request = urllib.request.Request(address, headers={"User-Agent": "qkv", **(headers or {})})
-    if done:
-        request.add_header("Range", f"bytes={done}-")
+    reach = {"Range": f"bytes={done}-"} if done else {}
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+        with opened(address, {**(headers or {}), **reach}) as answer:
             continued = getattr(answer, "status", 200) == 206
             done = done if continued else 0
             promised = done + int(answer.headers.get("Content-Length") or 0)
@@ -84,7 +102,7 @@ def download(
             )
     except urllib.error.HTTPError as error:
         raise InputError(f"{address}: the server answers {error.code} {error.reason}. {offline}") from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except UNREACHABLE as error:
         reason = getattr(error, "reason", error)
         raise InputError(f"{address}: cannot be fetched ({reason}). {offline}") from None
 

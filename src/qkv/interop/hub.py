@@ -10,19 +10,18 @@ opens is fetched; pickles and programs stay where they are.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 from qkv.data.cachefolder import PART, REMEDY, cache_folder
-from qkv.data.download import TIMEOUT_SECONDS, download
+from qkv.data.download import UNREACHABLE, download, opened
 from qkv.data.progress import Progress, silent
 from qkv.errors import InputError
 from qkv.interop.huggingface import INDEX, WEIGHTS
+from qkv.reading import parse_json
 from qkv.storage import advised, sha256, writing
 
 NAME = re.compile(r"hf:(?P<name>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@(?P<revision>[\w./-]{1,100}))?")
@@ -45,6 +44,8 @@ def fetch(source: str, progress: Progress = silent) -> Path:
         raise InputError(f"{source}: expected hf:org/name, or hf:org/name@revision.")
     name, revision = found["name"], found["revision"] or "main"
     hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", hub):
+        raise InputError(f"HF_ENDPOINT = {hub!a}: expected the address of a hub, as https://huggingface.co.")
     offline = (
         f"Without a network: get the model where there is one (`hf download {name} --local-dir MODEL`), copy the "
         "folder here and name it: qkv import MODEL"
@@ -62,16 +63,15 @@ def fetch(source: str, progress: Progress = silent) -> Path:
 
 
 def _list(address: str, offline: str) -> dict[str, Any]:
-    request = urllib.request.Request(address, headers={"User-Agent": "qkv", **_key()})
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-            values = json.loads(answer.read(LARGEST_LIST))
+        with opened(address, _key()) as answer:
+            values = parse_json(answer.read(LARGEST_LIST).decode("utf-8"))
     except urllib.error.HTTPError as error:
         closed = " It may be closed: set HF_TOKEN." if error.code in (401, 403) else ""
         raise InputError(f"{address}: the hub answers {error.code} {error.reason}.{closed} Check the name.") from None
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+    except UNREACHABLE as error:
         raise InputError(f"{address}: cannot be reached ({getattr(error, 'reason', error)}). {offline}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{address}: the answer is not JSON. Check HF_ENDPOINT.") from None
     return values if isinstance(values, dict) else {}
 
