@@ -56,14 +56,19 @@ def _llama3(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
 
 def _llama2(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
     system = "".join(f"<<SYS>>\n{each.text}\n<</SYS>>\n\n" for each in messages if each.role == "system")
-    ids: list[int] = []
+    texts: list[
+        tuple[str, bool]
+    ] = []  # a question with its answer is one text: a space begins every text; ended or not
     for message in messages:
         if message.role == "user":
-            ids += [*tokenizer.opening, *tokenizer.encode(f"[INST] {system}{message.text.strip()} [/INST]")]
+            texts.append((f"[INST] {system}{message.text.strip()} [/INST]", False))
             system = ""
         elif message.role == "assistant":
-            ids += [*tokenizer.encode(f" {message.text.strip()} "), *tokenizer.ends[:1]]
-    return ids
+            asked = texts.pop()[0] if texts and not texts[-1][1] else ""
+            texts.append((f"{asked} {message.text.strip()} ", True))
+    end = tokenizer.named.get("</s>", tokenizer.ends[0])
+    found = ([*tokenizer.opening, *tokenizer.encode(text), *([end] if ended else [])] for text, ended in texts)
+    return [number for each in found for number in each]
 
 
 _SMOL = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -115,6 +120,8 @@ def conversation(
         oldest = next((at for at, turn in enumerate(turns[:-1]) if turn.role != "system"), None)
         if oldest is None:
             break
-        del turns[oldest]
-        left_out += 1
+        answered = oldest + 1 < len(turns) - 1 and turns[oldest + 1].role == "assistant"
+        gone = 2 if turns[oldest].role == "user" and answered else 1  # an answer goes with its question
+        del turns[oldest : oldest + gone]
+        left_out += gone
     return ids, {*tokenizer.ends, *(tokenizer.named[name] for name in form.ends if name in tokenizer.named)}, left_out

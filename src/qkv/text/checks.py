@@ -134,7 +134,7 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     ids = _added_tokens(values, ids, refuse)
     _needed(kind, values, ids, refuse)
     if kind in ("bpe", "sentencepiece"):
-        _merges(values["model"], ids, refuse)
+        values["model"]["merges"] = _merges(values, ids, refuse)
     # lengths are the business of whoever makes batches, never of the tokenizer
     values["truncation"] = values["padding"] = None
     return kind, json.dumps(values, ensure_ascii=False)
@@ -271,8 +271,10 @@ def _piece(piece: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
     return (kind, entry["id"]) if known else None
 
 
-def _merges(model: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
-    merges = model.get("merges")
+def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> list[Any]:
+    """Those that are kept: a text must not spell a special token, so that nothing is merged into one."""
+    special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
+    merges, kept = values["model"].get("merges"), []
     if not isinstance(merges, list):
         raise refuse("model.merges", "expected a list")
     for number, merge in enumerate(merges):
@@ -282,6 +284,9 @@ def _merges(model: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -
         left, right = pair
         if left not in ids or right not in ids or left + right not in ids:
             raise refuse(f"model.merges[{number}]", f"{_short(merge)} is not in the vocabulary")
+        if left + right not in special:
+            kept.append(merge)
+    return kept
 
 
 def _has_surrogate(text: str) -> bool:
