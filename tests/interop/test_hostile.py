@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +13,8 @@ import pytest
 
 from interop import hostile
 from interop.hostile import CASES, OUTSIDE, RAN, Case
-from reliability.nursery import Done, Nursery
+from reliability.injection import attached
+from reliability.nursery import Nursery
 from reliability.report import record
 
 SECONDS, BYTES = 2.0, 200 * 2**20
@@ -106,9 +105,11 @@ def test_nothing_is_run_called_or_read_elsewhere(nursery: Nursery, made: Made, r
     """All cases in one process under strace. Only the trial of a tokenizer is a program: this Python itself."""
     commands = [{"words": words(path)} for _, path in made]
     assert nursery.qkv(*words(made[-1][1])).code == 0  # the step that writes is compiled now, if there is a compiler
-    done, log = watch(nursery, commands, tmp_path)
-    lines = (tmp_path / "report.jsonl").read_text().splitlines()
-    assert len(lines) == len(commands), f"ended with {done.code} in {made[len(lines)][0].name}: {done.err[-500:]}"
+    report = tmp_path / "report.jsonl"
+    child = nursery.start("watched", commands=commands, report=str(report), go=str(tmp_path / "go"))
+    log = attached(child, tmp_path, CALLS)
+    lines = report.read_text().splitlines()
+    assert len(lines) == len(commands), f"ended in {made[len(lines)][0].name}: {child.err.read_text()[-500:]}"
     calls = [line for line in log.splitlines() if re.match(r"\d+\s+\w+\(", line) and "ENOENT" not in line]
     bad = [line for line in calls if suspicious(line, root, (str(nursery.folder), str(tmp_path)))]
     programs = sum("execve(" in line for line in calls)
@@ -117,23 +118,6 @@ def test_nothing_is_run_called_or_read_elsewhere(nursery: Nursery, made: Made, r
     assert programs > 20, "the watch saw no trial at all"
     assert any(str(path) in line for _, path in made for line in calls), "the watch saw no file at all"
     assert not (root / RAN).exists()
-
-
-def watch(nursery: Nursery, commands: list[dict[str, list[str]]], folder: Path) -> tuple[Done, str]:
-    go, log = folder / "go", folder / "strace.log"
-    child = nursery.start("watched", commands=commands, report=str(folder / "report.jsonl"), go=str(go))
-    until = time.monotonic() + 30
-    while "ready" not in child.err.read_text():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    order = ["strace", "-f", "-s", "4096", "-o", str(log), "-p", str(child.pid), "-e", f"trace={CALLS}"]
-    tracer = subprocess.Popen(order, stderr=subprocess.PIPE, text=True)
-    assert tracer.stderr
-    assert "attached" in tracer.stderr.readline()
-    go.touch()
-    done = child.wait(300)
-    tracer.communicate(timeout=60)
-    return done, log.read_text(errors="replace")
 
 
 def suspicious(line: str, root: Path, ours: tuple[str, ...]) -> bool:

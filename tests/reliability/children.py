@@ -19,8 +19,10 @@ import rich.table
 import torch
 import torch._dynamo  # every optimizer imports it, and it is as heavy as the rest of torch
 
+from qkv import api
 from qkv.cli import app
 from qkv.errors import QkvError
+from qkv.interop import export
 from qkv.recipe import assembly, bundle
 from qkv.storage import verify
 from qkv.training import checkpoints
@@ -82,6 +84,20 @@ def _write(folder: str, step: int, go: str) -> None:
                 time.sleep(0.003)
         if isinstance(event, Saved) and event.step == step:
             os._exit(0)
+
+
+def before_an_export(model: str, folder: str, go: str, force: bool) -> int:
+    """Open a model, wait for the file `go`, then write it for Hugging Face; `transformers` stays out of it."""
+    opened = api.load(model, device="cpu")
+    sys.stderr.write("ready\n")
+    sys.stderr.flush()
+    while not os.path.exists(go):
+        time.sleep(0.003)
+    try:
+        export.write(Path(folder), opened.bundle, "tiny", force=force, outside=False)
+    except QkvError as error:  # as the command says it
+        return app.say(str(error), error.exit_code)
+    return 0
 
 
 def examine(folder: str) -> None:

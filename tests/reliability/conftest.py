@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,22 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("text") / "plays.txt"
     path.write_bytes(whole[:40_000])
     return path
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """A disk of so many bytes."""
+    mounted: list[Path] = []
+
+    def make(size: int, *options: str) -> Path:
+        place = tmp_path / f"disk-{len(mounted)}"
+        place.mkdir()
+        words = ["mount", "-t", "tmpfs", "-o", ",".join([f"size={size}", *options]), "tmpfs", str(place)]
+        if subprocess.run(words, capture_output=True, check=False).returncode:
+            pytest.skip("this machine mounts no tmpfs")
+        mounted.append(place)
+        return place
+
+    yield make
+    for place in mounted:
+        subprocess.run(["umount", "-l", str(place)], check=True)

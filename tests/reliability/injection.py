@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from reliability.nursery import Done, Nursery
+from reliability.nursery import Child, Done, Nursery
 
 # every call that changes a file, a name or a folder, or asks the disk to keep it
 CALLS = "openat,write,pwrite64,writev,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat"
@@ -27,6 +27,8 @@ class Point(NamedTuple):
 class Site:
     """A run folder before the write of a step: copied anew for every trial."""
 
+    follow: tuple[str, ...] = ("-f",)  # whether strace looks at children and threads too
+
     def __init__(self, nursery: Nursery, run: Path, step: int) -> None:
         self.nursery, self.run, self.step = nursery, run, step
         self.before = run.with_name(run.name + "-before")
@@ -37,15 +39,19 @@ class Site:
         shutil.rmtree(self.run)
         shutil.copytree(self.before, self.run, symlinks=True)
 
+    def start(self, go: Path) -> Child:
+        """A child that says "ready" and writes once the file `go` is there."""
+        return self.nursery.start("before_a_write", folder=str(self.run), step=self.step, go=str(go))
+
     def write(self, *options: str) -> tuple[Done, str]:
         """Let the child do the write under strace with these options; what became of it, and strace's log."""
         go = self.nursery.folder / f"go-{self.nursery.count}"
         log = self.nursery.folder / f"strace-{self.nursery.count}.log"
-        child = self.nursery.start("before_a_write", folder=str(self.run), step=self.step, go=str(go))
+        child = self.start(go)
         _until(lambda: "ready" in child.err.read_text(), child.err)
         words = [
             "strace",
-            "-f",
+            *self.follow,
             "-y",
             "-s",
             "0",
@@ -73,10 +79,29 @@ class Site:
         seen: Counter[str] = Counter()
         found = []
         for line in log.splitlines():
-            if match := re.match(r"\d+\s+(\w+)\(", line):
+            if match := re.match(r"(?:\d+\s+)?(\w+)\(", line):
                 seen[match[1]] += 1
-                found.append(Point(match[1], seen[match[1]]))
+                if self.counts(line):
+                    found.append(Point(match[1], seen[match[1]]))
         return found
+
+    def counts(self, line: str) -> bool:
+        """Whether a line of strace's log is a call to try."""
+        return True
+
+
+def attached(child: Child, folder: Path, calls: str) -> str:
+    """Let a child that waits for the file `go` of a folder do its work under strace, and give strace's log."""
+    log = folder / "strace.log"
+    _until(lambda: "ready" in child.err.read_text(), child.err)
+    words = ["strace", "-f", "-s", "4096", "-o", str(log), "-p", str(child.pid), "-e", f"trace={calls}"]
+    tracer = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    assert tracer.stderr
+    assert "attached" in tracer.stderr.readline()
+    (folder / "go").touch()
+    child.wait(300)
+    tracer.communicate(timeout=60)
+    return log.read_text(errors="replace")
 
 
 def _until(ready: object, err: Path) -> None:

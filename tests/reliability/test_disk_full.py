@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,25 +19,6 @@ STEPS = 20
 
 def size_of(folder: Path) -> int:
     return sum(-(-path.stat().st_size // 4096) * 4096 for path in folder.rglob("*") if path.is_file())
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """A disk of so many bytes."""
-    mounted: list[Path] = []
-
-    def make(size: int, *options: str) -> Path:
-        place = tmp_path / f"disk-{len(mounted)}"
-        place.mkdir()
-        words = ["mount", "-t", "tmpfs", "-o", ",".join([f"size={size}", *options]), "tmpfs", str(place)]
-        if subprocess.run(words, capture_output=True, check=False).returncode:
-            pytest.skip("this machine mounts no tmpfs")
-        mounted.append(place)
-        return place
-
-    yield make
-    for place in mounted:
-        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def said(err: str) -> str:
