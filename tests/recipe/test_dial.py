@@ -34,14 +34,23 @@ def test_no_time_at_all_takes_the_first_row() -> None:
     assert dial.rung(-3.0, 10**6) is dial.RUNGS[0]
 
 
-def test_a_short_text_takes_a_larger_row_instead_of_being_seen_again_and_again() -> None:
-    first, second = dial.RUNGS[:2]
-    assert dial.rung(90.0, 10**9) is first
-    tokens = int(90.0 * first.speed / (1.1 * dial.OFTEN))
-    assert dial.rung(90.0, tokens) is second
-    assert dial.rung(300.0, 410_000) is dial.RUNGS[2]
+def test_a_short_text_takes_a_deeper_row_instead_of_being_seen_again_and_again() -> None:
+    shakespeare = {28.0: (2, 128), 110.0: (2, 192), 290.0: (4, 192), 870.0: (6, 192), 9000.0: (6, 192)}
+    a_quarter = {28.0: (2, 128), 50.0: (4, 128), 290.0: (6, 128)}
+    for tokens, wanted in ((410_000, shakespeare), (132_000, a_quarter)):
+        found = {seconds: dial.rung(seconds, tokens) for seconds in wanted}
+        assert {seconds: (row.layers, row.width) for seconds, row in found.items()} == wanted
+
+
+def test_a_text_too_short_for_any_deep_row_keeps_the_smallest() -> None:
     for seconds in (90.0, 9000.0):
-        assert dial.rung(seconds, 40_000) is first, "a larger model would have too many weights for so short a text"
+        assert dial.rung(seconds, 40_000) is dial.RUNGS[0]
+
+
+def test_a_deep_row_has_enough_after_a_few_epochs() -> None:
+    assert {dial.enough(row) for row in dial.DEEP} == {dial.ENOUGH}
+    assert {dial.enough(row) for row in dial.RUNGS} == {float("inf")}
+    assert dial.dropout(dial.ENOUGH) == 0.0
 
 
 def test_dropout_follows_how_often_a_text_is_seen() -> None:

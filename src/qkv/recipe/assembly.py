@@ -99,11 +99,14 @@ def begin(
     timed = not values.get("training", {}).get("steps", 0)
     ends_at = began + 60 * minutes * (1 - dial.SPARE)
     row, threads, dropout = dial.USUAL, 0, 0.0
+    epochs: float = choices.epochs_worth(tokens)
     if timed and tokens >= choices.TINY:
         found = dial.pace(*choices.device_and_dtype(values.get("training", {})))
         seconds = found.speed * (ends_at - time.perf_counter())
         row, threads = dial.rung(seconds, tokens), found.threads
-        dropout = dial.dropout(row.epochs(seconds, tokens))
+        if not row.shape.keys() & values.get("model", {}).keys():  # a size that was set is not the row's
+            epochs = min(epochs, dial.enough(row))
+        dropout = dial.dropout(min(epochs, row.epochs(seconds, tokens)))
     said = values.get("model", {}).get("vocabulary", 0)
     choices.choose_model(values, prepared.tokenizer.vocabulary, tokens, row, dropout)
     if said not in (0, prepared.tokenizer.vocabulary):
@@ -119,11 +122,10 @@ def begin(
     clock = None
     if timed:
         with devices.enough_memory(recipe.training, recipe.model.context):
-            steps, clock = _plan(recipe, prepared, ends_at, choices.steps_worth(values, tokens))
-        choices.choose_steps(values, tokens, steps, choices.LAST_IN_TIME)
+            steps, clock = _plan(recipe, prepared, ends_at, choices.steps_worth(values, tokens, epochs))
+        choices.choose_steps(values, tokens, min(steps, clock.longest), choices.LAST_IN_TIME)
         if steps > clock.longest:
-            epochs = choices.epochs_worth(tokens)
-            note = f"more than {epochs} epochs of this text would not help: the run will be over before its time"
+            note = f"more than {epochs:g} epochs of this text would not help: the run will be over before its time"
             prepared = replace(prepared, notes=(*prepared.notes, note))
     else:
         choices.choose_steps(values, tokens, recipe.training.steps)

@@ -127,16 +127,16 @@ def epochs_worth(tokens: int) -> int:
     return 100 if tokens < TINY else 60 if tokens < SMALL else 30
 
 
-def steps_worth(values: Values, tokens: int) -> int:
+def steps_worth(values: Values, tokens: int, epochs: float) -> int:
     """The number of steps after which more would not help."""
     samples = max(1, tokens // values["model"]["context"])
-    return max(1, epochs_worth(tokens) * samples // values["training"]["batch"])
+    return max(1, int(epochs * samples) // values["training"]["batch"])
 
 
 def choose_steps(values: Values, tokens: int, steps: int, last: int = LAST) -> None:
     """The number of steps and everything that follows from it."""
     training = values["training"]
-    fill(training, TrainingConfig, steps=max(1, min(steps, steps_worth(values, tokens))))
+    fill(training, TrainingConfig, steps=max(1, min(steps, steps_worth(values, tokens, epochs_worth(tokens)))))
     steps = training["steps"]
     if training.get("warmup", -1) == -1:
         training["warmup"] = min(steps // 10, 20)

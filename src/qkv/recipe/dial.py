@@ -7,6 +7,7 @@ tells how many of them fit. While the run goes on, its clock corrects the number
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Iterator
@@ -61,11 +62,19 @@ RUNGS = (
     Rung(600.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_500),
     Rung(1800.0, layers=4, heads=8, width=256, context=128, batch=16, speed=2_800),
 )
+# For a text that the row of the time would see too often: deeper, and seen only a few times.
+DEEP = (
+    Rung(0.0, layers=4, heads=4, width=128, context=64, batch=16, speed=8_500),
+    Rung(0.0, layers=6, heads=4, width=128, context=64, batch=16, speed=6_500),
+    Rung(0.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_800),
+    Rung(0.0, layers=6, heads=6, width=192, context=64, batch=32, speed=3_500),
+)
 USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
 
-OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a larger model more
-LARGE = 5  # weights for each token of a text: more are not filled by it, however long the run
-DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on
+OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a deeper model more
+ENOUGH = 2.9  # epochs of a deep model: after them it learns by heart, with dropout and without
+LARGE = 9  # weights of the layers for each token of a text: more are not filled by it
+DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on, for a text too short for any deep model
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
 REFERENCE_BATCH = 16
@@ -81,11 +90,19 @@ class Pace:
 
 
 def rung(seconds: float, tokens: int) -> Rung:
-    """The row for so many seconds of the study's machine, or a larger one where the text would be seen too often."""
-    fitting = [row for row in RUNGS if row.weights <= LARGE * tokens] or [RUNGS[0]]
-    in_time = max((row for row in fitting if row.seconds <= seconds), key=lambda row: row.seconds, default=fitting[0])
-    rows = [row for row in fitting if row.seconds >= in_time.seconds]
-    return next((row for row in rows if row.epochs(seconds, tokens) < OFTEN), rows[-1])
+    """The row for so many seconds of the study's machine; where it sees the text too often, the deepest that fits."""
+    in_time = max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
+    if in_time.epochs(seconds, tokens) < OFTEN:
+        return in_time
+    filled = [row for row in DEEP if row.weights <= LARGE * tokens]
+    if not filled:
+        return RUNGS[0]
+    return max((row for row in filled if row.epochs(seconds, tokens) >= ENOUGH), key=DEEP.index, default=in_time)
+
+
+def enough(row: Rung) -> float:
+    """After how many epochs more time would not help."""
+    return ENOUGH if row in DEEP else math.inf
 
 
 def dropout(epochs: float) -> float:
