@@ -10,7 +10,8 @@ import pytest
 
 from qkv.data.corpus import CorpusConfig
 from qkv.evaluation.baselines import Baselines
-from qkv.recipe import remarks
+from qkv.models.modern import ModernConfig
+from qkv.recipe import dial, remarks
 from qkv.recipe.forecast import Forecast
 from qkv.recipe.recipe import KINDS as MODELS
 from qkv.recipe.recipe import Recipe, parse_model
@@ -122,3 +123,15 @@ def test_the_plan_in_one_line() -> None:
     assert plan.line() == "610 steps, 2.1 epochs, about 4.6 min, about 0.4 GiB"
     assert Forecast(1, 0.5, 10 * 2**20).line() == "1 step, 0.5 epochs, about 0.1 GiB"
     assert "about 20 s" in replace(plan, seconds=20.0).line()
+
+
+def test_a_short_text_that_was_seen_often_enough_is_not_said_to_need_more_time() -> None:
+    """The dial ends such a run by itself; the doctor must not contradict it."""
+    model = ModernConfig(vocabulary=1024, layers=6, heads=6, width=192, context=64)
+    assert dial.learned(model, dial.ENOUGH)
+    assert not dial.learned(model, 0.5 * dial.ENOUGH)
+    assert not dial.learned(replace(model, layers=5), 10.0)
+    found = replace(FOUND, enough=True)
+    assert (found.gain, found.more_helps) == (0.0, False)
+    assert "learned by heart" in remarks.verdict(found, BASELINES)
+    assert remarks.advice(found, recipe(), 100, 60.0).startswith("more text")

@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -72,7 +73,7 @@ DEEP = (
 USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
 
 OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a deeper model more
-ENOUGH = 2.9  # epochs of a deep model: after them it learns by heart, with dropout and without
+ENOUGH = 3.2  # epochs of a deep model: after them it learns by heart, with dropout and without
 LARGE = 9  # weights of the layers for each token of a text: more are not filled by it
 DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on, for a text too short for any deep model
 
@@ -103,6 +104,12 @@ def rung(seconds: float, tokens: int) -> Rung:
 def enough(row: Rung) -> float:
     """After how many epochs more time would not help."""
     return ENOUGH if row in DEEP else math.inf
+
+
+def learned(model: Any, epochs: float) -> bool:
+    """Whether a deep model has seen a text as often as helps it."""
+    deep = {(row.layers, row.width) for row in DEEP}
+    return model.kind == "modern" and (model.layers, model.width) in deep and epochs >= 0.97 * ENOUGH
 
 
 def dropout(epochs: float) -> float:

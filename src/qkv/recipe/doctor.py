@@ -6,7 +6,7 @@ Before training the text is examined (baselines.py), in at most a few seconds an
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qkv.evaluation import baselines
 from qkv.evaluation.baselines import Baselines
 from qkv.evaluation.language import Plan, Score
-from qkv.recipe import choices, remarks
+from qkv.recipe import choices, dial, remarks
 from qkv.recipe.assembly import Session
 from qkv.text.tokenizer import Tokenizer, token_bytes
 from qkv.training import devices, journal
@@ -93,6 +93,7 @@ class Doctor:
         folder = self.session.run.folder
         history = History.of(journal.read(folder / "metrics.jsonl"))
         found = diagnose(history, self.baselines, score.loss, self.epoch)
+        found = replace(found, enough=dial.learned(recipe.model, state.step / self.epoch))
         evaluated = history.stages[-1].step if history.stages else 0
         seconds = journal.elapsed(folder / "timings.jsonl")
         return Report(

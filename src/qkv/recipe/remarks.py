@@ -22,6 +22,8 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
     match found.kind:
         case "learning":
             fell = f"the second half of the run took {found.fell:.2f} {NATS} off the validation loss"
+            if found.enough:
+                return f"learned what it can: {fell}; seen more often, this text would be learned by heart."
             said = f"still learning: {fell}; a run twice as long would take off about {found.gain:.2f} more."
             return said + aside(found, baselines)
         case "plateau":
@@ -111,6 +113,8 @@ def which(found: Diagnosis, evaluated: int) -> str:
 def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
     """The one thing to try next, as an option where there is one."""
     match found.kind:
+        case "learning" if found.enough:
+            return "more text, which helps most; more time brings little with this one"
         case "learning":
             return f"more time, {longer(steps, seconds, 2)}"
         case "plateau":

@@ -55,15 +55,16 @@ class Diagnosis:
     validation: float  # of the best model
     last: float  # of the last evaluation
     fell: float  # by how much the validation loss fell in the second half of the run
+    enough: bool = False  # the text was seen as often as helps a model of this size, by a study of many runs
 
     @property
     def gain(self) -> float:
         """What a run twice as long would bring, about: as much again, and less where text is learned by heart."""
-        return max(0.0, self.fell) * (0.5 if self.training < APART * self.validation else 1.0)
+        return 0.0 if self.enough else max(0.0, self.fell) * (0.5 if self.training < APART * self.validation else 1.0)
 
     @property
     def more_helps(self) -> bool:
-        return self.kind in ("learning", "underfit", "unclear")
+        return self.kind in ("learning", "underfit", "unclear") and not self.enough
 
 
 def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) -> Diagnosis:
