@@ -354,6 +354,25 @@ def million_tensors(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
 
 
+@hostile("safetensors: a terabyte of holes", r"config\.json: tensor embedding.weight is \(1048576, 524288\)")
+def terabyte_of_holes(folder: Path) -> None:
+    """A file that is as large as it says, and takes no place: to widen its numbers would take two terabytes."""
+    tiny_folder.write(folder)
+    data = (folder / "model.safetensors").read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    values = json.loads(data[8 : 8 + length])
+    values[EMBEDDING] |= {"dtype": "F16", "shape": [2**20, 2**19], "data_offsets": [0, 2**40]}
+    place = 0
+    for name in sorted(values.keys() - {"__metadata__"}):  # one after the other, without a gap
+        start, end = values[name]["data_offsets"]
+        values[name]["data_offsets"] = [place, place + end - start]
+        place += end - start
+    text = json.dumps(values).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + place)
+
+
 def raw_weights(name: str, content: bytes) -> None:
     def make(folder: Path) -> None:
         tiny_folder.write(folder)
@@ -542,7 +561,7 @@ def with_values(**changes: Any) -> bytes:
 
 
 gguf("a zip bomb", "magic", deflated)
-gguf("a pickle", "magic", lambda: evil(Path("/tmp")))
+gguf("a pickle", "magic", lambda: evil(Path()))
 gguf("nothing", "magic", lambda: b"")
 gguf("cut in its header", "file|bytes|ends", lambda: tiny_gguf.whole("llama")[:900])
 gguf("cut in its weights", "but the file has", lambda: tiny_gguf.whole("llama")[:-64])

@@ -80,12 +80,13 @@ def test_every_hostile_model_is_refused_soon_and_cheaply(nursery: Nursery, made:
             problem = problem or f"{facts['seconds']:.1f} s, {facts['bytes'] // 10**6} MB"
         if problem:
             failures.append(f"{case.name}: {problem}: {facts['err'][-300:]}")
-    slowest, largest = (max(facts[name] for facts in found) for name in ("seconds", "bytes"))
+    slowest, waited, largest = (max(facts[name] for facts in found) for name in ("seconds", "waited", "bytes"))
     record(
         "D5 hostile models of other projects",
         len(refused),
         len(failures),
         slowest_seconds=round(slowest, 2),
+        slowest_seconds_on_the_clock=round(waited, 2),
         largest_megabytes=largest // 10**6,
     )
     assert not failures, f"{len(failures)} of {len(refused)}\n" + "\n".join(failures)
@@ -139,7 +140,7 @@ def suspicious(line: str, root: Path, ours: tuple[str, ...]) -> bool:
 
 
 HOME = Path(__file__).resolve().parents[2]
-SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/lib", "/etc/", "/opt/", "/bin/")
+SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/lib", "/etc/", "/bin/")
 
 
 def allowed(path: str, root: Path, ours: tuple[str, ...]) -> bool:

@@ -142,15 +142,20 @@ def limited(words: list[str], mebibytes: int) -> None:
 
 
 def measured(commands: list[dict[str, Any]], report: str) -> None:
-    """As `several`, with the seconds that each took and the bytes that it needed beyond those held before it."""
+    """As `several`, with the seconds of work that each took and the bytes it needed beyond those held before it."""
     facts = []
     for command in commands:
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
-        before, began = _status("VmRSS"), time.monotonic()
+        before, began, worked = _status("VmRSS"), time.monotonic(), _work()
         several([command], f"{report}.one")
-        fact = {"seconds": time.monotonic() - began, "bytes": _status("VmHWM") - before}
+        fact = {"seconds": _work() - worked, "waited": time.monotonic() - began, "bytes": _status("VmHWM") - before}
         facts.append({**json.loads(Path(f"{report}.one").read_text()), **fact})
     Path(report).write_text(json.dumps(facts))
+
+
+def _work() -> float:
+    """Seconds that this process and its children have worked: a busy machine makes no difference to them."""
+    return sum(os.times()[:4])
 
 
 def _status(name: str) -> int:

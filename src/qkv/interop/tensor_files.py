@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from qkv.errors import RefusedError, out_of_memory
+from qkv.reading import NotTaken, parse_json
 
 NUMBERS = ("F32", "F16", "BF16", "F64")
 MOST_TENSORS = 100_000
@@ -27,11 +28,12 @@ class TensorFiles(Mapping[str, Tensor]):
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.places: dict[str, Path] = {}
+        self.facts: dict[str, Any] = {}  # as the headers say them: dtype, shape, data_offsets
         for path in files:
-            for name in self._open(path, lambda opened: list(opened.keys())):
+            for name, facts in _header(path).items():
                 if name in self.places:
                     raise RefusedError(f"{path}: tensor {name[:80]} is in {self.places[name].name} as well.")
-                self.places[name] = path
+                self.places[name], self.facts[name] = path, facts
         if len(self.places) > MOST_TENSORS:
             raise RefusedError(f"{files[0]}: {len(self.places):,} tensors; at most {MOST_TENSORS:,} are read.")
         self.names = {name: name for name in self.places}  # as they are asked for -> as the file has them
@@ -39,7 +41,7 @@ class TensorFiles(Mapping[str, Tensor]):
     def renamed(self, names: Mapping[str, str]) -> TensorFiles:
         """Only the tensors that `names` lists, as it calls them: file's name -> name."""
         made = object.__new__(TensorFiles)
-        made.places, made.names = self.places, {}
+        made.places, made.facts, made.names = self.places, self.facts, {}
         for old, new in names.items():
             if made.names.setdefault(new, old) != old:
                 raise RefusedError(f"{self.places[old]}: tensor {old[:80]} is {made.names[new][:80]} as well.")
@@ -50,22 +52,19 @@ class TensorFiles(Mapping[str, Tensor]):
         path = self.places[held]
 
         # a file opened for one tensor is let go with it
-        found: Tensor = self._open(path, lambda opened: opened.get_tensor(held))
+        try:
+            with safe_open(path, framework="pt") as opened:
+                found: Tensor = opened.get_tensor(held)
+        except (SafetensorError, OSError, RuntimeError, ValueError) as error:
+            if out_of_memory(error):
+                raise
+            raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
         return found.to(torch.float32)
 
     def shapes(self) -> dict[str, Tensor]:
         """Every tensor without its numbers, on torch's meta device."""
-        made: dict[str, Tensor] = {}
-        wanted = {held: name for name, held in self.names.items()}
-        for path in dict.fromkeys(self.places.values()):
-
-            def look(opened: Any, path: Path = path) -> None:
-                for held in opened.keys():  # noqa: SIM118  (not a mapping)
-                    if held in wanted:
-                        made[wanted[held]] = _shape(opened.get_slice(held), f"{path}: tensor {held[:80]}")
-
-            self._open(path, look)
-        return made
+        places = {name: f"{self.places[held]}: tensor {held[:80]}" for name, held in self.names.items()}
+        return {name: _shape(self.facts[held], places[name]) for name, held in self.names.items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -73,25 +72,32 @@ class TensorFiles(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self.names)
 
-    @staticmethod
-    def _open(path: Path, use: Any) -> Any:
-        try:
-            with path.open("rb") as file:
-                length = int.from_bytes(file.read(8), "little")
+
+def _header(path: Path) -> dict[str, Any]:
+    """What a file says about its tensors, by name; nothing else of it is touched."""
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
             if length > LARGEST_HEADER:
-                raise ValueError(f"a header of {length:,} bytes; at most {LARGEST_HEADER:,} are read")
-            with safe_open(path, framework="pt") as opened:
-                return use(opened)
-        except (SafetensorError, OSError, RuntimeError, ValueError) as error:
-            if out_of_memory(error):
-                raise
-            raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
+                raise NotTaken(f"a header of {length:,} bytes; at most {LARGEST_HEADER:,} are read")
+            text = file.read(length)
+        if len(text) != length:
+            raise NotTaken("it ends within its header")
+        values = parse_json(text.decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        said = error if isinstance(error, NotTaken | OSError) else "its header is not JSON"
+        raise RefusedError(f"{path}: not a whole safetensors file ({said}). Use another copy.") from None
+    if not isinstance(values, dict) or not all(isinstance(facts, dict) for facts in values.values()):
+        raise RefusedError(f"{path}: not a whole safetensors file (its header names no tensors). Use another copy.")
+    return {name: facts for name, facts in values.items() if name != "__metadata__"}
 
 
-def _shape(part: Any, where: str) -> Tensor:
-    kind, shape = part.get_dtype(), part.get_shape()
+def _shape(facts: dict[str, Any], where: str) -> Tensor:
+    kind, shape = facts.get("dtype"), facts.get("shape")
     if kind not in NUMBERS:
-        raise RefusedError(f"{where} is of {kind}; expected one of {', '.join(NUMBERS)}.")
-    if not 1 <= len(shape) <= 2:
+        raise RefusedError(f"{where} is of {kind!s:.20}; expected one of {', '.join(NUMBERS)}.")
+    if not isinstance(shape, list) or not 1 <= len(shape) <= 2:
         raise RefusedError(f"{where} has the shape {shape!s:.80}; expected one or two sizes.")
+    if any(type(size) is not int or not 0 <= size < 2**31 for size in shape):
+        raise RefusedError(f"{where} has the shape {shape!s:.80}; no machine holds it.")
     return torch.empty(shape, dtype=torch.float32, device="meta")
