@@ -89,14 +89,25 @@ def describe(
     *data: Data,
     documents: Documents = None,
     text: Column = None,
+    text2: Annotated[str | None, Parameter(help="The column of the second text, where pairs are judged.")] = None,
+    label: Annotated[str | None, Parameter(help="The column that holds the label: its name, or its number.")] = None,
+    id: Annotated[str | None, Parameter(help="The column that names the example.")] = None,
+    task: Annotated[
+        str | None, Parameter(help="classification, regression, multi-label, tagging or images. Guessed, if not said.")
+    ] = None,
     filter: Filter = None,
     encoding: Encoding = None,
     json: Json = False,
 ) -> None:
-    """What files hold: counts, the beginning, and the tokenizer that `auto` would choose."""
+    """What files hold: of text the counts, the beginning and the tokenizer that `auto` would choose; of tables, tagged
+    words and pictures the task, the columns, the labels with their counts, lengths and copies."""
+    from qkv.cli.examples import describe_examples, wanted
     from qkv.cli.progress import reading
     from qkv.data.describing import describe as look
 
+    columns = {"text2": text2, "label": label, "id": id, "task": task}
+    if wanted(data, columns, documents or filter, encoding):
+        return describe_examples(data, {"text": text, "encoding": encoding, **columns}, json)
     corpus = corpus_of(data, "data describe", documents=documents, text=text, filter=filter, encoding=encoding)
     with reading() as watch:
         found = look(corpus, watch)

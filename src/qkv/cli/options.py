@@ -16,7 +16,7 @@ Data = Annotated[
     str, Parameter(help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True)
 ]
 Encoding = Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. utf-8 when nothing is said.")]
-Column = Annotated[str | None, Parameter(help="The column that holds the text in .jsonl and .parquet.")]
+Column = Annotated[str | None, Parameter(help="The column that holds the text in tables, .jsonl and .parquet.")]
 Filter = Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")]
 Documents = Annotated[
     Literal["files", "lines", "paragraphs"] | None,
@@ -54,6 +54,15 @@ def corpus(data: tuple[str, ...], verb: str, **options: Any) -> Any:
         raise InputError("no text was named. Give a file, a folder, or a name from `qkv data list`.")
     given = {key: value for key, value in options.items() if value is not None}
     return parse(CorpusConfig, {"files": files, **given}, "the options")
+
+
+def examples(data: tuple[str, ...], verb: str, **options: Any) -> Any:
+    """The `ExamplesConfig` that the options describe."""
+    from qkv.config import parse
+    from qkv.data.labelled.config import ExamplesConfig
+
+    given = {key: value for key, value in options.items() if value is not None}
+    return parse(ExamplesConfig, {"files": named(data, verb), **given}, "the options")
 
 
 def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:

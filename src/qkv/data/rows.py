@@ -100,7 +100,7 @@ def missing_column(where: str, column: str, columns: Sequence[str]) -> DataError
 def json_lines(texts: Iterable[str], where: str, column: str | None, findings: Findings) -> Iterator[str]:
     """One JSON value a line: an object with a text, or a bare string. Blank lines are skipped."""
     rows = Rows(where, column, findings)
-    for number, line in enumerate(_lines(texts, where), 1):
+    for number, line in enumerate(whole_lines(texts, where), 1):
         if not line.strip():
             continue
         try:
@@ -114,7 +114,8 @@ def json_lines(texts: Iterable[str], where: str, column: str | None, findings: F
     rows.finish()
 
 
-def _lines(texts: Iterable[str], where: str) -> Iterator[str]:
+def whole_lines(texts: Iterable[str], where: str) -> Iterator[str]:
+    """The lines of a text that comes in pieces; one that is too long to hold is refused."""
     parts: list[str] = []
     held = number = 0
     for text in texts:
@@ -132,7 +133,7 @@ def _lines(texts: Iterable[str], where: str) -> Iterator[str]:
 
 def json_rows(texts: Iterable[str], where: str, column: str | None, findings: Findings) -> Iterator[str]:
     """A .json file: a list of texts or of objects; one object a line is read as .jsonl."""
-    buffer = _Buffer(texts, where)
+    buffer = Buffer(texts, where)
     first = buffer.peek()
     if first == "{":
         yield from json_lines(buffer.rest(), where, column, findings)
@@ -146,7 +147,7 @@ def json_rows(texts: Iterable[str], where: str, column: str | None, findings: Fi
     rows.finish()
 
 
-class _Buffer:
+class Buffer:
     """Reads the elements of a JSON list one after the other, holding only the one at hand."""
 
     def __init__(self, texts: Iterable[str], where: str) -> None:
@@ -243,12 +244,17 @@ def parquet(source: Source, column: str | None, findings: Findings, watch: Watch
                         yield text
                 if watch is not None:
                     watch(batch.nbytes)
-    except (pyarrow.ArrowException, UnicodeDecodeError, ValueError) as error:
-        problem = " ".join(str(error).split())[:200]
-        raise DataError(where, f"not a sound Parquet file ({problem})", "Copy or download it again.") from None
-    except OSError as error:
-        raise unreadable(where, error) from None
+    except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
+        raise unsound_parquet(where, error) from None
     rows.finish()
+
+
+def unsound_parquet(where: str, error: Exception) -> DataError:
+    """What pyarrow could not read; it also calls damage an OSError, one that no system gave a number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return unreadable(where, error)
+    problem = " ".join(str(error).split())[:200]
+    return DataError(where, f"not a sound Parquet file ({problem})", "Copy or download it again.")
 
 
 def _is_text(pyarrow: Any, kind: Any) -> bool:

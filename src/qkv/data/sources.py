@@ -54,11 +54,7 @@ def found_in(path: Path) -> list[Source]:
 def _named(path: Path, pattern: str | None, findings: Findings) -> Iterator[Source]:
     """The sources behind one path that the user wrote."""
     where = shown(path)
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        raise DataError(where, "the file's name is not Unicode", "Rename it.") from None
-    mode = _mode(path, where)
+    mode = mode_of(path)
     if stat.S_ISDIR(mode):
         inside = list(_folder(path, pattern, findings))
         if not inside:
@@ -68,7 +64,7 @@ def _named(path: Path, pattern: str | None, findings: Findings) -> Iterator[Sour
             raise DataError(where, problem, "Name the files, or say which with --filter '*.md'.")
         yield from inside
     elif not stat.S_ISREG(mode):
-        raise DataError(where, f"is {_special(mode)}, not a file", "Pipe it in instead: `... | qkv train -`.")
+        raise DataError(where, f"is {special(mode)}, not a file", "Pipe it in instead: `... | qkv train -`.")
     elif path.suffix.lower() == ".zip":
         inside = list(_archive(path, pattern, findings))
         if not inside:
@@ -85,7 +81,13 @@ def _named(path: Path, pattern: str | None, findings: Findings) -> Iterator[Sour
         yield source
 
 
-def _mode(path: Path, where: str) -> int:
+def mode_of(path: Path) -> int:
+    """What a path that the user wrote leads to; DataError where it leads nowhere."""
+    where = shown(path)
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise DataError(where, "the file's name is not Unicode", "Rename it.") from None
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -118,7 +120,8 @@ def _missing(path: Path, where: str) -> DataError:
     return DataError(where, "no such file", hint)
 
 
-def _special(mode: int) -> str:
+def special(mode: int) -> str:
+    """What something that is no file is called."""
     kinds = [
         (stat.S_ISFIFO, "a named pipe"),
         (stat.S_ISSOCK, "a socket"),
@@ -130,7 +133,7 @@ def _special(mode: int) -> str:
 
 def _folder(folder: Path, pattern: str | None, findings: Findings) -> Iterator[Source]:
     seen: set[tuple[int, int]] = set()
-    for path in _walk(folder, seen, findings):
+    for path in walk(folder, seen, findings):
         inside = path.relative_to(folder).as_posix()
         if pattern and not _matches(inside, pattern):
             continue
@@ -142,7 +145,7 @@ def _folder(folder: Path, pattern: str | None, findings: Findings) -> Iterator[S
             yield Source(path)
 
 
-def _walk(folder: Path, seen: set[tuple[int, int]], findings: Findings) -> Iterator[Path]:
+def walk(folder: Path, seen: set[tuple[int, int]], findings: Findings) -> Iterator[Path]:
     """Files below a folder, sorted; a folder met twice (by a link that leads back) is entered once."""
     try:
         status = folder.stat()
@@ -157,7 +160,7 @@ def _walk(folder: Path, seen: set[tuple[int, int]], findings: Findings) -> Itera
         if entry.name.startswith("."):
             findings.skipped["hidden"] += 1
         elif _is(entry, "is_dir"):
-            yield from _walk(path, seen, findings)
+            yield from walk(path, seen, findings)
         elif _is(entry, "is_file"):
             yield path
         else:

@@ -1,0 +1,89 @@
+"""`qkv data describe` of labelled files: what was guessed, the labels, the lengths, a few examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from qkv.cli.options import examples, named
+from qkv.cli.output import document, notes, table
+
+if TYPE_CHECKING:
+    from qkv.data.labelled.describing import ExamplesDescription
+
+MOST_LABELS = 30
+_TASKS = {
+    "classification": "one class for each text",
+    "regression": "a number for each text",
+    "multi-label": "any number of labels for each text",
+    "tagging": "a tag for each word",
+    "images": "one class for each picture",
+}
+
+
+def wanted(data: tuple[str, ...], columns: Mapping[str, Any], of_text: object, encoding: str | None) -> bool:
+    """Whether the files are to be described as examples: their columns were named, or they plainly are."""
+    from qkv.data.labelled.describing import labelled
+
+    if any(columns.values()):
+        return True
+    return not of_text and labelled(named(data, "data describe"), encoding or "utf-8")
+
+
+def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: bool) -> None:
+    from qkv.cli.progress import reading
+    from qkv.data.labelled.describing import describe_examples as look
+
+    config = examples(data, "data describe", **options)
+    with reading() as watch:
+        found = look(config, watch)
+    if json:
+        return document({"data": list(data), **found.values()})
+    notes(note for note in found.notes if not note.startswith("task: "))  # the table says it
+    table(", ".join(data), ("what", "value"), _facts(found), words=("value",))
+    if found.labels:
+        print()
+        _label_table(found)
+    print("\nfor example:")
+    for example in found.beginning:
+        print("  " + "  |  ".join(_shown(value) for key, value in example.items() if key != "shape"))
+    return None
+
+
+def _facts(found: ExamplesDescription) -> list[tuple[str, str]]:
+    pairs = _TASKS[found.task].replace("each text", "each pair of texts" if found.pairs else "each text")
+    rows = [("task", f"{found.task}: {pairs}")]
+    rows += [(role, f"column {column!r}") for role, column in found.columns.items()]
+    alone = len(found.sides) == 1
+    rows += [("examples" if alone else f"{side} examples", f"{count:,}") for side, count in found.sides.items()]
+    if found.labels:
+        rows.append(("labels", f"{len(found.labels):,}"))
+    if found.numbers is not None:
+        rows.append(("numbers", ", ".join(f"{name} {value:.4g}" for name, value in found.numbers.items())))
+    lengths = ", ".join(f"{name} {value:,}" for name, value in found.lengths.items())
+    if found.task == "images":
+        lengths = " x ".join(map(str, found.beginning[0]["shape"]))
+    rows.append((found.unit, lengths))
+    copies = f"{found.copies:,} ({found.copies / found.sides['train']:.1%})" if found.copies else "none"
+    rows.append(("copies", copies))
+    return rows
+
+
+def _label_table(found: ExamplesDescription) -> None:
+    total = sum(counts.get("train", 0) for counts in found.labels.values()) or 1
+    ordered = sorted(found.labels.items(), key=lambda item: -item[1].get("train", 0))
+    rows = [
+        (_shown(name), *(f"{counts.get(side, 0):,}" for side in found.sides), f"{counts.get('train', 0) / total:.1%}")
+        for name, counts in ordered[:MOST_LABELS]
+    ]
+    sides = ("examples",) if len(found.sides) == 1 and found.task != "tagging" else found.sides
+    table("", ("label", *sides, "share"), rows)
+    if len(ordered) > MOST_LABELS:
+        print(f"and {len(ordered) - MOST_LABELS:,} labels more")
+
+
+def _shown(value: Any) -> str:
+    """A value on one line, without what could steer a terminal."""
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))

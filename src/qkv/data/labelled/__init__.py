@@ -1,0 +1,1 @@
+"""Labelled data: from people's files to typed examples, a label map, findings and splits."""

@@ -1,0 +1,139 @@
+"""What labelled files hold: the answer of `qkv data describe` for tables, tagged words and pictures."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qkv.data import catalog
+from qkv.data.document_files import excerpt
+from qkv.data.findings import Findings
+from qkv.data.formats import Source
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import Examples, Labelled, TagExample, TextExample
+from qkv.data.labelled.finding import find
+from qkv.data.labelled.guessing import looks_labelled
+from qkv.data.labelled.kinds import DATA_KINDS, kind_of
+from qkv.data.labelled.reading import read_examples
+from qkv.data.labelled.tables import open_table, suffix
+from qkv.data.progress import Progress
+from qkv.errors import QkvError
+
+SAMPLE = 3
+_ASIDE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
+
+
+@dataclass(frozen=True)
+class ExamplesDescription:
+    task: str
+    pairs: bool
+    columns: dict[str, str]
+    sides: dict[str, int]
+    """The examples of each side that the files have."""
+    labels: dict[str, dict[str, int]]
+    """How often each label occurs, side by side; nothing where numbers are learned."""
+    numbers: dict[str, float] | None
+    """Lowest, mean and highest, where numbers are learned."""
+    unit: str
+    """What lengths are counted in."""
+    lengths: dict[str, int]
+    """Of the training examples."""
+    copies: int
+    """Training examples that repeat others."""
+    fingerprint: str
+    beginning: list[dict[str, Any]]
+    notes: tuple[str, ...]
+
+    def values(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe_examples(config: ExamplesConfig, progress: Progress) -> ExamplesDescription:
+    found = read_examples(config, progress, hold_out=False)
+    train = found.train
+    lengths = np.sort(train.lengths)
+    unit = {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
+    return ExamplesDescription(
+        task=found.task,
+        pairs=found.pairs,
+        columns=dict(found.columns),
+        sides={name: len(side) for name, side in found.sides if len(side)},
+        labels=_labels(found),
+        numbers=_numbers(train) if found.task == "regression" else None,
+        unit=unit,
+        lengths={"shortest": int(lengths[0]), "median": int(lengths[len(lengths) // 2]), "longest": int(lengths[-1])},
+        copies=len(train) - len(np.unique(train.keys)),
+        fingerprint=found.fingerprint,
+        beginning=[_shown(train[number]) for number in range(min(SAMPLE, len(train)))],
+        notes=found.notes,
+    )
+
+
+def _labels(found: Labelled) -> dict[str, dict[str, int]]:
+    counted: dict[str, dict[str, int]] = {name: {} for name in found.labels.names}
+    for side, examples in found.sides:
+        if not len(examples) or not found.labels.names:
+            continue
+        targets = examples.targets
+        counts = targets.sum(0) if targets.ndim == 2 else np.bincount(targets, minlength=len(found.labels))
+        for name, count in zip(found.labels.names, counts, strict=True):
+            counted[name][side] = int(count)
+    return counted
+
+
+def _numbers(examples: Examples) -> dict[str, float]:
+    targets = examples.targets
+    return {"lowest": float(targets.min()), "mean": float(targets.mean()), "highest": float(targets.max())}
+
+
+def _shown(example: Any) -> dict[str, Any]:
+    match example:
+        case TextExample(text=text, second=second, label=label):
+            more = {} if second is None else {"second": excerpt(second, 100)}
+            return {"label": list(label) if isinstance(label, tuple) else label, "text": excerpt(text, 100), **more}
+        case TagExample(words=words, tags=tags):
+            pairs = zip(words[:15], tags[:15], strict=True)
+            return {"words": " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in pairs)}
+        case _:
+            return {"label": example.label, "shape": list(example.pixels.shape)}
+
+
+def labelled(files: Sequence[str], encoding: str) -> bool:
+    """Whether files are plainly examples with labels and no text for a language model."""
+    return bool(files) and all(_labelled(name, encoding) for name in files)
+
+
+def _labelled(name: str, encoding: str) -> bool:
+    entry = catalog.find(name)
+    if entry is not None and not os.path.lexists(name):
+        return entry.task not in ("language modelling", "translation")
+    path = Path(name)
+    try:
+        if path.is_dir() or (path.is_file() and path.suffix.lower() == ".zip"):
+            return _folder(name, encoding)
+        return path.is_file() and _file(Source(path), encoding)
+    except (QkvError, ValueError):  # it is said where it is read
+        return False
+
+
+def _folder(name: str, encoding: str) -> bool:
+    findings = Findings()
+    items = find(ExamplesConfig(files=(name,), encoding=encoding), findings).all()
+    data = [item for item in items if item.kind in DATA_KINDS]
+    if not data:
+        return all(item.kind == "picture" for item in items)
+    texts = sum(not _ASIDE.search(path.name) for path in Path(name).rglob("*.txt")) if Path(name).is_dir() else 0
+    return len(data) > texts and all(_file(item.source, encoding) for item in data[:3])
+
+
+def _file(source: Source, encoding: str) -> bool:
+    kind = kind_of(source, encoding)
+    if kind != "table" or suffix(source) in (".csv", ".tsv"):
+        return kind in DATA_KINDS
+    return looks_labelled(open_table(source, encoding, Findings()))

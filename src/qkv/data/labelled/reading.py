@@ -1,0 +1,200 @@
+"""The way in: from the names of files to `Labelled`, with everything said that a person should know before training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from qkv.data.decoding import require_encoding
+from qkv.data.findings import Findings
+from qkv.data.labelled import conll, images
+from qkv.data.labelled.config import ExamplesConfig, Task
+from qkv.data.labelled.examples import (
+    Examples,
+    ImageExamples,
+    Labelled,
+    LabelMap,
+    Numbers,
+    TagExamples,
+    TextExamples,
+)
+from qkv.data.labelled.finding import Item, Sides, find
+from qkv.data.labelled.gathering import Gatherer, Texts, no_labels
+from qkv.data.labelled.npz import with_own_sides
+from qkv.data.labelled.packed import as_keys
+from qkv.data.labelled.pictures import Pictures
+from qkv.data.labelled.splitting import held_out
+from qkv.data.labelled.splitting import notes as leaks
+from qkv.data.labelled.targets import Meaning, Values, decide, listed
+from qkv.data.progress import Progress, Watch, silent
+from qkv.errors import ConfigError, DataError
+
+READING_VERSION = 1
+"""Raise when the same files would be read as other examples or split otherwise."""
+
+
+def read_examples(config: ExamplesConfig, progress: Progress = silent, hold_out: bool = True) -> Labelled:
+    """Read, decide, split, compare. Without `hold_out` the validation side is what the files say, perhaps nothing."""
+    require_encoding(config.encoding)
+    findings = Findings()
+    sides = with_own_sides(find(config, findings, progress))
+    family = _family(sides)
+    if config.task is not None and (config.task if config.task in _FAMILIES else "text") != family:
+        raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[family]}.")
+    found, labels, task, columns = _FAMILY[family](sides, config, findings, _watch(progress))
+    train, valid, test = found["train"], found.get("valid"), found.get("test")
+    _require_enough(train, sides.train[0].source.shown)
+    if valid is None:
+        valid = replace(train, rows=train.rows[:0])
+        if hold_out:
+            train, valid = _split(train, config)
+            findings.say(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
+    result = Labelled(task, labels, train, valid, test, (), "", columns)
+    findings.say(_what(result))
+    said = (*findings.notes(), *leaks(result))
+    return replace(result, notes=said, fingerprint=_fingerprint(result))
+
+
+def _watch(progress: Progress) -> Watch:
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("reading", done, None)
+
+    return watch
+
+
+_FAMILIES = ("tagging", "images")
+_HOLD = {"tagging": "words with tags", "images": "pictures", "text": "texts with labels"}
+_OF_KIND = {"conll": "tagging", "conllu": "tagging", "idx": "images", "npz": "images", "picture": "images"}
+
+
+def _family(sides: Sides) -> str:
+    items = sides.all()
+    families = [_OF_KIND.get(item.kind, "text") for item in items]
+    for item, family in zip(items, families, strict=True):
+        if family != families[0]:
+            problem = f"holds {_HOLD[family]}, {items[0].source.shown} holds {_HOLD[families[0]]}"
+            raise DataError(item.source.shown, problem, "Give files of one kind.")
+    return families[0]
+
+
+Found = tuple[dict[str, Any], LabelMap, Task, Mapping[str, str]]
+
+
+def _texts(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch) -> Found:
+    gatherer = Gatherer(config, findings, watch)
+    gathered = {name: gatherer.side(items) for name, items in _each(sides)}
+    gathered = {name: texts for name, texts in gathered.items() if name == "train" or len(texts.texts)}
+    train: Texts = gathered["train"]
+    _require_some(train.values, sides)
+    meaning = decide(train.values, train.several, config.task, train.values.place(0), findings)
+
+    def made(name: str, texts: Texts) -> TextExamples:
+        targets, good = meaning.targets(texts.values, name, findings)
+        rows = np.flatnonzero(good)
+        return TextExamples(texts.texts, texts.second, texts.ids, meaning.labels, targets, as_keys(texts.keys), rows)
+
+    found = {name: made(name, texts) for name, texts in gathered.items()}
+    return found, meaning.labels, meaning.task, gatherer.columns.named() if gatherer.columns else {}
+
+
+def _tags(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch) -> Found:
+    gathered = {name: conll.gather(items, config, findings, watch) for name, items in _each(sides)}
+    train = gathered["train"]
+    conll.remark(train, sides.train[0].source.shown, findings)
+    meaning = _classes(train.values, findings)
+
+    def made(name: str, tagged: conll.Tagged) -> TagExamples:
+        tags, good = meaning.targets(tagged.values, name, findings)
+        starts = np.array(tagged.starts, dtype=np.int64)
+        rows = np.flatnonzero(np.logical_and.reduceat(good, starts[:-1]))
+        return TagExamples(tagged.words, starts, meaning.labels, tags, as_keys(tagged.keys), rows)
+
+    return {name: made(name, tagged) for name, tagged in gathered.items()}, meaning.labels, "tagging", {}
+
+
+def _images(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch) -> Found:
+    gathered = {name: images.gather(items, findings, watch) for name, items in _each(sides)}
+    meaning = _classes(gathered["train"].values, findings)
+
+    def made(name: str, pictures: Pictures) -> ImageExamples:
+        targets, good = meaning.targets(pictures.values, name, findings)
+        return ImageExamples(pictures.pixels, meaning.labels, targets, as_keys(pictures.keys), np.flatnonzero(good))
+
+    return {name: made(name, pictures) for name, pictures in gathered.items()}, meaning.labels, "images", {}
+
+
+_FAMILY: dict[str, Callable[[Sides, ExamplesConfig, Findings, Watch], Found]] = {
+    "text": _texts,
+    "tagging": _tags,
+    "images": _images,
+}
+
+
+def _classes(values: Values, findings: Findings) -> Meaning:
+    return decide(values, False, "classification", values.place(0), findings)
+
+
+def _each(sides: Sides) -> Iterator[tuple[str, Sequence[Item]]]:
+    for name in ("train", "valid", "test"):
+        if items := getattr(sides, name):
+            yield name, items
+
+
+def _require_some(values: Values, sides: Sides) -> None:
+    if not len(values):
+        item = sides.train[0]
+        if item.kind == "text" and item.label is None:
+            raise no_labels(item)
+        raise DataError(item.source.shown, "no row can be used", "Give rows with text and label.")
+
+
+def _require_enough(train: Examples, where: str) -> None:
+    if len(np.unique(train.keys)) < 2:
+        problem = "every example is the same" if len(train) > 1 else f"{len(train)} example is too little"
+        raise DataError(where, problem, "Give at least two that differ.")
+
+
+def _split(train: Any, config: ExamplesConfig) -> tuple[Any, Any]:
+    classes = np.zeros(len(train), dtype=np.int32)
+    if not isinstance(train, TagExamples) and train.targets.ndim == 1 and train.labels.names:
+        classes = train.targets
+    out = held_out(train.keys, classes, config.valid_fraction, config.seed)
+    return replace(train, rows=train.rows[~out]), replace(train, rows=train.rows[out])
+
+
+def _what(found: Labelled) -> str:
+    """The task in words."""
+    kind = {"images": "pictures, one class each", "tagging": "a tag for each word", "regression": "a number to predict"}
+    kind |= {"classification": "one class each", "multi-label": "any number of labels each"}
+    pairs = "pairs of texts, " if found.pairs else ""
+    sizes = ", ".join(f"{len(side):,} {name}" for name, side in found.sides if len(side))
+    classes = f"; {len(found.labels)} labels: {listed(found.labels.names)}" if found.labels.names else ""
+    return f"task: {found.task} ({pairs}{kind[found.task]}); {sizes}{classes}."
+
+
+def _fingerprint(found: Labelled) -> str:
+    digest = hashlib.sha256(json.dumps([READING_VERSION, found.task, *found.labels.names]).encode())
+    for name, side in found.sides:
+        digest.update(f"{name} {len(side)}".encode())
+        parts: list[Numbers | Any] = [side.rows, side.targets, side.keys]
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        match side:
+            case TextExamples():
+                for texts in (side.texts, side.second):
+                    if texts is not None:
+                        texts.add_to(digest)
+            case TagExamples():
+                side.words.add_to(digest)
+            case ImageExamples():
+                digest.update(np.ascontiguousarray(side.all_pixels).data)
+    return digest.hexdigest()

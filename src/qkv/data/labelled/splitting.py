@@ -1,0 +1,64 @@
+"""Which examples are held out, and what stands on both sides.
+
+A hash of its text decides where an example goes, so the split does not depend on the order of the rows, and copies
+never land on both sides. Every class gives its share, and keeps one example for training at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.findings import Caution
+from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, TagExamples
+from qkv.data.labelled.packed import Keys
+from qkv.data.measures import mixed
+
+Mask = npt.NDArray[np.bool_]
+
+
+def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: int) -> Mask:
+    """Which rows are held out; there must be two distinct keys at least."""
+    own, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    strata = classes[first]
+    order = np.lexsort((mixed(own ^ mixed(np.array([seed], dtype=np.uint64))), strata))
+    sorted_strata = strata[order]
+    begins = np.concatenate([[True], sorted_strata[1:] != sorted_strata[:-1]])
+    free = order[~begins]
+    if not len(free):  # as many classes as texts
+        free = order[1:]
+    count = min(max(1, round(fraction * len(own))), len(free))
+    # every so-manieth of the texts, sorted by class, so that each class gives its share
+    places = ((np.arange(count) + 0.5) * len(free) / count).astype(np.int64)
+    chosen = np.zeros(len(own), dtype=np.bool_)
+    chosen[free[places]] = True
+    return chosen[inverse]
+
+
+def notes(found: Labelled) -> Iterator[str]:
+    """Copies among the training examples, and between the sides: scores on such examples say little."""
+    what = {TagExamples: "sentences", ImageExamples: "pictures"}.get(type(found.train), "texts")
+    copies = len(found.train) - len(np.unique(found.train.keys))
+    if copies:
+        conflicts = _conflicts(found.train)
+        twice = f"; {conflicts:,} stand there with more than one label" if conflicts else ""
+        share = f"{copies / len(found.train):.1%}"
+        yield f"{copies:,} of {len(found.train):,} training {what} ({share}) are copies of others{twice}."
+    for name, side in found.sides[1:]:
+        shared = int(np.isin(side.keys, found.train.keys).sum())
+        if shared:
+            share = f"{shared / len(side):.1%}"
+            yield Caution(
+                f"leak: {shared:,} of {len(side):,} {name} {what} ({share}) also stand in the training examples."
+            )
+
+
+def _conflicts(examples: Examples) -> int:
+    """How many distinct texts carry more than one class."""
+    if isinstance(examples, TagExamples) or examples.targets.dtype != np.int32:
+        return 0
+    order = np.lexsort((examples.targets, examples.keys))
+    keys, targets = examples.keys[order], examples.targets[order]
+    return len(np.unique(keys[1:][(keys[1:] == keys[:-1]) & (targets[1:] != targets[:-1])]))

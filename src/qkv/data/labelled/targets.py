@@ -1,0 +1,249 @@
+"""What labels mean: which task they make, the label map, and the numbers that are learned.
+
+The map is made from the training examples alone. A label that only the held-out examples have cannot be learned: up to
+one example in a hundred is left out with a count, more are refused with the place of the first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.findings import Caution, Findings
+from qkv.data.labelled.config import Task
+from qkv.data.labelled.examples import Array, LabelMap
+from qkv.data.rows import BAD_SHARE
+from qkv.errors import DataError
+
+BETWEEN = "\x1f"
+"""Parts the labels of one example, where the file has a list of them."""
+MARKS = ("|", ";", ",")
+MOST_NUMBERED_CLASSES = 20
+MOST_SEVERAL = 0.05
+MOST_CELLS = 2**31
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Values:
+    """The labels of many examples: a number each, and once for each distinct label its spelling and first place."""
+
+    def __init__(self) -> None:
+        self.codes = array("i")
+        self.spelled: dict[str, int] = {}
+        self.places: list[tuple[str, int]] = []
+
+    def append(self, value: str, where: str, line: int) -> None:
+        code = self.spelled.get(value)
+        if code is None:
+            code = self.spelled[value] = len(self.places)
+            self.places.append((where, line))
+        self.codes.append(code)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.spelled)
+
+    def place(self, code: int) -> str:
+        where, line = self.places[code]
+        return f"{where}:{line}" if line else where
+
+    def array(self) -> npt.NDArray[np.int32]:
+        return np.array(self.codes, dtype=np.int32)
+
+    def counts(self) -> dict[str, int]:
+        counted = np.bincount(self.array(), minlength=len(self.places))
+        return {name: int(count) for name, count in zip(self.spelled, counted, strict=True)}
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """How labels are read, decided on the training examples."""
+
+    task: Task
+    labels: LabelMap
+    mark: str | None = None
+    """What parts several labels of one example."""
+    numeric: bool = False
+    """Classes are whole numbers, which files may spell as 1 or 1.0."""
+
+    def targets(self, values: Values, side: str, findings: Findings) -> tuple[Array, Mask]:
+        """The numbers to learn, and which examples can be used."""
+        codes = values.array()
+        if self.task == "regression":
+            table = np.array([number(name) for name in values.names], dtype=np.float32)
+            good = np.isfinite(table)
+            problem = "is not a number"
+        elif self.task == "multi-label":
+            found = [[self.labels.numbers.get(each, -1) for each in parts(name, self.mark)] for name in values.names]
+            if len(codes) * len(self.labels) > MOST_CELLS:
+                raise DataError(
+                    "the labels", f"{len(self.labels):,} of them on {len(codes):,} rows", "Merge the rare ones."
+                )
+            table = np.zeros((len(found), len(self.labels)), dtype=np.bool_)
+            for row, numbers in enumerate(found):
+                table[row, [each for each in numbers if each >= 0]] = True
+            good = np.array([all(each >= 0 for each in numbers) for numbers in found], dtype=np.bool_)
+            problem = "has a label that is not among the training examples"
+        else:
+            numbers_of = [self.labels.numbers.get(self.spelling(name), -1) for name in values.names]
+            table = np.array(numbers_of, dtype=np.int32)
+            good = table >= 0
+            problem = "is not among the labels of the training examples"
+        self._report(values, good, side, problem, findings)
+        return table[codes], good[codes]
+
+    def spelling(self, name: str) -> str:
+        return whole(name) if self.numeric else name
+
+    def _report(self, values: Values, good: Mask, side: str, problem: str, findings: Findings) -> None:
+        if good.all():
+            return
+        bad = np.flatnonzero(~good)
+        counts = values.counts()
+        rows = sum(counts[values.names[code]] for code in bad)
+        first = int(bad[0])
+        where, label = values.place(first), values.names[first].replace(BETWEEN, ", ")
+        if rows == len(values) and label == "-1":
+            problem = f"every label of the {side} examples is -1, as where a set keeps its labels to itself"
+            raise DataError(where, problem, "Leave the file out, or give one with labels.")
+        if rows > BAD_SHARE * len(values):
+            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(values):,} {side} rows"
+            known = listed(self.labels.names) or "numbers"
+            raise DataError(where, problem, f"Known are {known}. Repair the labels, or say another --task.")
+        findings.say(
+            Caution(f"{where}: {rows:,} of {len(values):,} {side} rows left out: the label {label!r} {problem}.")
+        )
+
+
+def decide(values: Values, several: bool, wanted: Task | None, where: str, findings: Findings) -> Meaning:
+    """The task that the labels of the training examples make, and the map."""
+    counts = values.counts()
+    numbers = [number(name) for name in counts]
+    numeric = all(math.isfinite(each) for each in numbers)
+    if wanted == "regression" or (
+        wanted is None and numeric and not several and _measured(numbers, len(values), where, findings)
+    ):
+        return _regression(numbers, where)
+    mark = _mark(counts, several, wanted, where, findings)
+    if mark is not None:
+        names = {part for name in counts for part in parts(name, mark)}
+        task: Task = "multi-label"
+    else:
+        task = "classification"
+        names = {whole(name) for name in counts} if numeric else set(counts)
+        _require_classes(names, len(values), numeric, wanted, where)
+    labels = LabelMap(tuple(sorted(names, key=_order)))
+    _remark(counts, labels, where, findings)
+    return Meaning(task, labels, mark, numeric)
+
+
+def number(name: str) -> float:
+    try:
+        return float(name) if "_" not in name else math.nan
+    except ValueError:
+        return math.nan
+
+
+def whole(name: str) -> str:
+    """1.0 is 1; 007 stays what it is."""
+    value = number(name)
+    return str(int(value)) if math.isfinite(value) and value == int(value) and re.search(r"[.eE]", name) else name
+
+
+def parts(name: str, mark: str | None) -> list[str]:
+    return [part.strip() for part in name.split(mark or BETWEEN) if part.strip()]
+
+
+def _order(name: str) -> tuple[float, str]:
+    value = number(name)
+    return (value if math.isfinite(value) else math.inf, name)
+
+
+def _measured(numbers: Sequence[float], rows: int, where: str, findings: Findings) -> bool:
+    """Whether numbers are an amount to predict and no names of classes."""
+    if any(each != int(each) for each in numbers):
+        return len(numbers) > 2 or rows <= 2
+    distinct = len(set(numbers))
+    if distinct > MOST_NUMBERED_CLASSES and distinct > rows // 50:
+        return True
+    if distinct > 2:
+        findings.say(
+            f"{where}: {distinct} whole numbers are taken for classes; --task regression learns them as numbers."
+        )
+    return False
+
+
+def _regression(numbers: Sequence[float], where: str) -> Meaning:
+    finite = {each for each in numbers if math.isfinite(each)}
+    if not finite:
+        raise DataError(where, "the labels are not numbers", "Say --task classification, or another --label.")
+    if len(finite) == 1:
+        raise DataError(where, f"every example has the same number, {finite.pop():g}", "Give another --label.")
+    return Meaning("regression", LabelMap(()))
+
+
+def _mark(counts: Mapping[str, int], several: bool, wanted: Task | None, where: str, findings: Findings) -> str | None:
+    """What parts several labels of one example; None when each has one."""
+    if wanted == "classification":
+        return None
+    if several:
+        return BETWEEN
+    rows = sum(counts.values())
+    for mark in MARKS:
+        mixed = [name for name in counts if len(parts(name, mark)) > 1]
+        names = {part for name in counts for part in parts(name, mark)}
+        often = sum(counts[name] for name in mixed) >= MOST_SEVERAL * rows
+        if mixed and (
+            wanted == "multi-label" or (often and 2 <= len(names) < len(counts) and max(map(len, names)) <= 40)
+        ):
+            shown = mixed[0].replace(BETWEEN, ", ")
+            findings.say(
+                f"{where}: labels such as {shown!r} are several labels; --task classification takes each as one class."
+            )
+            return mark
+    return BETWEEN if wanted == "multi-label" else None
+
+
+def _require_classes(names: set[str], rows: int, numeric: bool, wanted: Task | None, where: str) -> None:
+    if len(names) == 1:
+        (only,) = names
+        raise DataError(
+            where,
+            f"only one class: every label is {only!r}",
+            "Give examples of two classes at least, or another --label.",
+        )
+    if len(names) > max(MOST_NUMBERED_CLASSES, rows // 2) and wanted is None:
+        raise DataError(
+            where,
+            f"{len(names):,} distinct labels on {rows:,} rows: that is no class",
+            "Say which column with --label NAME.",
+        )
+
+
+def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:
+    if "-1" in counts and len(labels) > 2:
+        rows = f"the label -1 ({counts['-1']:,} rows) is taken for a class"
+        findings.say(Caution(f"{where}: {rows}; remove these rows if it means that there is none."))
+    folded: dict[str, str] = {}
+    for name in labels.names:
+        other = folded.setdefault(name.casefold(), name)
+        if other != name:
+            findings.say(
+                Caution(
+                    f"{where}: the labels {other!r} and {name!r} are two classes; make them one if they mean the same."
+                )
+            )
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -1,0 +1,70 @@
+"""`qkv data describe` of labelled files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.bad_examples import GOOD, conll, csv
+from data_at_hand import real
+from qkv.cli.app import run
+
+
+def described(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert run(["data", "describe", *words, "--json"], False) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "films.csv"
+    path.write_bytes(GOOD)
+    found = described(capsys, str(path))
+    assert found["task"] == "classification"
+    assert found["columns"] == {"text": "text", "label": "label"}
+    assert found["labels"] == {"0": {"train": 100}, "1": {"train": 100}}
+    assert found["sides"] == {"train": 200}
+    assert found["lengths"]["shortest"] == len("the film number 0 is bad")
+    assert run(["data", "describe", str(path)], False) == 0
+    shown = capsys.readouterr()
+    assert "one class for each text" in shown.out
+    assert "column 'label'" in shown.out
+    assert "50.0%" in shown.out
+    assert "the film number 0 is bad" in shown.out
+    assert "note: " in shown.err
+
+
+def test_options_say_otherwise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "films.csv"
+    path.write_bytes(csv([(f"film {n}", f"remark {n}", n % 3) for n in range(60)], "text,remark,label"))
+    assert described(capsys, str(path), "--text", "remark")["columns"]["text"] == "remark"
+    numbers = described(capsys, str(path), "--task", "regression")
+    assert numbers["numbers"] == {"lowest": 0.0, "mean": 1.0, "highest": 2.0}
+    assert described(capsys, str(path), "--text2", "remark")["pairs"]
+    assert run(["data", "describe", str(path), "--label", "lable"], False) == 2
+    assert "Did you mean --label label?" in capsys.readouterr().err
+    assert run(["data", "describe", str(path), "--task", "clasification"], False) == 2
+    assert "task" in capsys.readouterr().err
+
+
+def test_tags_and_control_characters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_bytes(conll(20).replace(b"Rome", b"Ro\x1bme"))
+    assert run(["data", "describe", str(path)], False) == 0
+    shown = capsys.readouterr().out
+    assert "a tag for each word" in shown
+    assert "\x1b" not in shown
+
+
+def test_text_stays_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "stories.jsonl"
+    path.write_text("".join(json.dumps({"text": f"story {n}"}) + "\n" for n in range(30)))
+    assert described(capsys, str(path))["documents"] == 30
+
+
+def test_a_real_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    found = described(capsys, str(real("rte")))
+    assert found["sides"] == {"train": 2490, "valid": 277}
+    assert found["pairs"]
