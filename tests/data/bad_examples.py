@@ -128,6 +128,8 @@ def _columns() -> Iterator[Case]:
     yield bad("twice.csv", csv([(t, t, n) for t, n in FILMS], "text,text,label"), "two columns are called 'text'")
     yield bad("misspelled.csv", GOOD, "Did you mean --label label?", label="lable")
     yield bad("out-of-range.csv", GOOD, "no column '9'", text="9")
+    lines = csv([(text, n) for text, n in FILMS], '"a\nremark",label')
+    yield bad("name-of-two-lines.csv", lines, "there are: a\\nremark, label", text="text")
     yield bad("second-missing.csv", GOOD, "no column 'text2'", text2="text2")
     two = csv([(t, "mf"[n], "yn"[n]) for t, n in FILMS], "text,sex,fresh")
     yield bad("two-labels.csv", two, "which column is the label: sex or fresh?")

@@ -103,6 +103,8 @@ def test_dialects(lines: list[str], delimiter: str, quotes: str) -> None:
         ([["ham", "ok then"], ["spam", "win"], ["ham", "hello"], ["ham", "bye"]], False),
         ([["a long sentence that nobody would take for the name of a column", "1"], ["b", "0"]], False),
         ([["fine", "1"], ["bad", "0"]], False),
+        ([["Kommentar", "Klasse"], *([f"Satz {n}", "gut" if n % 2 else "schlecht"] for n in range(40))], True),
+        ([["Satz", "gut"], *([f"Satz {n}", "gut" if n % 2 else "schlecht"] for n in range(40))], False),
     ],
 )
 def test_headers(rows: list[list[str]], expected: bool) -> None:
@@ -196,6 +198,18 @@ def test_folders_are_labels(tmp_path: Path) -> None:
     assert found.test is not None
     assert (len(found.train) + len(found.valid), len(found.test)) == (20, 20)
     assert found.train[0].text.endswith("\nof two lines")
+
+
+def test_sides_that_are_said(tmp_path: Path) -> None:
+    for name in ("train", "more_test", "dev"):
+        (tmp_path / f"{name}.csv").write_bytes(GOOD.replace(b"film", name.encode()))
+    named = {name: str(tmp_path / f"{name}.csv") for name in ("train", "more_test", "dev")}
+    both = read_examples(ExamplesConfig(files=(named["train"], named["more_test"]), valid=(named["dev"],)))
+    assert (len(both.train), len(both.valid), both.test) == (400, 200, None)
+    folder = read_examples(ExamplesConfig(files=(str(tmp_path),), valid=(named["dev"],)))
+    assert (len(folder.train), len(folder.valid)) == (200, 200)
+    found = read_examples(ExamplesConfig(files=(str(tmp_path),)))
+    assert [len(side) for _, side in found.sides] == [200, 200, 200]
 
 
 def test_proteins(tmp_path: Path) -> None:

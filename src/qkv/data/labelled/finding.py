@@ -65,8 +65,8 @@ def find(config: ExamplesConfig, findings: Findings, progress: Progress = silent
         test=[replace(item) for name in config.test for item in _named(name, config.encoding, findings, progress)],
     )
     if len({item.side for item in items}) < 2 or config.valid or config.test:
-        # one side, or sides that were said; of a folder only its training files are meant then
-        named = [item for item in items if item.side in ("train", None)]
+        # one side, or sides that were said; of a folder or set only its training files are meant then
+        named = [item for item in items if item.side in ("train", None) or not item.found]
         sides.train = named if named and (config.valid or config.test) else items
         return sides
     sides.train = [item for item in items if item.side in ("train", None)]
@@ -94,7 +94,7 @@ def _named(name: str, encoding: str, findings: Findings, progress: Progress) -> 
         for side, files in sides:
             for file in files:
                 source = Source(file.obtain(progress))
-                yield Item(source, kind_of(source, encoding), side)
+                yield Item(source, kind_of(source, encoding), side, found=True)
         return
     path, where = Path(name), shown(name)
     if name == "-":

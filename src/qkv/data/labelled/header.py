@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from qkv.data.labelled.names import known
 
 _LONGEST_NAME = 40
+_MANY = 20
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -22,6 +23,8 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         filled = [value for value in column if value]
         if cell and not is_number(cell) and len(filled) > 1 and all(is_number(value) for value in filled):
             return True
+        if cell and len(column) >= _MANY and len(set(column)) <= len(column) // 10:
+            return True  # a few labels that recur, and it is none of them
     return False
 
 

@@ -43,7 +43,7 @@ def notes(found: Labelled) -> Iterator[str]:
     copies = len(found.train) - len(np.unique(found.train.keys))
     if copies:
         conflicts = _conflicts(found.train)
-        twice = f"; {conflicts:,} stand there with more than one label" if conflicts else ""
+        twice = f"; with more than one label: {conflicts:,}" if conflicts else ""
         share = f"{copies / len(found.train):.1%}"
         yield f"{copies:,} of {len(found.train):,} training {what} ({share}) are copies of others{twice}."
     for name, side in found.sides[1:]:

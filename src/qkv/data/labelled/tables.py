@@ -14,6 +14,7 @@ from qkv.data.findings import Findings
 from qkv.data.formats import Source, read_bytes
 from qkv.data.labelled.delimited import Dialect, cells, sniff
 from qkv.data.labelled.header import has_header
+from qkv.data.labelled.names import visible
 from qkv.data.progress import Watch
 from qkv.data.rows import Buffer, Rows, unsound_parquet, whole_lines
 from qkv.errors import DataError, MissingExtraError
@@ -120,7 +121,7 @@ def _column_names(where: str, names: Sequence[str]) -> list[str]:
     for name in names:
         if name and names.count(name) > 1:
             raise DataError(where, f"two columns are called {name!r}", "Rename one of them.")
-    return [name or str(number) for number, name in enumerate(names, 1)]
+    return [visible(name) or str(number) for number, name in enumerate(names, 1)]
 
 
 def _fitting(rows: Iterable[Row], width: int, bad: Rows, dialect: Dialect) -> Iterator[Row]:
@@ -157,7 +158,8 @@ def _json_lines(buffer: Buffer, where: str, bad: Rows) -> Iterator[tuple[int, An
 
 def _from_objects(source: Source, values: Iterator[tuple[int, Any]], bad: Rows) -> Table:
     sample = list(islice(values, SAMPLE))
-    columns = list(dict.fromkeys(key for _, value in sample if isinstance(value, dict) for key in value))
+    keys = list(dict.fromkeys(key for _, value in sample if isinstance(value, dict) for key in value))
+    columns = [visible(key) for key in keys]
     if len(columns) > MOST_COLUMNS:
         raise DataError(
             source.shown, f"{len(columns):,} keys", f"Expected rows of the same keys, {MOST_COLUMNS:,} at most."
@@ -173,7 +175,7 @@ def _from_objects(source: Source, values: Iterator[tuple[int, Any]], bad: Rows) 
         for number, value in rows:
             bad.rows += 1
             if isinstance(value, dict):
-                yield number, [value.get(name) for name in columns]
+                yield number, [value.get(key) for key in keys]
             else:
                 bad.reject(number, f"expected an object, found {type(value).__name__}")
 
@@ -183,7 +185,7 @@ def _from_objects(source: Source, values: Iterator[tuple[int, Any]], bad: Rows) 
 
 def _parquet(source: Source, bad: Rows, watch: Watch | None) -> Table:
     rows = _parquet_rows(source, watch)
-    columns = [str(name) for name in next(rows)[1]]
+    columns = [visible(str(name)) for name in next(rows)[1]]
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         raise DataError(source.shown, f"two columns are called {twice!r}", "Rename one of them.")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from qkv.data.findings import Caution, Findings
 from qkv.data.labelled.config import Task
 from qkv.data.labelled.examples import Array, LabelMap
+from qkv.data.labelled.names import visible
 from qkv.data.rows import BAD_SHARE
 from qkv.errors import DataError
 
@@ -246,4 +247,4 @@ def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: F
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return visible(", ".join(names[:most])) + (f" and {len(names) - most:,} more" if len(names) > most else "")
