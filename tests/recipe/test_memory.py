@@ -29,6 +29,8 @@ SHAPES: list[dict[str, Any]] = [
     {"kind": "gpt", "layers": 3, "heads": 4, "width": 128, "context": 96},
     {"kind": "gpt", "layers": 2, "heads": 3, "width": 48, "context": 80, "dropout": 0.2},
     {"kind": "modern", "layers": 2, "heads": 2, "width": 48, "context": 256, "window": 8, "dropout": 0.1},
+    {"kind": "llama", "layers": 3, "heads": 4, "key_heads": 2, "width": 128, "context": 96},
+    {"kind": "qwen2", "layers": 2, "heads": 2, "width": 96, "context": 64, "head": "tied"},
     {"kind": "gpt", "layers": 2, "heads": 2, "width": 48, "context": 200, "window": 16},
     {"kind": "rnn", "layers": 2, "width": 160, "context": 64},
     {"kind": "gru", "layers": 2, "width": 160, "context": 64},

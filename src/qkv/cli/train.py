@@ -54,8 +54,8 @@ def train(
     Parameters
     ----------
     model
-        modern (the default), modern-fast, gpt, rnn, gru, lstm, mlp, cnn, or a preset: gpt-nano, gpt-micro, gpt-mini,
-        gpt2, gpt2-medium, gpt2-large, gpt2-xl.
+        modern (the default), modern-fast, gpt, llama, qwen2, rnn, gru, lstm, mlp, cnn, or a preset: gpt-nano,
+        gpt-micro, gpt-mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl.
     tokenizer
         auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.
     minutes

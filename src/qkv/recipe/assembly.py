@@ -99,7 +99,7 @@ def begin(
     timed = not values.get("training", {}).get("steps", 0)
     ends_at = began + 60 * minutes * (1 - dial.SPARE)
     row, threads, dropout = dial.USUAL, 0, 0.0
-    epochs: float = choices.epochs_worth(tokens)
+    epochs = choices.epochs_worth(tokens)
     if timed and tokens >= choices.TINY:
         found = dial.pace(*choices.device_and_dtype(values.get("training", {})))
         seconds = found.speed * (ends_at - time.perf_counter())

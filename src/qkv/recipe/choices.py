@@ -122,9 +122,9 @@ def batch_size(context: int, tokens: int, accumulate: int, wanted: int) -> int:
     return max(1, size // accumulate) * accumulate
 
 
-def epochs_worth(tokens: int) -> int:
+def epochs_worth(tokens: int) -> float:
     """After how many epochs a small model has nothing more to learn from a text: many for a page, few for a library."""
-    return 100 if tokens < TINY else 60 if tokens < SMALL else 30
+    return 100.0 if tokens < TINY else 60.0 if tokens < SMALL else 30.0
 
 
 def steps_worth(values: Values, tokens: int, epochs: float) -> int:
