@@ -24,6 +24,7 @@ from qkv.interop.gguf_file import LONGEST_NAME, Refuse, opened
 from qkv.interop.imported import Imported
 from qkv.interop.names import PLAIN, Transform, interleaved
 from qkv.models.llama import LlamaConfig
+from qkv.reading import plain_file
 from qkv.text.foreign import sentencepiece
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
@@ -109,7 +110,7 @@ def _beside(path: Path) -> Path:
             f"{path}: a model of llama2.c needs its vocabulary, one tok*.bin beside it; found: {names}. "
             "Put the one it was trained with there, as tok512.bin or tokenizer.bin."
         )
-    return found[0]
+    return plain_file(path.parent, found[0].name)
 
 
 def _tokenizer(path: Path, vocabulary: int) -> Tokenizer:
