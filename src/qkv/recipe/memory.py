@@ -31,7 +31,8 @@ from qkv.training import devices
 from qkv.training.optimizers import is_matrix
 
 BYTES = 4  # of an f32 number
-PROGRAM = 60 * 2**20  # torch's code as it comes into use, buffers, the tokenizer
+COMMAND = 35 * 2**20  # what `qkv train` does besides: learning the tokenizer, counts, samples (bench/forecasts.py)
+PROGRAM = 60 * 2**20 + COMMAND  # torch's code as it comes into use, buffers
 HOLES = {"modern": 1.45, "gpt": 1.35, "rnn": 2.2, "gru": 1.6, "lstm": 1.1}  # times what is in use
 USUAL_HOLES = 1.4
 PARTED = 1.25  # more where gradients of one part lie between the values of the next
