@@ -47,7 +47,7 @@ class Model:
 
     def __repr__(self) -> str:
         config = self.bundle.config
-        return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {bundle.size_of(config).context}>"
+        return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {config.context}>"
 
     @property
     def module(self) -> LanguageModel:
@@ -231,7 +231,7 @@ class Model:
         given = [texts] if isinstance(texts, str) else list(texts)
         model = self.bundle.model
         assert isinstance(model, torch.nn.Module)
-        rows, self.notes = vectors.encode(self.tokenizer, given, bundle.size_of(self.bundle.config).context)
+        rows, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
         if pool != "none":
             return vectors.pooled(model.eval(), rows, layer=layer, pool=pool)
         found = vectors.by_token(model.eval(), rows, layer=layer)

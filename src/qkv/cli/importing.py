@@ -50,14 +50,13 @@ def import_model(
     target = Path(to) if to else Path("models") / (re.sub(r"[^\w.-]+", "-", name).strip("-.") or "model")
     bundle.publish(target, opened.bundle, force=force)
     notes(opened.bundle.notes)
-    config = bundle.size_of(opened.bundle.config)
     facts = {
         "name": opened.bundle.source,
         "model": opened.bundle.config.kind,
         "parameters": opened.parameters,
         "vocabulary": opened.tokenizer.vocabulary,
         "tokenizer": opened.tokenizer.kind,
-        "context": config.context,
+        "context": opened.bundle.config.context,
         "folder": str(target),
     }
     if json:

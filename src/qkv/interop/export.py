@@ -93,7 +93,7 @@ def _settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
     settings: dict[str, Any] = {
         # without the class, transformers 5 builds the model type's own tokenizer, with other ids
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": sizes.context,
+        "model_max_length": config.context,
         "clean_up_tokenization_spaces": False,
         "model_input_names": inputs,
         **words,
@@ -138,8 +138,7 @@ def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Compar
     readers: dict[str, Reader] = {"read again by qkv": reads(copy)}
     if outside and (theirs := _transformers(folder, bundle)):
         readers |= theirs
-    context = getattr(bundle.config, "encoder", bundle.config).context
-    return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, context)
+    return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, bundle.config.context)
 
 
 def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:

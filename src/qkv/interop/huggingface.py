@@ -140,11 +140,6 @@ def _roles(
     )
 
 
-def is_one(folder: Path) -> bool:
-    """Whether a folder is a Hugging Face folder: a config.json that is not ours."""
-    return (folder / CONFIG).is_file() and "format" not in read_json(folder / CONFIG)
-
-
 def twin(config: Any) -> ModuleType:
     """The room of the architecture that a model of ours is one of; what has none gets a sentence."""
     encoder = getattr(config, "encoder", config)

@@ -139,11 +139,11 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
     verify(folder, WEIGHTS, CONFIG, TOKENIZER)
     config = _config(values, folder)
     source = values.get("source", "")
-    roles = Roles.parse(values.get("roles"), size_of(config).vocabulary) if source else None
+    roles = Roles.parse(values.get("roles"), config.vocabulary) if source else None
     if not isinstance(source, str) or (source and roles is None):
         raise RefusedError(f"{folder / CONFIG}: roles = {values.get('roles')!a:.80} does not fit; expected token ids.")
     tokenizer = Tokenizer.load(folder / TOKENIZER, roles)
-    rows = size_of(config).vocabulary
+    rows = config.vocabulary
     if tokenizer.vocabulary > rows or (tokenizer.vocabulary < rows and not source):
         raise RefusedError(
             f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model of {CONFIG} has {rows}. "
@@ -165,11 +165,6 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
 def _imported(found: Imported, place: Path, device: str) -> Bundle:
     model = filled(found.config, found.weights, device)
     return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes)
-
-
-def size_of(config: Any) -> Any:
-    """The config that knows the sizes: of a model made of an encoder and a head, the encoder's."""
-    return getattr(config, "encoder", config)
 
 
 def _config(values: dict[str, Any], folder: Path) -> Any:
@@ -203,8 +198,7 @@ def _checked(values: dict[str, Any], folder: Path) -> FormatCheck | None:
 def _fits(config: ModelConfig, weights: Path) -> None:
     """Compare the size that the config asks for with the file's, before any memory is taken."""
     size = weights.stat().st_size
-    sizes = size_of(config)
-    if sizes.layers > 10_000 or sizes.width > 2**20 or sizes.context > 2**24 or sizes.vocabulary > 2**28:
+    if config.layers > 10_000 or config.width > 2**20 or config.context > 2**24 or config.vocabulary > 2**28:
         raise RefusedError(f"{weights.parent / CONFIG}: a model of this size cannot be real.")
     with outline():
         needed = sum(tensor.nbytes for tensor in config.build().state_dict().values())

@@ -30,7 +30,6 @@ from qkv.interop import export
 from qkv.interop.comparing import SENTENCES, TOLERANCE, padded, reads, texts
 from qkv.interop.imported import filled
 from qkv.models.language_model import LanguageModel
-from qkv.recipe import bundle
 from qkv.storage import MANIFEST, verify
 from qkv.studies.resuming import resumed
 
@@ -61,7 +60,7 @@ class Proofs:
         self.opened, self.bundle = model, model.bundle
         assert isinstance(self.bundle.model, nn.Module)
         self.module: nn.Module = self.bundle.model.eval()
-        self.tokenizer, self.context = self.bundle.tokenizer, bundle.size_of(self.bundle.config).context
+        self.tokenizer, self.context = self.bundle.tokenizer, self.bundle.config.context
         self.writes = isinstance(self.module, LanguageModel)
         opening = self.bundle.opening if self.writes else self.tokenizer.opening
         closing = () if self.writes else self.tokenizer.closing
@@ -94,7 +93,7 @@ class Proofs:
         return None, "every file is the one that was written"
 
     def words(self) -> Found:
-        rows = bundle.size_of(self.bundle.config).vocabulary
+        rows = self.bundle.config.vocabulary
         if self.tokenizer.vocabulary > rows:
             raise InputError(f"{self.tokenizer.vocabulary:,} tokens, but {rows:,} rows in the model.")
         for text in SENTENCES:
