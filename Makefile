@@ -17,7 +17,7 @@ export UV_COMPILE_BYTECODE := 1
 export UV_SYSTEM_CERTS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-slow bench check lint format dev constraints clean
+.PHONY: help demo test test-slow bench check lint format dev constraints clean web
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -48,6 +48,15 @@ lint: .venv/.dev ## style, format, types and import contracts
 format: .venv/.dev ## put the code into the house's format
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
+
+web: web/node_modules/.package-lock.json ## build web/ into the package's page.html; needs Node 20.19 or newer
+	@cd web && npm run --silent check && npm test --silent && npm run --silent build
+
+# not `npm ci`: it refuses a lock file without the compiled parts of other systems (docs/decisions/0017-the-page.md)
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { echo "There is no npm here. Install Node 20.19 or newer." >&2; exit 1; }
+	@cd web && npm install --no-save --silent
+	@touch $@
 
 dev: .venv/.dev ## set up .venv for development and do nothing else
 	@:
@@ -113,7 +122,7 @@ TORCH := torch==2.13.0
 
 constraints: .venv/.python ## remake constraints.txt from pyproject.toml
 	@printf '%s\n' '$(TORCH)' >.venv/torch.in
-	@printf '%s\n' uv hatchling editables >.venv/tools.in
+	@printf '%s\n' uv hatchling editables setuptools-scm >.venv/tools.in
 	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-`$(BIN)/python -m pip config get global.find-links 2>/dev/null`}}"; export UV_FIND_LINKS; \
 	[ -n "$$UV_FIND_LINKS" ] || backend=--torch-backend=$(TORCH_BACKEND); \
 	$(BIN)/uv pip compile -q --upgrade pyproject.toml .venv/tools.in -c .venv/torch.in --all-extras --python-version 3.11 $$backend \

@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
     for event in session.run.events(session.state, session.task):
         pass
     session.final_score()
-print(json.dumps({"real": peak() - before, "forecast": memory.needs(session.recipe).total - memory.COMMAND}))
+print(json.dumps({"real": peak() - before, "forecast": memory.needs(session.recipe).total}))
 """
 LEARN = """
 import json, sys

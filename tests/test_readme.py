@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import small_tasks
+
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = ["--steps", "2", "--set", "training.threads=1"]
+QUICK = ["--minutes", "0.2", "--models", "linear"]
 
 
 def blocks(language: str) -> list[str]:
@@ -27,10 +30,15 @@ def commands() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a reader is supposed to have: a book, another text, some notes."""
+    """A folder with what a reader is supposed to have: a book, another text, notes, reviews, pairs, a small BERT."""
     folder = tmp_path_factory.mktemp("reader")
     (folder / "book.txt").write_text("Once upon a time there was a dog. The dog had a cat. " * 100)
     (folder / "other.txt").write_text("Once there was a cat. " * 20)
+    rows = [f"A {'fine' if good else 'dull'} film number {number},{good}" for number in range(40) for good in (0, 1)]
+    (folder / "reviews.csv").write_text("\n".join(["review,label", *rows]) + "\n")
+    for language, words in (("en", "the {} dog sees a cat"), ("de", "der {}. Hund sieht eine Katze")):
+        (folder / f"train.{language}").write_text("".join(f"{words.format(number)}\n" for number in range(100)))
+    small_tasks.origin(folder / "MINILM", "bert")
     (folder / "notes").mkdir()
     for name in ("one.md", "two.md", "three.md"):
         (folder / "notes" / name).write_text(
@@ -46,12 +54,12 @@ def run(words: list[str], place: Path) -> None:
 
 
 def shortened(words: list[str]) -> list[str]:
-    if words[0] != "train" or "--resume" in words:
+    if words[0] not in ("train", "finetune", "compare") or "--resume" in words:
         return words
     if "--minutes" in words:
         place = words.index("--minutes")
         words = words[:place] + words[place + 2 :]
-    return [*words, *SHORT]
+    return [*words, *(QUICK if words[0] == "compare" else SHORT)]
 
 
 def test_commands_and_code(place: Path) -> None:

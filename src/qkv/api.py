@@ -17,33 +17,32 @@ import torch
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError
-from qkv.evaluation import vectors
 from qkv.evaluation.language import Score, score
 from qkv.generation import native
+from qkv.generation.beam import Translator
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import Picked, write
 from qkv.generation.written import Next, Written
 from qkv.interop import export as shipping
 from qkv.interop.comparing import Comparison
 from qkv.models.language_model import LanguageModel, count
-from qkv.recipe import assembly, bundle, card
-from qkv.recipe.doctor import Doctor
+from qkv.recipe import assembly, bundle, closing
+from qkv.recipe.reader import Reader
 from qkv.text.chat import Message, conversation
 from qkv.text.stopping import StoppedStream
-from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
 from qkv.training.run import Event
 
 Precision = Literal["auto", "f32", "bf16", "int8"]
 
 
-class Model:
+class Model(Reader):
     """A trained model, ready for use."""
 
     def __init__(self, made: bundle.Bundle, device: str) -> None:
-        self.bundle, self.device = made, device
+        super().__init__(made)
+        self.device = device
         self._writers: dict[str, LanguageModel] = {}
-        self.notes: list[str] = list(made.notes)  # what was done to the last input, in words
 
     def __repr__(self) -> str:
         config = self.bundle.config
@@ -65,8 +64,9 @@ class Model:
         return isinstance(self.bundle.model, LanguageModel)
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        return self.bundle.tokenizer
+    def translates(self) -> bool:
+        """Whether it reads a text and writes another."""
+        return isinstance(self.bundle.model, Translator)
 
     @property
     def parameters(self) -> int:
@@ -216,28 +216,6 @@ class Model:
         require(found, 2, "an evaluation")
         return score(self.module, found, window=window, **more)
 
-    @overload
-    def embed(
-        self, texts: str | Sequence[str], *, layer: vectors.Layer = -1, pool: vectors.Pool = "mean"
-    ) -> torch.Tensor: ...
-    @overload
-    def embed(
-        self, texts: str | Sequence[str], *, layer: vectors.Layer = -1, pool: Literal["none"]
-    ) -> list[vectors.Tokens]: ...
-    def embed(
-        self, texts: str | Sequence[str], *, layer: vectors.Layer = -1, pool: vectors.Pool | Literal["none"] = "mean"
-    ) -> torch.Tensor | list[vectors.Tokens]:
-        """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
-        given = [texts] if isinstance(texts, str) else list(texts)
-        model = self.bundle.model
-        assert isinstance(model, torch.nn.Module)
-        rows, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
-        if pool != "none":
-            return vectors.pooled(model.eval(), rows, layer=layer, pool=pool)
-        found = vectors.by_token(model.eval(), rows, layer=layer)
-        pieces = [[self.tokenizer.piece(token) for token in row] for row in rows]
-        return [vectors.Tokens(*each) for each in zip(rows, pieces, found, strict=True)]
-
     def _prompt(self, prompt: str | list[int]) -> list[int]:
         """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
         self.notes = []
@@ -284,11 +262,10 @@ def train(
     minutes: float = 5.0,
     recipe: dict[str, dict[str, Any]] | None = None,
 ) -> Iterator[Event]:
-    """Train a model on text into the folder `run`: iterate to make it go, and look at each event as it happens."""
+    """Train a model on text or labelled examples into the folder `run`: iterate, and look at each event as it comes."""
     files = [data] if isinstance(data, str | Path) else list(data)
     values = {**(recipe or {})}
     values["corpus"] = {**values.get("corpus", {}), "files": [str(file) for file in files]}
     session = assembly.begin(values, Path(run), numbered=False, minutes=minutes)
     yield from session.run.events(session.state, session.task)
-    score = session.final_score()
-    card.write(session, score, Doctor(session).report(score))
+    closing.close(session)

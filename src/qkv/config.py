@@ -23,6 +23,7 @@ T = TypeVar("T")
 Count = Annotated[int, Field(ge=1, le=2**31)]
 CountOrZero = Annotated[int, Field(ge=0, le=2**31)]
 Layers = Annotated[int, Field(ge=1, le=1024)]
+LayersOrZero = Annotated[int, Field(ge=0, le=1024)]
 Width = Annotated[int, Field(ge=1, le=2**16)]  # also of heads, in number and size
 WidthOrZero = Annotated[int, Field(ge=0, le=2**18)]
 Context = Annotated[int, Field(ge=1, le=2**20)]
@@ -63,6 +64,8 @@ def _explain(kind: Any, error: Mapping[str, Any], where: str) -> str:
             return f"{where}: {place} = {error['ctx']['tag']!r} is not known; expected one of {expected}."
         case "value_error":
             return f"{where}: {place}: {str(error['msg']).removeprefix('Value error, ')}."
+        case "union_tag_not_found":
+            return f"{where}: {place}.{str(error['ctx']['discriminator']).strip(chr(39))} is missing."
         case "missing":
             return f"{where}: {place} is missing."
         case _:

@@ -73,7 +73,14 @@ class InterruptedRun(QkvError):  # noqa: N818  (a fact, not a mistake)
         self.exit_code = 128 + signal_number
 
 
-_NO_MEMORY = ("allocate memory", "enough memory", "out of memory", "can't start new thread")
+_NO_MEMORY = (
+    "allocate memory",
+    "enough memory",
+    "out of memory",
+    "can't start new thread",
+    "bad_alloc",
+    "create a primitive",
+)
 
 
 def out_of_memory(error: Exception) -> bool:

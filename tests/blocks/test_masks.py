@@ -51,3 +51,12 @@ def test_padding_joins_with_causal() -> None:
     both = masks.padding(present) & masks.causal(torch.arange(3), 3)
     assert both.shape == (2, 3, 3)
     assert both[1].tolist() == [[True, False, False], [True, True, False], [True, True, False]]
+
+
+def test_a_last_token_alone_needs_no_mask() -> None:
+    assert masks.written(torch.tensor([4]), 5) is None
+    assert masks.causal(torch.tensor([4]), 5).all()
+    for asking in (torch.tensor([3]), torch.tensor([3, 4]), torch.tensor([[4], [2]])):
+        found = masks.written(asking, 5)
+        assert found is not None
+        assert torch.equal(found, masks.causal(asking, 5))

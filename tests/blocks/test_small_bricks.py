@@ -197,3 +197,14 @@ def test_initialization() -> None:
     assert linear.weight.std().item() == pytest.approx(0.5 / 20, rel=0.02)
     initialization.zero_([linear])
     assert linear.weight.eq(0).all()
+
+
+def test_rms_norm_is_exact_where_products_are_not() -> None:
+    """Under autocast bf16 values meet an f32 weight: the sums are f32's, and torch has nothing to warn of."""
+    norm, x = RMSNorm(24, eps=1e-6), torch.randn(3, 5, 24).bfloat16()
+    nn.init.uniform_(norm.weight)
+    true = x.float() * (x.float().pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * norm.weight
+    found = norm(x)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, true.bfloat16())
+    torch.testing.assert_close(norm(x.float()), true)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks.recurrent import Recurrent, ZeroStart
-from qkv.blocks.state import KeyValueState, LayerStates, MemoryState, Pair, RecurrentState, State, places, runs
+from qkv.blocks.state import ROOM, KeyValueState, LayerStates, MemoryState, Pair, RecurrentState, State, places, runs
 
 
 def pair(rows: int, new: int, value: float) -> Pair:
@@ -177,3 +177,19 @@ def test_places_after_old_tokens(lengths: list[int], expected: list[int], answer
 def test_places_without_a_state() -> None:
     where, answers = places(None, 3, torch.device("cpu"))
     assert (where.tolist(), answers) == ([0, 1, 2], 3)
+
+
+def test_chosen_rows_take_more_room_as_they_grow() -> None:
+    """A beam search chooses after every token: empty positions are not moved, and no position is lost."""
+    state = KeyValueState(2, 100)
+    state.take(lambda: pair(2, 1, 0.0))
+    for step in range(1, 100):
+        if step % 3 == 0 or step < 20:
+            state = state.rows([1, 0])
+            assert state.keys is not None
+            assert state.keys.size(2) <= step + ROOM
+        keys, _ = state.take(lambda step=step: pair(2, 1, float(step)))  # type: ignore[misc]
+        assert keys.size(2) == step + 1
+    assert contents(state, 0) == [float(step) for step in range(100)]
+    with pytest.raises(ValueError, match="the state holds 100 positions"):
+        state.take(lambda: pair(2, 1, 1.0))

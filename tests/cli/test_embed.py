@@ -140,3 +140,58 @@ def test_minilm(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)["texts"][0]
     assert found["pieces"] == ["[CLS]", "river", "bank", "[SEP]"]
     assert found["tokens"] == [101, 2314, 2924, 102]
+
+
+def test_the_nearest_texts_of_a_file(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "many.txt"
+    source.write_text("\n".join([*TEXTS, "nobody knows the stone", ""]) + "\n")
+    assert run(["embed", model, TEXTS[1], "--among", str(source), "--top", "2", "--json"], False) == 0
+    near = json.loads(capsys.readouterr().out)["texts"][0]["near"]
+    assert near[0]["text"] == TEXTS[1]
+    assert near[0]["cosine"] == pytest.approx(1.0, abs=1e-6)
+    assert len(near) == 2
+    assert near[1]["cosine"] < 1
+    assert run(["embed", model, TEXTS[1], "--among", str(source)], False) == 0
+    assert "Nearest to 'the stone'" in capsys.readouterr().out
+
+
+def test_one_word_in_two_texts(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["embed", model, "--word", "river", TEXTS[0], TEXTS[2], "--json"], False) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    assert len(layers) == 3
+    assert layers[0][0][1] == pytest.approx(1.0, abs=1e-5)  # no context yet, and no positions in the vectors
+    assert layers[2][0][1] < 0.999
+    assert run(["embed", model, "--word", "bank"], False) == 0  # the lectures' own
+    assert "1 and 2" in capsys.readouterr().out
+
+
+def test_a_probe_of_every_layer(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("text,label\n" + "".join(f"the {'river' if i % 2 else 'stone'} {i},{i % 2}\n" for i in range(80)))
+    picture = tmp_path / "layers.svg"
+    assert run(["embed", model, "--probe", str(path), "--picture", str(picture), "--json"], False) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["layer"] for each in found["layers"]] == [0, 1, 2]
+    assert found["layers"][0]["value"] > 0.9
+    assert picture.read_text().startswith("<svg")
+    assert run(["embed", model, "--probe", str(path)], False) == 0
+    assert "Best: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--among", "a.txt", "--word", "river"], "--among and --word: expected one of them"),
+        (["--picture", "a.svg"], "--picture: is for --probe"),
+        (["the stone", "--among", "missing.txt"], "missing.txt: cannot be read"),
+        (["--word", "river", "the river"], "two texts at least"),
+        (["--word", "river", "the stone", "the river"], "does not stand in 'the stone'"),
+        (["--probe", "missing.csv"], "no such file"),
+        (["--top", "0", "x"], "--top 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    model: str, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert run(["embed", model, *words], False) == 2
+    assert said in capsys.readouterr().err

@@ -23,7 +23,10 @@ from qkv.training.watch import Watch
 
 def display(steps: int) -> Display:
     made: Any = SimpleNamespace(
-        recipe=SimpleNamespace(training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10))),
+        recipe=SimpleNamespace(
+            training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10)),
+            task=SimpleNamespace(kind="language-modelling"),
+        ),
         run=SimpleNamespace(clock="a clock knows the time"),
     )
     return Display(made)

@@ -73,7 +73,19 @@ DIGITS = np.arange(20, dtype=np.uint8) % 2
 
 
 def every() -> Iterator[Case]:
-    for group in (_empty, _labels, _columns, _cells, _bytes, _json, _tagged, _pictures, _folders, _odd_but_read):
+    for group in (
+        _empty,
+        _labels,
+        _columns,
+        _cells,
+        _numbers,
+        _bytes,
+        _json,
+        _tagged,
+        _pictures,
+        _folders,
+        _odd_but_read,
+    ):
         yield from group()
 
 
@@ -124,7 +136,7 @@ def _labels() -> Iterator[Case]:
 
 def _columns() -> Iterator[Case]:
     yield bad("only-text.csv", csv([(text,) for text, _ in FILMS], "text"), "label")
-    yield bad("numbers.csv", csv([(n, n % 2) for n in range(50)], "a,b"), "which column holds the text")
+    yield bad("numbers.csv", csv([(n,) for n in range(50)], "a"), "which column holds the text")
     yield bad("twice.csv", csv([(t, t, n) for t, n in FILMS], "text,text,label"), "two columns are called 'text'")
     yield bad("misspelled.csv", GOOD, "Did you mean --label label?", label="lable")
     yield bad("out-of-range.csv", GOOD, "no column '9'", text="9")
@@ -167,6 +179,34 @@ def _bytes() -> Iterator[Case]:
     yield bad("text.parquet", GOOD, "Parquet")
     yield bad("unknown-encoding.csv", GOOD, "is not known", encoding="utf-9")
     yield bad("text.zip", GOOD, "no zip")
+
+
+def _numbers() -> Iterator[Case]:
+    rows = [(n, n * 0.5, "ab"[n % 2]) for n in range(200)]
+    yield bad("one-class-of-numbers.csv", csv([(n, n / 3, "a") for n in range(50)], "x,y,class"), ":2: only one class")
+    yield bad(
+        "same-numbers.csv", csv([(1, 2, "ab"[n % 2]) for n in range(50)], "x,y,class"), "every example is the sam"
+    )
+    yield bad("words-among-numbers.csv", csv([*rows, *[("many", 1, "a")] * 3], "x,y,class"), ":202: 3 of 203 rows")
+    yield bad("infinite-numbers.csv", csv([*rows, *[("inf", 1, "a")] * 3], "x,y,class"), "expected a number in 'x'")
+    yield bad("huge-numbers.csv", csv([*rows, *[("1e300", 1, "a")] * 3], "x,y,class"), "'1e300'")
+    yield bad(
+        "unlabelled-numbers.csv", csv([(n, n / 2, "a" if n % 2 else "") for n in range(50)], "x,y,class"), "no label"
+    )
+    yield bad("no-such-target.csv", csv(rows, "x,y,class"), "Did you mean --label class?", label="clas")
+    words = csv([("abc"[n % 3], "de"[n % 2]) for n in range(50)], "x,class")
+    yield bad("only-words.csv", words, "no column of numbers", text="none")
+    files: dict[str, Content] = {"train.csv": csv(rows, "x,y,class"), "dev.csv": csv(rows, "x,z,class")}
+    yield Case(
+        "number-columns", files, True, "dev.csv:1: no column 'y'", {"files": ["train.csv"], "valid": ["dev.csv"]}
+    )
+    gaps = csv([("" if n % 9 == 8 else n, n * 0.5, "ab"[n % 2]) for n in range(200)], "x,y,class")
+    yield odd("gaps.csv", gaps, "22 numbers are missing (x: 22); read as the mean")
+    yield odd(
+        "two-columns.csv", csv([(n, n % 2) for n in range(50)], "a,b"), "a table of numbers; to learn: column 'b'"
+    )
+    sexes = csv([("mf"[n % 2], n, n % 3) for n in range(90)], "sex,age,class")
+    yield odd("words-as-columns.csv", sexes, "as columns of 0 and 1, a word each: sex (2)")
 
 
 def _json() -> Iterator[Case]:

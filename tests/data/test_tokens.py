@@ -92,3 +92,19 @@ def test_too_short() -> None:
 def test_wide_vocabularies_take_wide_ids() -> None:
     assert token_type(2**16) is np.uint16
     assert token_type(2**16 + 1) is np.uint32
+
+
+def test_one_long_document_is_encoded_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qkv.data.tokens.BATCH", 500)
+    ours = tokenizer("bpe")
+    sizes: list[int] = []
+    monkeypatch.setattr(
+        ours, "encode_array", lambda texts: sizes.append(sum(map(len, texts))) or type(ours).encode_array(ours, texts)
+    )
+    writer = TokenWriter(tmp_path / "a.bin", ours)
+    writer.cutter = Cutter(100)
+    writer.add(TEXT, ends=True)
+    facts = writer.close()
+    assert max(sizes) <= 600
+    assert facts["characters"] == len(TEXT)
+    assert np.fromfile(tmp_path / "a.bin", "<u2").tolist() == [ours.separator, *ours.encode(TEXT), ours.separator]

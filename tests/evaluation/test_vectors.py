@@ -57,6 +57,14 @@ def test_each_text_has_the_vectors_it_has_alone(name: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["bert", "bert, one layer", "classifier", "gpt", "modern-tied", "lstm"])
+def test_half_the_bits_point_the_same_way(name: str) -> None:
+    model = built(ALL[name])
+    exact, short = vectors.pooled(model, rows()), vectors.pooled(model, rows(), precision="bf16")
+    assert short.dtype == torch.float32
+    assert torch.cosine_similarity(exact, short).min() > 0.999
+
+
+@pytest.mark.parametrize("name", ["bert", "bert, one layer", "classifier", "gpt", "modern-tied", "lstm"])
 def test_poolings(name: str) -> None:
     model = built(ALL[name])
     each = vectors.by_token(model, rows())

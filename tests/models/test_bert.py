@@ -91,9 +91,10 @@ def test_a_config_is_read_as_it_was_written(name: str) -> None:
         (MaskedConfig, {"next_sentence": "linear"}, "next_sentence = 'linear' needs encoder.pooler = 'first'"),
         (MaskedConfig, {"encoder": {"pooler": "first"}}, "needs encoder.pooler = 'none', not 'first'"),
         (ClassifierConfig, {"pooling": "pooler"}, "pooling = 'pooler' needs encoder.pooler = 'first'"),
-        (ClassifierConfig, {"pooling": "max"}, "pooling = 'max'"),
-        (ClassifierConfig, {"encoder": {"width": "7"}}, "encoder.width = '7'"),
-        (TaggerConfig, {"encoder": {"pooler": "first"}}, "a tagger has no use for a pooler"),
+        (ClassifierConfig, {"pooling": "sum"}, "pooling = 'sum'"),
+        (ClassifierConfig, {"encoder": {"kind": "bert", "width": "7"}}, "encoder.width = '7'"),
+        (ClassifierConfig, {"encoder": {"width": 7}}, "encoder.kind is missing"),
+        (TaggerConfig, {"encoder": {"kind": "bert", "pooler": "first"}}, "a tagger has no use for a pooler"),
         (TaggerConfig, {"labels": [1]}, "labels"),
     ],
 )

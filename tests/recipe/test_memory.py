@@ -54,7 +54,7 @@ session = assembly.begin(json.loads(sys.argv[1]), Path("run"), numbered=False, m
 for event in session.run.events(session.state, session.task):
     pass
 session.final_score()
-print(json.dumps([peak() - before, memory.needs(session.recipe).total - memory.COMMAND]))
+print(json.dumps([peak() - before, memory.needs(session.recipe).total]))
 """
 
 

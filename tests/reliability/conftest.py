@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,17 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("text") / "plays.txt"
     path.write_bytes(whole[:40_000])
     return path
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The first captions of Multi30k in two languages."""
+    folder, paths = tmp_path_factory.mktemp("pairs"), []
+    for ending in ("en", "de"):
+        whole = gzip.decompress(real(f"multi30k/train.{ending}.gz").read_bytes())
+        paths.append(folder / f"captions.{ending}")
+        paths[-1].write_bytes(b"".join(whole.splitlines(keepends=True)[:240]))
+    return paths
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from reliability.nursery import Nursery
 
 FAMILIES = ("modern", "gpt", "lstm")
+TRANSLATORS = ("transformer", "rnn-translator")
 
 
 def command(text: Path, run: Path, family: str = "modern", *, steps: int = 120, **more: object) -> list[str]:
@@ -32,6 +33,19 @@ def command(text: Path, run: Path, family: str = "modern", *, steps: int = 120, 
         str(steps),
     ]
     return [*words, "--json", *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
+
+
+def pair_command(files: list[Path], run: Path, family: str, *, steps: int = 60, **more: object) -> list[str]:
+    """`qkv train` for a tiny translator, with dropout."""
+    heads = {"layers": 1, "heads": 2, "hidden": 32} if family == "transformer" else {}
+    every = {"threads": 1, "checkpoint_every": 10, "evaluate_every": 20, "evaluate_tokens": 10, "evaluate_last": 10}
+    settings: dict[str, object] = {"task.tokens": 256, "tokenizer.size": 400}
+    settings |= {f"model.{key}": value for key, value in {"width": 16, "dropout": 0.1, **heads}.items()}
+    settings |= {f"training.{key}": value for key, value in every.items()}
+    settings |= {key.replace("__", "."): value for key, value in more.items()}
+    named = ["--model", family, "--tokenizer", "bpe", "--run", str(run), "--steps", str(steps), "--json"]
+    sets = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+    return ["train", *map(str, files), *named, *sets]
 
 
 def resume(run: Path) -> list[str]:

@@ -6,18 +6,19 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reliability.nursery import Nursery
 from reliability.report import record
-from reliability.runs import FAMILIES, command, fingerprint, left_over, resume, whole
+from reliability.runs import FAMILIES, TRANSLATORS, command, fingerprint, left_over, pair_command, resume, whole
 
 
 class Trial:
     """One family's uninterrupted run, and runs like it that are killed."""
 
-    def __init__(self, nursery: Nursery, folder: Path, text: Path, family: str, **more: object) -> None:
+    def __init__(self, nursery: Nursery, folder: Path, text: Any, family: str, **more: object) -> None:
         self.nursery, self.folder, self.text, self.family, self.more = nursery, folder, text, family, more
         run = folder / "whole"
         began = time.time()
@@ -49,6 +50,13 @@ class Trial:
         return facts
 
 
+class PairTrial(Trial):
+    """The same of a model that translates."""
+
+    def words(self, run: Path) -> list[str]:
+        return pair_command(self.text, run, self.family, **self.more)
+
+
 def kill(trials: list[tuple[Trial, str, list[float]]], figure: str) -> None:
     failures, total = [], {}
     for trial, name, moments in trials:
@@ -74,6 +82,20 @@ def ten_kills(trial: Trial, figure: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ten_kills(nursery: Nursery, tmp_path: Path, text: Path, family: str) -> None:
     ten_kills(Trial(nursery, tmp_path, text, family), f"T1 kill -9, {family}")
+
+
+@pytest.mark.parametrize("family", TRANSLATORS)
+def test_four_kills_of_a_translator(nursery: Nursery, tmp_path: Path, pairs: list[Path], family: str) -> None:
+    trial, chance = PairTrial(nursery, tmp_path, pairs, family), random.Random(family)
+    moments = [(part + chance.random()) / 4 for part in range(4)]
+    kill([(trial, f"killed-{n}", [moment]) for n, moment in enumerate(moments)], f"T1 kill -9, {family}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", TRANSLATORS)
+def test_ten_kills_of_a_translator(nursery: Nursery, tmp_path: Path, pairs: list[Path], family: str) -> None:
+    trial = PairTrial(nursery, tmp_path, pairs, family, corpus__directions="both")
+    ten_kills(trial, f"T1 kill -9, {family}, both directions, slow")
 
 
 @pytest.mark.slow

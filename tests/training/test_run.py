@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -201,3 +203,61 @@ def test_seconds_add_up_over_sittings(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [line["tokens_per_second"] for line in journal.read(path)] == [10, 7, 2, 3]
     assert journal.elapsed(path) == 9
     assert journal.elapsed(tmp_path / "none") == 0
+
+
+AVERAGING = replace(ROUGH, average=3, checkpoint_every=2, evaluate_every=4, keep=1)
+
+
+Kept = list[tuple[int, float, dict[str, torch.Tensor]]]
+
+
+def averaged(folder: Path, until: int | None = None, stop: int | None = None, score: Any = evaluate) -> Kept:
+    """Run with averaging; gives the step, the score and the weights of every best model."""
+    kept: Kept = []
+
+    def keep(model: torch.nn.Module, step: int) -> None:
+        kept.append((step, evaluate(model)["loss"], {name: each.clone() for name, each in model.state_dict().items()}))
+
+    for event in Run(folder, AVERAGING, score, keep).events(state("gpt", AVERAGING), task()):
+        if until and getattr(event, "number", 0) == until:
+            break
+        if stop and getattr(event, "number", 0) == stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+    return kept
+
+
+@pytest.mark.parametrize("last", [0.5, 1.5])
+def test_the_mean_of_the_last_checkpoints_is_kept_where_it_is_best(tmp_path: Path, last: float) -> None:
+    scores = iter([{"loss": 1.0}] * 3 + [{"loss": last}] * 2)
+    kept = averaged(tmp_path, score=lambda model: next(scores))
+    folders = checkpoints.numbered(tmp_path / "checkpoints")
+    assert [int(path.name) for path in folders] == [8, 10, 12]
+    mean = checkpoints.mean_weights(folders)
+    singles = [checkpoints.read_tensors(path / checkpoints.WEIGHTS) for path in folders]
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, torch.stack([each[name] for each in singles]).mean(0))
+    line = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
+    assert line == {"step": 12, "averaged_loss": last}
+    assert [step for step, _, _ in kept] == ([4, 12] if last < 1 else [4])
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    again = averaged(tmp_path, score=lambda model: next(scores))  # a run that is over finds the same again
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
+    for found in (kept[1:], again):
+        assert len(found) == (last < 1)
+        assert all(torch.equal(found[0][2][name], mean[name]) for name in (mean if found else ()))
+
+
+@pytest.mark.parametrize("until", [1, 5, 8, 11])
+def test_averaging_survives_kills_and_signals(tmp_path: Path, until: int) -> None:
+    kept = averaged(tmp_path / "whole")
+    averaged(tmp_path / "cut", until=until)
+    again = averaged(tmp_path / "cut")
+    for number in (7, 9, 11):  # each leaves a checkpoint that no whole run has
+        with contextlib.suppress(InterruptedRun):
+            averaged(tmp_path / "stopped", stop=number)
+    last = averaged(tmp_path / "stopped")
+    wanted = (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    assert b"averaged_loss" in wanted
+    for found, folder in ((again, "cut"), (last, "stopped")):
+        assert found[-1][:2] == kept[-1][:2]
+        assert (tmp_path / folder / "metrics.jsonl").read_bytes() == wanted

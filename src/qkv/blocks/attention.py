@@ -63,6 +63,8 @@ def learned_space(
 
 
 SMALLEST_BLOCK = 16  # of a banded attention: smaller ones cost more than they save
+SHORT = {torch.bfloat16: 512}
+"""Positions up to which, on a CPU, one product after the other is faster than torch's kernel: bench/attention.py."""
 
 # A mix takes the module (its scale, dropout and taps), queries (B, H, T, K), keys and values (B, H, S, K), and a mask.
 Mix = Callable[["MultiHeadAttention", Tensor, Tensor, Tensor, Tensor | Band | None], Tensor]
@@ -71,25 +73,37 @@ Mix = Callable[["MultiHeadAttention", Tensor, Tensor, Tensor, Tensor | Band | No
 def fused(
     module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | Band | None
 ) -> Tensor:
-    """The same sums in one kernel that never writes the weights down."""
+    """The same sums in one kernel that never writes the weights down; on a CPU, short texts product by product."""
     if isinstance(mask, Band):
         return banded(module, queries, keys, values, mask.reach)
     dropout = module.dropout if module.training else 0.0
-    if dropout and queries.device.type == "cpu":  # where torch's own kernel would write the weights down as well
-        return dropping(module, queries, keys, values, mask, dropout)
+    if queries.device.type == "cpu":
+        short = queries.size(2) > 1 and keys.size(2) <= SHORT.get(queries.dtype, 0)
+        if short or dropout:  # with dropout torch's own kernel would write the weights down as well
+            return written(module, queries, keys, values, mask, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=module.scale)
 
 
-def dropping(
+def written(
     module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """With dropout on the weights; the mask is added within the product of queries and keys."""
-    if mask is None or mask.dim() > 2 or dropout >= 1.0 or not mask.any(-1).all():
+    """Product by product, with dropout on the weights; the mask is added to the product of queries and keys."""
+    if dropout >= 1.0 or (mask is not None and not mask.any(-1).all()):
         return drop(weights(scores(queries, keys, module.scale), mask), dropout) @ values
-    masked = torch.zeros(mask.shape).masked_fill_(~mask, float("-inf"))
-    q, k = queries.flatten(0, 1), keys.flatten(0, 1)
-    shares = torch.baddbmm(masked, q, k.mT, alpha=module.scale).softmax(-1).view(*queries.shape[:3], -1)
-    return (shares * kept(shares, dropout)) @ (values * (1.0 / (1.0 - dropout)))
+    q, k, v = queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1)  # (B, H, T, K) -> (B H, T, K)
+    if mask is None:
+        raw = torch.bmm(q * module.scale, k.mT)
+    else:
+        never = torch.zeros(mask.shape, dtype=q.dtype).masked_fill_(~mask, float("-inf"))
+        if mask.dim() == 2:
+            raw = torch.baddbmm(never, q, k.mT, alpha=module.scale)
+        else:
+            raw = torch.bmm(q * module.scale, k.mT)
+            raw.view(*queries.shape[:3], -1).add_(never)
+    shares = raw.softmax(-1)
+    if dropout:
+        shares, v = shares * kept(shares, dropout), v * (1.0 / (1.0 - dropout))
+    return torch.bmm(shares, v).view(*queries.shape[:3], -1)
 
 
 def banded(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, reach: int) -> Tensor:

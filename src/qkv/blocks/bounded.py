@@ -119,7 +119,7 @@ class RingState(KeyValueState):
 
     def rows(self, index: Sequence[int]) -> RingState:
         chosen = RingState(len(index), self.capacity, self.window)
-        self.copy_rows(chosen, index)
+        self.copy_rows(chosen, index, self.room)
         chosen.first = [self.first[row] for row in index]
         return chosen
 

@@ -50,9 +50,34 @@ def fan_in_(modules: Iterable[nn.Module], gain: float) -> None:
                 nn.init.zeros_(module.bias)
 
 
+def recurrent_(modules: Iterable[nn.Module]) -> None:
+    """Turning matrices between steps (Saxe et al. 2014), and LSTM gates that remember at first (Gers et al. 2000)."""
+    for module in modules:
+        if not isinstance(module, nn.RNNBase):
+            continue
+        size = module.hidden_size
+        for name, parameter in module.named_parameters():
+            if name.startswith("weight_hh"):
+                for gate in torch.split(parameter.detach(), size):
+                    nn.init.orthogonal_(gate)
+            elif name.startswith("weight_ih"):
+                nn.init.xavier_uniform_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+                if isinstance(module, nn.LSTM) and name.startswith("bias_ih"):
+                    nn.init.ones_(parameter.detach()[size : 2 * size])
+
+
 def zero_(modules: Iterable[nn.Linear]) -> None:
     """Outputs of sublayers start at zero: every block starts as the identity, and the first steps are calm."""
     for module in modules:
         nn.init.zeros_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def calm_(model: nn.Module, gain: float) -> None:
+    """`fan_in_`, and the outputs of all sublayers, by their names, at zero."""
+    fan_in_(model.modules(), gain)
+    outputs = [module for name, module in model.named_modules() if name.endswith((".output", ".outer"))]
+    zero_([module for module in outputs if isinstance(module, nn.Linear)])

@@ -18,6 +18,11 @@ def causal(asking: Int[Tensor, "... T"], answers: int) -> Bool[Tensor, "... T S"
     return answering <= asking.unsqueeze(-1)
 
 
+def written(asking: Int[Tensor, "... T"], answers: int) -> Bool[Tensor, "... T S"] | None:
+    """As `causal`; None, which costs nothing, where the last token asks alone: it may look at all that is written."""
+    return None if asking.numel() == 1 and int(asking) == answers - 1 else causal(asking, answers)
+
+
 def window(asking: Int[Tensor, "... T"], answers: int, reach: int) -> Bool[Tensor, "... T S"]:
     """Causal, and no further back than `reach` positions, itself included: O(r n d) in deck 002's table."""
     return within(asking, torch.arange(answers, device=asking.device), reach)

@@ -1,6 +1,7 @@
 """What the last few tokens say by themselves, for the price of a look into a table.
 
     NgramEmbedding   E[token] + N[hash(the last n tokens)], both learned
+    NgramSum         E[token] + Σₙ N[hash(the last n tokens)], where all n lie within the text      Joulin et al. 2016
     TokenShift       x_t + m ⊙ x_{t-1}, m learned                            RWKV, Peng et al. 2023
 
 An attention must first learn to look one place back before it can use what stands there; these need not. Different
@@ -13,13 +14,22 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks.bounded import PastState
 from qkv.blocks.state import KeyValueState
 
 STIR = 2_654_435_761  # 2³² divided by the golden ratio (Knuth): neighbours fall far apart
+
+
+def hashed(tokens: Int[Tensor, "B S"], order: int, vocabulary: int, table: int, start: int = 0) -> Int[Tensor, "B T"]:
+    """The row of the table for each n-gram, T = S - order + 1 of them; another start gives other rows."""
+    length = tokens.size(1) - order + 1
+    found = torch.full_like(tokens[:, :length], start)
+    for part in tokens.unfold(1, length, 1).unbind(1):  # (B, T), one place later each
+        found = (found * vocabulary + part) % (2**31 - 1)
+    return found * STIR % (2**31 - 1) % table
 
 
 class NgramEmbedding(nn.Module):
@@ -36,10 +46,27 @@ class NgramEmbedding(nn.Module):
         """The row of the table for each place; before the start of a text stands token 0."""
         before = self.order - 1
         padded = F.pad(tokens, (before, 0)) if state is None else state.take(tokens.unsqueeze(-1)).squeeze(-1)
-        found = torch.zeros_like(tokens)
-        for part in padded.unfold(1, tokens.size(1), 1).unbind(1):  # (B, T), one place later each
-            found = (found * self.tokens.num_embeddings + part) % (2**31 - 1)
-        return found * STIR % (2**31 - 1) % self.ngrams.num_embeddings
+        return hashed(padded, self.order, self.tokens.num_embeddings, self.ngrams.num_embeddings)
+
+
+class NgramSum(nn.Module):
+    """A token and the n-grams that end with it, up to the longest; one table for all of them, as in fastText."""
+
+    def __init__(self, vocabulary: int, width: int, *, longest: int, table: int) -> None:
+        super().__init__()
+        self.longest, self.table = longest, table
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.ngrams = nn.Embedding(table, width) if longest > 1 else nn.Identity()
+
+    def forward(self, tokens: Int[Tensor, "B T"], present: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
+        """An n-gram that would reach over the start of the text, or over padding, is none."""
+        x = self.tokens(tokens)
+        for order in range(2, min(self.longest, tokens.size(1)) + 1):
+            found = self.ngrams(hashed(tokens, order, self.tokens.num_embeddings, self.table, start=order))
+            if present is not None:
+                found = found * present.unfold(1, order, 1).all(-1).unsqueeze(-1)
+            x = x + F.pad(found, (0, 0, order - 1, 0))
+        return x
 
 
 class TokenShift(nn.Module):

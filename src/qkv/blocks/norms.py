@@ -1,4 +1,4 @@
-"""Norms keep the size of what flows through a deep stack even. They are torch's own; here stand their formulas.
+"""Norms keep the size of what flows through a deep stack even. The sums are torch's own; here stand their formulas.
 
     LayerNorm   y = (x - mean) / sqrt(variance + ε) · γ + β      Ba et al. 2016; deck 004, "Layer Normalization"
     RMSNorm     y = x / sqrt(mean(x²) + ε) · γ                   Zhang and Sennrich 2019: no mean, no β, cheaper
@@ -8,7 +8,13 @@ A new norm is a class of this file, called with the width and, if it has one, an
 
 from __future__ import annotations
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 LayerNorm = nn.LayerNorm
-RMSNorm = nn.RMSNorm
+
+
+class RMSNorm(nn.RMSNorm):
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """In the format of its weight: where products are bf16 and weights f32, torch has one kernel for neither."""
+        return super().forward(x.to(self.weight.dtype)).to(x.dtype)

@@ -9,6 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from qkv.blocks.attention import weights
+from qkv.blocks.tap import Tap
+
 
 class MeanPooling(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
@@ -35,3 +38,17 @@ class LastPooling(nn.Module):
         counted = torch.arange(x.size(1), device=x.device)
         last = (present * counted).amax(1)
         return x[torch.arange(len(x), device=x.device), last]
+
+
+class AttentionPooling(nn.Module):
+    """softmax(x · q) mixes the vectors by a learned question q (Yang et al. 2016); it starts as their mean."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.zeros(width))
+        self.weights = Tap()
+
+    def forward(self, x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+        kept = x.masked_fill(~present.unsqueeze(-1), 0.0)
+        shares = self.weights(weights(kept @ self.query, present))
+        return (shares.unsqueeze(1) @ kept).squeeze(1)  # (B, 1, T) (B, T, D) -> (B, D)

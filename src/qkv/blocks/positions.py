@@ -40,11 +40,12 @@ def sinusoids(context: int, width: int, layout: Layout = "interleaved") -> Float
 
     The paper interleaves (sin, cos, sin, cos ...); Marian and tensor2tensor put all sines before all cosines.
     """
-    rates = 10000.0 ** (-torch.arange(0, width, 2) / width)
+    # in f64: an f32 angle of a far place is off by as much as the place is far, and others compute these waves as well
+    rates = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angles = torch.arange(context).unsqueeze(1) * rates  # (T, D/2)
     pair = torch.stack([angles.sin(), angles.cos()])  # (2, T, D/2)
     both = pair.permute(1, 2, 0) if layout == "interleaved" else pair.permute(1, 0, 2)
-    return both.reshape(context, -1)[:, :width]
+    return both.reshape(context, -1)[:, :width].to(torch.get_default_dtype())
 
 
 class SinusoidalPositions(nn.Module):

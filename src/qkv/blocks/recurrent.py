@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from qkv.blocks.state import RecurrentState
@@ -103,3 +103,29 @@ class Recurrent(nn.Module):
         if state is not None:
             state.update(last if isinstance(last, tuple) else (last,), x.size(1))
         return self.vectors(output)
+
+
+def reversed_texts(x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
+    """Each text from its last real vector to its first; padding, which stands behind it, stays. Twice: as before."""
+    if present is None:
+        return x.flip(1)
+    places, lengths = torch.arange(x.size(1), device=x.device), present.sum(1, keepdim=True)
+    order = torch.where(places < lengths, lengths - 1 - places, places)
+    return x.gather(1, order.unsqueeze(-1).expand_as(x))
+
+
+class Directions(nn.Module):
+    """A recurrence from left to right and, if a second is given, one from each text's end to its start, side by side.
+
+    Schuster and Paliwal 1997. Padding must stand behind the text.
+    """
+
+    def __init__(self, *parts: Recurrent) -> None:
+        super().__init__()
+        assert 1 <= len(parts) <= 2, "there are two directions"
+        self.parts = nn.ModuleList(parts)
+
+    def forward(self, x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T _"]:
+        found = [self.parts[0](x)]
+        found += [reversed_texts(part(reversed_texts(x, present)), present) for part in self.parts[1:]]
+        return torch.cat(found, -1)

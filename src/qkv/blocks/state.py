@@ -1,7 +1,8 @@
 """State: what a model remembers between tokens. Keys and values for attention, a hidden vector for a recurrence.
 
 A state knows its length per row and takes `rows(index)`, `truncate(length)` and `reset(row)`, so sampling, beam search,
-forking and slot-wise batching never ask which kind it is. Memory is taken once, at the first use.
+forking and slot-wise batching never ask which kind it is. Memory is taken once, at the first use; rows that were chosen
+have a little room, and take more when it is full, since a beam search chooses after every token.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor
 
 Pair = tuple[Tensor, Tensor]
+
+ROOM = 8  # positions that chosen rows have beyond those that are filled
 
 
 @runtime_checkable
@@ -50,6 +53,9 @@ class KeyValueState:
             self.values = values.new_zeros(*values.shape[:2], self.capacity, values.size(3))
         new = keys.size(2)
         longest = self.require(new)
+        if longest > self.keys.size(2):
+            room = min(self.capacity, longest + max(ROOM, longest // 2))
+            self.keys, self.values = _longer(self.keys, room), _longer(self.values, room)
         for first, last, start in runs(self.lengths):
             self.keys[first:last, :, start : start + new] = keys[first:last]
             self.values[first:last, :, start : start + new] = values[first:last]
@@ -68,11 +74,15 @@ class KeyValueState:
         self.copy_rows(chosen, index)
         return chosen
 
-    def copy_rows(self, chosen: KeyValueState, index: Sequence[int]) -> None:
+    def copy_rows(self, chosen: KeyValueState, index: Sequence[int], most: int | None = None) -> None:
+        """The first positions of the rows, so many or those that are filled and some room: what is empty need not be
+        moved."""
+        most = max(self.lengths) + ROOM if most is None else most
         chosen.lengths = [self.lengths[row] for row in index]
         if self.keys is not None and self.values is not None:
             which = torch.as_tensor(list(index), device=self.keys.device)
-            chosen.keys, chosen.values = self.keys[which], self.values[which]
+            chosen.keys = self.keys[:, :, :most].index_select(0, which)
+            chosen.values = self.values[:, :, :most].index_select(0, which)
 
     def truncate(self, length: int) -> None:
         self.lengths = [min(length, own) for own in self.lengths]
@@ -132,46 +142,61 @@ class LayerStates:
 class RecurrentState:
     """The hidden vectors of a recurrence, each (layers, rows, D): one for an RNN or a GRU, two for an LSTM.
 
-    A recurrence forgets how it got here, so a copy is kept after every call; `truncate` goes back to one of them.
+    A recurrence forgets how it got here, so what it had after every call is kept, and which rows were chosen in
+    between; `truncate` goes back to one of them.
     """
 
     def __init__(self, rows: int, initial: tuple[Tensor, ...]) -> None:
         self.lengths = [0] * rows
-        self.initial = initial
-        self.hidden = tuple(part.expand(-1, rows, -1) for part in initial)
-        self._copies: list[tuple[list[int], tuple[Tensor, ...]]] = [(list(self.lengths), self.hidden)]
+        self.begun = False
+        self.initial = self.hidden = tuple(part.expand(-1, rows, -1) for part in initial)
+        self._past: list[tuple[list[int], tuple[Tensor, ...]] | list[int]] = [(list(self.lengths), self.hidden)]
+
+    def begin(self, initial: tuple[Tensor, ...]) -> None:
+        """Start each row from its own vector, (layers, rows, D), as a decoder does from what was read."""
+        assert not any(self.lengths), "what has been written cannot begin anew"
+        self.begun = True
+        self.initial = self.hidden = initial
+        self._past = [(list(self.lengths), self.hidden)]
 
     def update(self, hidden: tuple[Tensor, ...], new: int) -> None:
         self.hidden = hidden
         self.lengths = [length + new for length in self.lengths]
-        self._copies.append((list(self.lengths), hidden))
+        self._past.append((list(self.lengths), hidden))
 
     def rows(self, index: Sequence[int]) -> RecurrentState:
-        chosen = RecurrentState(len(index), self.initial)
         which = torch.as_tensor(list(index), device=self.hidden[0].device)
-        chosen._copies = [
-            ([lengths[row] for row in index], tuple(part[:, which] for part in hidden))
-            for lengths, hidden in self._copies
-        ]
-        chosen.lengths, chosen.hidden = list(chosen._copies[-1][0]), chosen._copies[-1][1]
+        chosen = RecurrentState(len(index), tuple(part[:, which] for part in self.initial))
+        chosen.lengths, chosen.begun = [self.lengths[row] for row in index], self.begun
+        chosen.hidden = tuple(part[:, which] for part in self.hidden)
+        chosen._past = [*self._past, list(index)]
         return chosen
 
     def truncate(self, length: int) -> None:
         wanted = [min(length, own) for own in self.lengths]
-        found = [index for index, (lengths, _) in enumerate(self._copies) if lengths == wanted]
-        if not found:
-            raise ValueError(f"a recurrence can only go back to the end of an earlier call, not to length {length}")
-        del self._copies[found[-1] + 1 :]
-        self.hidden = self._copies[-1][1]
-        self.lengths = wanted
+        order = list(range(len(wanted)))
+        for place in reversed(range(len(self._past))):
+            kept = self._past[place]
+            if isinstance(kept, list):
+                order = [kept[row] for row in order]
+            elif [kept[0][row] for row in order] == wanted:
+                self.lengths, self.hidden = wanted, tuple(part[:, order] for part in kept[1])
+                self._past = [*self._past[: place + 1], order]
+                return
+        raise ValueError(f"a recurrence can only go back to the end of an earlier call, not to length {length}")
 
     def reset(self, row: int) -> None:
         self.lengths[row] = 0
         self.hidden = tuple(
-            torch.cat([part[:, :row], start.expand(-1, 1, -1), part[:, row + 1 :]], 1)
+            torch.cat([part[:, :row], start[:, row : row + 1], part[:, row + 1 :]], 1)
             for part, start in zip(self.hidden, self.initial, strict=True)
         )
-        self._copies = [(list(self.lengths), self.hidden)]
+        self._past = [(list(self.lengths), self.hidden)]
+
+
+def _longer(held: Tensor, room: int) -> Tensor:
+    """(rows, G, S, K) with room for more positions, which are zero."""
+    return torch.cat([held, held.new_zeros(*held.shape[:2], room - held.size(2), held.size(3))], 2)
 
 
 def runs(lengths: list[int]) -> list[tuple[int, int, int]]:

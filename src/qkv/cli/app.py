@@ -14,10 +14,18 @@ if TYPE_CHECKING:
 
 VERBS = {
     "train": ("qkv.cli.train:train", "a file, files or a folder in, a trained and evaluated model out"),
+    "finetune": ("qkv.cli.finetune:finetune", "the same, from a trained or imported model: full, frozen or LoRA"),
     "generate": ("qkv.cli.generate:generate", "write with a model"),
     "chat": ("qkv.cli.chat:chat", "talk with a model that has a chat format"),
-    "evaluate": ("qkv.cli.evaluate:evaluate", "loss, perplexity and bits per byte of a model on any text"),
+    "evaluate": ("qkv.cli.evaluate:evaluate", "scores of a model: bits per byte of text, mistakes on labels"),
+    "compare": ("qkv.cli.compare:compare", "every architecture that fits the data, each for the same time: one table"),
+    "tune": ("qkv.cli.tune:tune", "a search for the numbers and parts that suit the data; the winner is a recipe"),
     "embed": ("qkv.cli.embed:embed", "vectors of texts and of their tokens, from any layer; how alike texts are"),
+    "classify": ("qkv.cli.classify:classify", "labels of texts, with probabilities"),
+    "tag": ("qkv.cli.tag:tag", "a tag for every word of a text"),
+    "translate": ("qkv.cli.translate:translate", "texts in another language, by a model trained on pairs of texts"),
+    "fill": ("qkv.cli.fill:fill", "what may stand under [MASK], with probabilities, by a model such as BERT"),
+    "inspect": ("qkv.cli.inspect:inspect", "a model's parts, and what each does with a text: attention, heads, why"),
     "import": ("qkv.cli.importing:import_model", "a model of another project into a folder of qkv, with checksums"),
     "export": ("qkv.cli.export:export", "a model as a Hugging Face folder, compared before it gets its name"),
     "verify": ("qkv.cli.verify:verify", "proofs: files unaltered, cache = full pass, export = original, and more"),
@@ -115,7 +123,7 @@ def plainly(message: str, words: list[str]) -> str:
     import re
 
     message = " ".join(message.split()).rstrip(".?")
-    if match := re.search(r"parameter --([\w-]+) requires an argument", message):
+    if match := re.search(r"parameter --([\w-]+) requires (?:an argument|at least 1 element)", message):
         option = f"--{match[1]}"
         return f"{option} needs a value" if option in words else f"{match[1].upper()} is missing"
     if match := re.search(r"Invalid value for \"?([\w-]+)\"?: unable to convert (.+) into (\w+)", message):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.options import named, standard_input
-from qkv.cli.output import Json, counted, document, notes, table
+from qkv.cli.lines import whole
+from qkv.cli.options import named
+from qkv.cli.output import Json, counted, document, notes, shortened, table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import Tensor
 
     from qkv.evaluation.vectors import Layer, Tokens
@@ -27,13 +27,23 @@ def embed(
     layer: Annotated[str, Parameter(allow_leading_hyphen=True)] = "-1",
     pool: Literal["mean", "first", "last", "max"] = "mean",
     tokens: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    precision: Literal["f32", "bf16"] = "f32",
     out: str | None = None,
+    among: str | None = None,
+    top: int = 5,
+    word: str | None = None,
+    probe: list[str] | None = None,
+    label: str | None = None,
+    picture: Path | None = None,
     json: Json = False,
 ) -> None:
     """Turn texts into vectors. Texts that mean the same have vectors that point the same way.
 
     qkv embed MODEL "That is a happy person" "That is a very happy person" "Today is a sunny day"
     qkv embed MODEL --file sentences.txt --out sentences.npy
+    qkv embed MODEL "a good film" --among reviews.txt
+    qkv embed MODEL --word bank "the river bank" "a bank account"
+    qkv embed MODEL --probe wnut17/ --picture layers.svg
 
     Parameters
     ----------
@@ -49,15 +59,43 @@ def embed(
         How a text's tokens become one vector: their mean, the first ([CLS] in BERT), the last, or the largest numbers.
     tokens
         A vector for each token instead of one a text.
+    precision
+        The number format of products. bf16 is about twice as fast where the processor has it, and right to two or
+        three digits.
     out
         Write the vectors to FILE.npy, FILE.parquet or FILE.jsonl. A .npy of tokens holds them all, text after text.
+    among
+        A file with one text a line: those nearest to each text are shown.
+    top
+        How many of them.
+    word
+        One word in several texts: how alike its vectors are, layer by layer. Of bank, station and it the lectures' own
+        texts are taken when none are given.
+    probe
+        Labelled examples (a table, CoNLL): how well a linear classifier tells the labels from the vectors of each
+        layer. Repeat it for more files.
+    label
+        The column to learn, for --probe.
+    picture
+        Draw what --probe found into this .svg or .png file.
     """
-    from pathlib import Path
-
     import qkv
+    from qkv.cli import meaning
     from qkv.errors import InputError
 
-    given = read(named(texts, "embed"), file)
+    asked = {"--among": among, "--word": word, "--probe": probe, "--out": out}
+    said = [name for name, value in asked.items() if value is not None]
+    if len(said) > 1:
+        raise InputError(f"{said[0]} and {said[1]}: expected one of them.")
+    if (label is not None or picture is not None) and probe is None:
+        raise InputError(f"{'--label' if label is not None else '--picture'}: is for --probe DATA.")
+    if top < 1:
+        raise InputError(f"--top {top}: expected at least 1.")
+    if probe is not None:
+        return meaning.show_probe(model, probe, label, picture, json)
+    if word is not None:
+        return meaning.show_word(model, word, list(texts) or None, json)
+    given = whole(named(texts, "embed"), file, "embed")
     path = Path(out) if out is not None else None
     if path is not None and path.suffix not in ENDINGS:
         raise InputError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}.")
@@ -65,11 +103,12 @@ def embed(
         raise InputError(f"--out {out}: there is no folder {path.parent}. Make it, or choose another place.")
     chosen = which(layer)
     opened = qkv.load(model)
-    found: Any = (
-        opened.embed(given, layer=chosen, pool="none") if tokens else opened.embed(given, layer=chosen, pool=pool)
-    )
+    if among is not None:
+        return meaning.show_near(opened, given, among, top, chosen, pool, json)
+    pooling: Any = "none" if tokens else pool
+    found: Any = opened.embed(given, layer=chosen, pool=pooling, precision=precision)
     notes(opened.notes)
-    about = {"model": model, "layer": chosen, "pool": "none" if tokens else pool}
+    about = {"model": model, "layer": chosen, "pool": pooling, "precision": precision}
     if path is not None:
         write(path, given, found)
         summary = {**about, "texts": len(given), "width": width(found), "file": str(path), "notes": opened.notes}
@@ -77,38 +116,6 @@ def embed(
     if json:
         return document({**about, "texts": rows(given, found), "notes": opened.notes})
     return show_tokens(given, found) if tokens else show(given, found)
-
-
-def read(words: list[str], file: str | None) -> list[str]:
-    """The texts: as they were typed, or one a line."""
-    from pathlib import Path
-
-    from qkv.data.decoding import decode
-    from qkv.data.findings import Findings
-    from qkv.errors import InputError
-
-    if file is not None and words:
-        raise InputError(f"--file {file} and {counted(len(words), 'text')} were given; expected one of them.")
-    if file is not None:
-        try:
-            content = Path(file).read_bytes()
-        except OSError as error:
-            raise InputError(f"{file}: cannot be read: {error.strerror}. Check the name.") from None
-        findings = Findings()
-        text = "".join(decode(iter([content]), file, "utf-8", findings))
-        notes(findings.notes())
-    elif words == ["-"]:
-        text = standard_input("utf-8")
-    elif words:
-        return words
-    else:
-        raise InputError(
-            'no text was given. Expected texts, --file FILE, or - for standard input: qkv embed MODEL "a dog"'
-        )
-    lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-    if not lines:
-        raise InputError(f"{file or 'standard input'}: empty; expected one text a line.")
-    return lines
 
 
 def which(layer: str) -> Layer:
@@ -164,10 +171,6 @@ def write(path: Path, texts: list[str], found: Tensor | list[Tokens]) -> None:
     write_file(path, content.getvalue())
 
 
-def shortened(text: str, longest: int = 40) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
 def show(texts: list[str], found: Tensor) -> None:
     """Each text's size; for two or more, how alike they are."""
     import torch.nn.functional as F
@@ -176,7 +179,7 @@ def show(texts: list[str], found: Tensor) -> None:
     near = F.normalize(found[:SHOWN]) @ F.normalize(found[:SHOWN]).T
     for number, (text, vector) in enumerate(zip(texts[:SHOWN], found[:SHOWN], strict=True)):
         cosines = [f"{value:.3f}" for value in near[number].tolist()] if len(texts) > 1 else []
-        cells.append((f"{number + 1} {shortened(text)}", len(vector), f"{vector.norm():.3f}", *cosines))
+        cells.append((f"{number + 1} {shortened(text, 40)}", len(vector), f"{vector.norm():.3f}", *cosines))
     columns = ["text", "width", "length", *(str(number + 1) for number in range(len(near) if len(texts) > 1 else 0))]
     table("cosines on the right" if len(texts) > 1 else "", columns, cells)
     if len(texts) > SHOWN:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qkv.data.labelled.describing import ExamplesDescription
 
 MOST_LABELS = 30
+RANGES = ("lowest", "mean", "highest")
 _TASKS = {
     "classification": "one class for each text",
     "regression": "a number for each text",
@@ -41,6 +42,9 @@ def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: b
         return document({"data": list(data), **found.values()})
     notes(note for note in found.notes if not note.startswith("task: "))  # the table says it
     table(", ".join(data), ("what", "value"), _facts(found), words=("value",))
+    if found.ranges:
+        print()
+        _range_table(found)
     if found.labels:
         print()
         _label_table(found)
@@ -51,7 +55,8 @@ def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: b
 
 
 def _facts(found: ExamplesDescription) -> list[tuple[str, str]]:
-    pairs = _TASKS[found.task].replace("each text", "each pair of texts" if found.pairs else "each text")
+    what = "each pair of texts" if found.pairs else "each row of numbers" if found.ranges else "each text"
+    pairs = _TASKS[found.task].replace("each text", what)
     rows = [("task", f"{found.task}: {pairs}")]
     rows += [(role, f"column {column!r}") for role, column in found.columns.items()]
     alone = len(found.sides) == 1
@@ -63,10 +68,22 @@ def _facts(found: ExamplesDescription) -> list[tuple[str, str]]:
     lengths = ", ".join(f"{name} {value:,}" for name, value in found.lengths.items())
     if found.task == "images":
         lengths = " x ".join(map(str, found.beginning[0]["shape"]))
+    if found.ranges:
+        lengths = f"{len(found.ranges):,} of numbers"
     rows.append((found.unit, lengths))
     copies = f"{found.copies:,} ({found.copies / found.sides['train']:.1%})" if found.copies else "none"
     rows.append(("copies", copies))
     return rows
+
+
+def _range_table(found: ExamplesDescription) -> None:
+    rows = [
+        (_shown(name), *(f"{each[key]:.4g}" if key in each else "" for key in RANGES), f"{int(each['missing']):,}")
+        for name, each in list(found.ranges.items())[:MOST_LABELS]
+    ]
+    table("", ("column", *RANGES, "missing"), rows)
+    if len(found.ranges) > MOST_LABELS:
+        print(f"and {len(found.ranges) - MOST_LABELS:,} columns more")
 
 
 def _label_table(found: ExamplesDescription) -> None:

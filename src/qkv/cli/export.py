@@ -28,7 +28,7 @@ def export(
     folder
         The folder to write. It must not exist.
     to
-        huggingface: `transformers` opens it with AutoModelForCausalLM and AutoTokenizer, offline.
+        huggingface: `transformers` opens it with its Auto classes and AutoTokenizer, offline; a translator as MarianMT.
     force
         Replace a model folder of this name.
     """

@@ -29,8 +29,8 @@ def import_model(
     Parameters
     ----------
     source
-        A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT), a .gguf file, a .bin of
-        llama2.c, or hf:org/name, which is fetched.
+        A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT, MarianMT), a .gguf file, a
+        .bin of llama2.c, or hf:org/name, which is fetched.
     to
         The folder to write. models/NAME when nothing is said.
     force
@@ -67,6 +67,6 @@ def import_model(
         [(key, f"{v:,}" if isinstance(v, int) else v) for key, v in facts.items()],
         words=("value",),
     )
-    verb = "generate" if opened.writes else "embed"
+    verb = "generate" if opened.writes else "translate" if opened.translates else "embed"
     print(f'next: {program()} {verb} {target} "Once upon a time"')
     return None

@@ -17,6 +17,33 @@ Data = Annotated[
 ]
 Encoding = Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. utf-8 when nothing is said.")]
 Column = Annotated[str | None, Parameter(help="The column that holds the text in tables, .jsonl and .parquet.")]
+Second = Annotated[str | None, Parameter(help="The column of the second text, where pairs of texts are judged.")]
+Label = Annotated[str | None, Parameter(help="The column to learn; of tagged words also upos, xpos, feats, deprel.")]
+Identity = Annotated[str | None, Parameter(help="The column that names the examples.")]
+Task = Annotated[
+    Literal["classification", "regression", "multi-label", "tagging", "images"] | None,
+    Parameter(help="What to learn of labelled examples, where the files leave it open."),
+]
+Learned = Annotated[
+    Literal["classification", "regression", "multi-label", "tagging", "images", "translation"] | None,
+    Parameter(help="What to learn, where the files leave it open."),
+]
+SourceColumn = Annotated[str | None, Parameter(help="The column to translate from: its name, or its number from 1.")]
+TargetColumn = Annotated[str | None, Parameter(help="The column to translate to.")]
+Several = Annotated[list[str] | None, Parameter(negative="", consume_multiple=1)]  # --valid val.en val.de
+Languages = Annotated[
+    list[str] | None,
+    Parameter(
+        negative="",
+        consume_multiple=1,
+        help="Source and target language of the files, as --languages en de; of a folder or set, which to read. "
+        "The endings of files say them otherwise.",
+    ),
+]
+Metric = Annotated[
+    Literal["bleu", "errors"] | None,
+    Parameter(help="How translations are scored: bleu, or errors of symbols parted by blanks, as phonemes."),
+]
 Filter = Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")]
 Documents = Annotated[
     Literal["files", "lines", "paragraphs"] | None,
@@ -63,6 +90,31 @@ def examples(data: tuple[str, ...], verb: str, **options: Any) -> Any:
 
     given = {key: value for key, value in options.items() if value is not None}
     return parse(ExamplesConfig, {"files": named(data, verb), **given}, "the options")
+
+
+def pairs(data: tuple[str, ...], verb: str, **options: Any) -> Any:
+    """The `ParallelConfig` that the options describe."""
+    from qkv.config import parse
+    from qkv.data.parallel.config import ParallelConfig
+    from qkv.errors import InputError
+
+    files = named(data, verb)
+    spoken(options.get("languages"))
+    if not files:
+        raise InputError(f"no pairs were named. Give source and target file, or a table: qkv {verb} MODEL A.en A.de")
+    given = {key: value for key, value in options.items() if value is not None}
+    return parse(ParallelConfig, {"files": files, **given}, "the options")
+
+
+def spoken(languages: list[str] | None) -> None:
+    """Refuse files among the languages: --languages takes every word up to the next option."""
+    import os
+
+    from qkv.errors import InputError
+
+    for word in languages or ():
+        if os.path.lexists(word) or "." in word or "/" in word:
+            raise InputError(f"--languages {word}: expected a language, as en. Name the files before --languages.")
 
 
 def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:

@@ -78,3 +78,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     for row in rows:
         grid.add_row(*(Text(str(cell)) for cell in row))
     Console(highlight=False).print(grid)
+
+
+def shortened(text: str, longest: int = 120) -> str:
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"

@@ -22,6 +22,12 @@ REFRESH_SECONDS = 0.5
 TOLD = 0.15  # a move of the end by more than this share is worth a line
 LINE_SECONDS = 5.0
 ENOUGH, ENOUGH_SECONDS = 5, 1.0  # steps and seconds after which the speed of a run is known
+UNITS = {
+    "language-modelling": "tokens",
+    "masked-language-modelling": "hidden pieces",
+    "tagging": "words",
+    "translation": "pieces",
+}
 LONG = 5.0  # seconds; what is over sooner needs no forecast
 
 
@@ -88,10 +94,11 @@ class Display:
         self.first: int | None = None
         self.number = 0
         self.tokens = 0
+        self.unit = UNITS.get(session.recipe.task.kind, "examples")
         self.curve = Curve()
         self.losses: deque[float] = deque(maxlen=5)
         self.validation: float | None = None
-        self.bits: float | None = None
+        self.figure = ""
         self.saved: int | None = None
 
     def take(self, event: Event) -> list[str]:
@@ -111,7 +118,8 @@ class Display:
             remarks += self._note({"step": event.number, "loss": event.loss})
             remarks += self._forecast()
         elif isinstance(event, Evaluation):
-            self.validation, self.bits = event.scores["loss"], event.scores["bits_per_byte"]
+            self.validation = event.scores["loss"]
+            self.figure = _figure(event.scores)
             parts = event.scores.get("parts")
             remarks += self._note({"step": event.step, "validation_loss": self.validation, "validation_parts": parts})
         elif isinstance(event, Turned):
@@ -133,7 +141,7 @@ class Display:
         """How long it will take, once, when some steps have been timed; the first is slower than the rest."""
         from qkv.recipe.forecast import ahead
 
-        if self.laps is None:
+        if self.laps is None or self.unit != "tokens":
             return []
         now = time.perf_counter()
         self.laps.append(now)
@@ -163,8 +171,8 @@ class Display:
         if self.losses:
             parts.append(f"loss {sum(self.losses) / len(self.losses):.3f}")
         if self.validation is not None:
-            parts.append(f"validation {self.validation:.3f} ({self.bits:.3f} bits per byte)")
-        parts.append(f"{self.tokens / max(spent, 1e-9):,.0f} tokens/s")
+            parts.append(f"validation {self.validation:.3f} ({self.figure})")
+        parts.append(f"{self.tokens / max(spent, 1e-9):,.0f} {self.unit}/s")
         parts.append(f"{clock(left)} left" if self.number < self.total else f"{clock(spent)} in all")
         return "  ".join(parts)
 
@@ -190,6 +198,14 @@ class Display:
         full = round(wide * self.number / self.total)
         bar = Text.assemble(("━" * full, "green"), ("━" * (wide - full), "bright_black"))
         return Group(chart, bar, Text(self.status()))
+
+
+def _figure(scores: dict[str, Any]) -> str:
+    """What is looked at first, in words."""
+    if "bits_per_byte" in scores:
+        return f"{scores['bits_per_byte']:.3f} bits per byte"
+    name, value = next((key, each) for key, each in scores.items() if key not in ("loss", "judged", "parts"))
+    return f"{name.replace('_', ' ')} {value:.4f}"
 
 
 def clock(seconds: float) -> str:

@@ -17,9 +17,9 @@ def verify(model: str, *, json: Json = False) -> None:
     """
     import qkv
     from qkv.errors import RefusedError
-    from qkv.studies.verify import Proofs
+    from qkv.studies.verify_translator import proofs_of
 
-    proofs = list(Proofs(qkv.load(model)).all())
+    proofs = list(proofs_of(qkv.load(model)).all())
     if json:
         document(
             {"model": model, "passed": all(p.passed is not False for p in proofs), "proofs": [vars(p) for p in proofs]}

@@ -87,7 +87,7 @@ class CatalogSet:
             return [Builtin(self.name, _BUILTIN[self.name])]
         if self.task != "language modelling":
             raise DataError(
-                self.name, f"is a set for {self.task}, which this version does not train yet", "See `qkv data list`."
+                self.name, f"is a set for {self.task}, no text to go on with", "`qkv data list` names sets of text."
             )
         return [source for file in self.train for source in _sources(file.obtain(progress))]
 

@@ -34,7 +34,7 @@ from qkv.text.training import choose, train_tokenizer
 __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_text"]
 
 # raise these when the same text would give other tokenizers or other streams
-TOKENIZER_VERSION, LAYOUT_VERSION = 1, 1
+TOKENIZER_VERSION, LAYOUT_VERSION = 1, 2
 # a vocabulary is learned from at most this many characters, taken evenly from the whole; an alphabet from all of them
 LEARN_FROM = 16_000_000
 SAY_EVERY = 2**18

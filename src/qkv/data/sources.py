@@ -75,7 +75,7 @@ def _named(path: Path, pattern: str | None, findings: Findings) -> Iterator[Sour
         if source.format == "table":
             raise DataError(
                 where,
-                "is a table, and tables are for classifiers, which this version does not train yet",
+                "is a table of examples, no text to go on with",
                 "For a language model give plain text, or .jsonl with a text column (--text).",
             )
         yield source

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from qkv.errors import DataError
 from qkv.text.tokenizer import Tokenizer
 
-# several pieces are encoded at once, one per thread; a batch of them is what is held in memory
-PIECE = 2**18
+# several pieces are encoded at once, one per thread; a batch of them is what is held in memory (about a hundred bytes
+# for each token), and each thread of the library keeps room for its longest piece for ever
+PIECE = 2**16
 BATCH = 16 * PIECE
 
 
@@ -107,17 +108,17 @@ class TokenWriter:
         if ends:
             if rest := self.cutter.finish():
                 self._queue(rest)
-            self.batch.append(None)
             self.documents += 1
-            self.waiting += 1
+            self._queue(None)
+
+    def _queue(self, piece: str | None) -> None:
+        self.batch.append(piece)
+        self.waiting += 1 if piece is None else len(piece)
+        if piece is not None:
+            self.bytes += len(piece.encode())
+            self.characters += len(piece)
         if self.waiting > BATCH:
             self._encode()
-
-    def _queue(self, piece: str) -> None:
-        self.batch.append(piece)
-        self.waiting += len(piece)
-        self.bytes += len(piece.encode())
-        self.characters += len(piece)
 
     def _encode(self) -> None:
         arrays = iter(self.tokenizer.encode_array([piece for piece in self.batch if piece is not None]))

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.data.tokens import TokenStream
 from qkv.models.language_model import LanguageModel
+from qkv.tasks import cross_entropy
 from qkv.tasks.language_modelling import cut
 
 TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
@@ -155,9 +155,7 @@ def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -
     model.eval()
     logits = model(inputs.to(device)).float()
     model.train(was)
-    return (
-        F.cross_entropy(logits.flatten(0, 1), targets.to(device).flatten(), reduction="none").view(targets.shape).cpu()
-    )
+    return cross_entropy.each(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
 
 
 def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Score:

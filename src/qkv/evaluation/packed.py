@@ -1,12 +1,16 @@
-"""BERT for reading many texts on a CPU, in f32: the same sums as models/bert.py, in another order.
+"""BERT for reading many texts on a CPU: the same sums as models/bert.py, in another order.
 
 - The tokens of several texts stand in one long row, without the padding between them; attention takes each text alone.
 - Queries, keys and values are one product.
 - Each thread takes texts of its own through all layers and waits for nobody: threads that share every product wait for
   each other after each.
+- Where only the first token of a text is looked at, as classifiers do, the last layer asks for that one alone: of the
+  other tokens it needs keys and values only.
+- On request products and attention run in bf16, twice as fast where the processor has it; what is added from layer to
+  layer, the norms and the embeddings stay f32.
 
-It saves what padding costs. Where all texts are of one length it takes the time of the products, as Hugging Face does:
-`bench/embeddings.py` has both.
+In f32 it saves what padding costs. Where all texts are of one length it takes the time of the products, as Hugging
+Face does: `bench/embeddings.py` has both.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,8 +26,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
+from qkv.blocks.feedforward import FeedForward
 from qkv.models.bert import Bert
 
+Precision = Literal["f32", "bf16"]
+FORMATS = {"f32": torch.float32, "bf16": torch.bfloat16}
+PRODUCTS = {MultiHeadAttention: ("query", "key", "value", "output"), FeedForward: ("inner", "outer")}
 AT_ONCE = 1024  # tokens that a thread takes through all layers; with fewer, the products run slower
 
 
@@ -32,76 +40,164 @@ def fits(model: nn.Module) -> bool:
     if not isinstance(model, Bert) or model.training:
         return False
     plain = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    watched = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-    projections = [
+    products = [
         getattr(module, name)
         for module in model.modules()
-        if isinstance(module, MultiHeadAttention)
-        for name in ("query", "key", "value")
+        for kind, names in PRODUCTS.items()
+        if isinstance(module, kind)
+        for name in names
     ]
-    return plain and not watched and all(type(part) is nn.Linear for part in projections)
+    return plain and not watched(model) and all(type(part) is nn.Linear for part in products)
+
+
+def watched(model: nn.Module) -> bool:
+    """Whether somebody looks into any of its parts."""
+    return any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+class Product(NamedTuple):
+    """A matrix and a bias, in the format in which products run."""
+
+    weight: Tensor
+    bias: Tensor
+
+    @classmethod
+    def of(cls, layers: Sequence[nn.Linear], dtype: torch.dtype) -> Product:
+        """Several layers that read the same as one; a single one in f32 is not copied."""
+        weights, biases = [layer.weight.detach() for layer in layers], [layer.bias.detach() for layer in layers]
+        joined = (weights[0], biases[0]) if len(layers) == 1 else (torch.cat(weights), torch.cat(biases))
+        return cls(*(part.to(dtype) for part in joined))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x.to(self.weight.dtype), self.weight, self.bias)
+
+    def rows(self, start: int | None, end: int | None) -> Product:
+        return Product(self.weight[start:end], self.bias[start:end])
+
+
+class Layer:
+    """One block of the model, its products taken apart."""
+
+    def __init__(self, block: Any, dtype: torch.dtype) -> None:
+        self.module, network = block.attention.sublayer, block.feedforward.sublayer
+        self.norms = block.attention.norm, block.feedforward.norm
+        self.projection = Product.of([self.module.query, self.module.key, self.module.value], dtype)
+        self.output, self.inner, self.outer = (
+            Product.of([each], dtype) for each in (self.module.output, network.inner, network.outer)
+        )
+
+    def __call__(self, x: Float[Tensor, "N D"], lengths: list[int]) -> Float[Tensor, "N D"]:
+        return self._after(x, _attend(self.module, self.projection(x), lengths))
+
+    def first(self, x: Float[Tensor, "N D"], lengths: list[int]) -> Float[Tensor, "B D"]:
+        """For the first token of each text; it looks at all."""
+        width = x.size(1)
+        sizes = torch.tensor(lengths)
+        own = x[sizes.cumsum(0) - sizes]
+        asked, looked = self.projection.rows(None, width)(own), self.projection.rows(width, None)(x)
+        mixed = torch.empty_like(asked)
+        for texts, part, length in _equal(lengths):
+            rows = texts.stop - texts.start
+            # (N, 2 H K) -> 2 x (B, H, T, K)
+            keys, values = looked[part].view(rows, length, 2, self.module.heads, -1).permute(2, 0, 3, 1, 4)
+            queries = asked[texts].view(rows, self.module.heads, 1, -1)
+            mixed[texts] = self.module.mix(self.module, queries, keys, values, None).reshape(rows, -1)
+        return self._after(own, mixed)
+
+    def _after(self, x: Tensor, mixed: Tensor) -> Tensor:
+        """What comes after a block's attention."""
+        x = self.norms[0](self.output(mixed).to(x.dtype).add_(x))
+        return self.norms[1](self.outer(F.gelu(self.inner(x))).to(x.dtype).add_(x))
 
 
 class Packed:
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, precision: Precision = "f32") -> None:
         assert fits(model)
         inside: Any = model
-        self.model, self.projections = inside, []
-        for block in inside.blocks:
-            parts = [getattr(block.attention.sublayer, name) for name in ("query", "key", "value")]
-            weight, bias = torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
-            self.projections.append((weight.detach(), bias.detach()))
+        self.model, self.layers = inside, [Layer(block, FORMATS[precision]) for block in inside.blocks]
 
     def __call__(
-        self, tokens: Int[Tensor, "B T"], present: Bool[Tensor, "B T"], wanted: Sequence[int]
+        self,
+        tokens: Int[Tensor, "B T"],
+        present: Bool[Tensor, "B T"],
+        wanted: Sequence[int],
+        segments: Int[Tensor, "B T"] | None = None,
     ) -> list[Float[Tensor, "B T D"]]:
         """What the wanted layers give; zeros where there is padding."""
-        lengths = present.sum(1).tolist()
         found = [torch.zeros(*tokens.shape, self.model.width) for _ in wanted]
 
-        def read(rows: slice) -> None:
-            with torch.inference_mode():  # which a thread does not inherit
-                layers = self._layers(tokens[rows], present[rows], lengths[rows], wanted)
-                for place, x in zip(found, layers, strict=True):
-                    place[rows][present[rows]] = x
+        def read(rows: slice, own: Tensor | None, lengths: list[int]) -> None:
+            layers = self._layers(tokens[rows], present[rows], own, lengths, wanted)
+            for place, x in zip(found, layers, strict=True):
+                place[rows][present[rows]] = x
 
-        _together(read, list(_pieces(lengths, torch.get_num_threads())))
+        _shared(present, segments, read)
         return found
 
-    def _layers(self, tokens: Tensor, present: Tensor, lengths: list[int], wanted: Sequence[int]) -> list[Tensor]:
-        x = self._embed(tokens, present)
+    def first(
+        self, tokens: Int[Tensor, "B T"], present: Bool[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B D"]:
+        """What the last layer gives for the first token of every row."""
+        found, below = torch.empty(len(tokens), self.model.width), len(self.layers) - 1
+
+        def read(rows: slice, own: Tensor | None, lengths: list[int]) -> None:
+            (x,) = self._layers(tokens[rows], present[rows], own, lengths, [below])
+            found[rows] = self.layers[below].first(x, lengths)
+
+        _shared(present, segments, read)
+        return found
+
+    def _layers(
+        self, tokens: Tensor, present: Tensor, segments: Tensor | None, lengths: list[int], wanted: Sequence[int]
+    ) -> list[Tensor]:
+        x = self._embed(tokens, present, segments)
         found = [x] if 0 in wanted else []
-        for depth, block in enumerate(self.model.blocks[: max(wanted)], 1):
-            x = self._block(x, block, self.projections[depth - 1], lengths)
+        for depth, layer in enumerate(self.layers[: max(wanted)], 1):
+            x = layer(x, lengths)
             if depth in wanted:
                 found.append(x)
         return found
 
-    def _embed(self, tokens: Tensor, present: Tensor) -> Float[Tensor, "N D"]:
+    def _embed(self, tokens: Tensor, present: Tensor, segments: Tensor | None) -> Float[Tensor, "N D"]:
         model = self.model
         places = torch.arange(tokens.size(1)).expand_as(tokens)[present]
         x = model.positions(model.embedding(tokens[present]).unsqueeze(0), places)  # all texts as one
-        return model.embedding_norm(model.segments(x, torch.zeros_like(places))).squeeze(0)
+        return model.embedding_norm(model.segments(x, torch.zeros_like(places) if segments is None else segments))[0]
 
-    def _block(self, x: Tensor, block: Any, projection: tuple[Tensor, Tensor], lengths: list[int]) -> Tensor:
-        attention, network = block.attention, block.feedforward
-        mixed = _attend(attention.sublayer, F.linear(x, *projection), lengths)
-        x = attention.norm(attention.sublayer.output(mixed).add_(x))
-        inner = F.gelu(network.sublayer.inner(x))
-        return network.norm(network.sublayer.outer(inner).add_(x))
+
+def _shared(
+    present: Bool[Tensor, "B T"],
+    segments: Int[Tensor, "B T"] | None,
+    read: Callable[[slice, Tensor | None, list[int]], None],
+) -> None:
+    """All rows, some at a time, each thread its own: which they are, their tokens' segments, their lengths."""
+    lengths = present.sum(1).tolist()
+
+    def work(rows: slice) -> None:
+        with torch.inference_mode():  # which a thread does not inherit
+            read(rows, None if segments is None else segments[rows][present[rows]], lengths[rows])
+
+    _together(work, list(_pieces(lengths, torch.get_num_threads())))
+
+
+def _equal(lengths: list[int]) -> Iterator[tuple[slice, slice, int]]:
+    """Neighbouring texts of equal length: which texts, which tokens, how long."""
+    text = start = 0
+    for length, group in groupby(lengths):
+        rows = len(list(group))
+        yield slice(text, text + rows), slice(start, start + rows * length), length
+        text, start = text + rows, start + rows * length
 
 
 def _attend(module: Any, projected: Float[Tensor, "N _"], lengths: list[int]) -> Float[Tensor, "N D"]:
     """Attention of each text alone; neighbours of equal length go together."""
-    mixed, start = torch.empty(len(projected), projected.size(1) // 3), 0
-    for length, group in groupby(lengths):
-        rows = len(list(group))
-        stop = start + rows * length
+    mixed = projected.new_empty(len(projected), projected.size(1) // 3)
+    for texts, part, length in _equal(lengths):
+        rows = texts.stop - texts.start
         # (N, 3 H K) -> 3 x (B, H, T, K)
-        queries, keys, values = projected[start:stop].view(rows, length, 3, module.heads, -1).permute(2, 0, 3, 1, 4)
+        queries, keys, values = projected[part].view(rows, length, 3, module.heads, -1).permute(2, 0, 3, 1, 4)
         out = module.mix(module, queries, keys, values, None)
-        mixed[start:stop] = out.transpose(1, 2).reshape(rows * length, -1)  # (B, H, T, K) -> (N, H K)
-        start = stop
+        mixed[part] = out.transpose(1, 2).reshape(rows * length, -1)  # (B, H, T, K) -> (N, H K)
     return mixed
 
 

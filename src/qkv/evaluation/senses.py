@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from qkv.errors import InputError
@@ -52,3 +52,20 @@ def nearest(asked: Float[Tensor, "N D"], known: Float[Tensor, "M D"], senses: Se
     """For each vector the sense of the known one that is most alike, by cosine."""
     best = (F.normalize(asked) @ F.normalize(known).T).argmax(1)
     return [senses[place] for place in best.tolist()]
+
+
+def alike(first: Float[Tensor, "N D"], second: Float[Tensor, "N D"]) -> Float[Tensor, "N"]:
+    """The cosine of each pair: how alike a word is in two sentences (WiC, Pilehvar and Camacho-Collados 2019)."""
+    return F.cosine_similarity(first, second)
+
+
+def threshold(cosines: Float[Tensor, "N"], same: Bool[Tensor, "N"]) -> float:
+    """Above which cosine to say "the same sense", so that most of the known pairs come out right."""
+    order = cosines.argsort(descending=True)
+    truth = same[order].long()
+    # with the first k said to be the same: those among them that are, and those behind that are not
+    right = torch.cat([torch.zeros(1, dtype=torch.long), truth.cumsum(0)])
+    right = right + torch.cat([(1 - truth).flip(0).cumsum(0).flip(0), torch.zeros(1, dtype=torch.long)])
+    best = int(right.argmax())
+    edges = torch.cat([cosines[order][:1] + 1, cosines[order], cosines[order][-1:] - 1])
+    return float((edges[best] + edges[best + 1]) / 2)

@@ -26,6 +26,7 @@ from qkv.text.tokenizer import Tokenizer
 Joined = Literal["mean", "sum", "concat"]
 Layer = int | Joined
 Pool = Literal["mean", "first", "last", "max"]
+Precision = packed.Precision
 POOLINGS = {"mean": MeanPooling(), "first": FirstPooling(), "last": LastPooling(), "max": MaxPooling()}
 LAST = 4  # layers that are joined
 TOGETHER = 8192  # tokens that go through the model at once
@@ -63,12 +64,14 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> tuple[li
     return rows, notes
 
 
-def pooled(model: nn.Module, rows: Rows, *, layer: Layer = -1, pool: Pool = "mean") -> Float[Tensor, "N D"]:
+def pooled(
+    model: nn.Module, rows: Rows, *, layer: Layer = -1, pool: Pool = "mean", precision: Precision = "f32"
+) -> Float[Tensor, "N D"]:
     """One vector a text. The mean is over all its tokens, [CLS] and [SEP] too, as sentence-transformers does it."""
     if pool not in get_args(Pool):
         raise InputError(f"pool {pool!r}: expected one of {', '.join(get_args(Pool))}.")
     found = torch.empty(0, 0)
-    for where, layers, present in batches(model, rows, chosen(layer, last(model))):
+    for where, layers, present in batches(model, rows, chosen(layer, last(model)), precision):
         x = joined(layer, layers)
         if not len(found):
             found = torch.empty(len(rows), x.size(-1))
@@ -76,26 +79,30 @@ def pooled(model: nn.Module, rows: Rows, *, layer: Layer = -1, pool: Pool = "mea
     return found
 
 
-def by_token(model: nn.Module, rows: Rows, *, layer: Layer = -1) -> list[Float[Tensor, "_ D"]]:
+def by_token(
+    model: nn.Module, rows: Rows, *, layer: Layer = -1, precision: Precision = "f32"
+) -> list[Float[Tensor, "_ D"]]:
     """For each text, one vector a token."""
     found: list[Any] = [None] * len(rows)
-    for where, layers, _ in batches(model, rows, chosen(layer, last(model))):
+    for where, layers, _ in batches(model, rows, chosen(layer, last(model)), precision):
         for place, vectors in zip(where, joined(layer, layers).float().cpu(), strict=True):
             found[place] = vectors[: len(rows[place])].clone()
     return found
 
 
 def batches(
-    model: nn.Module, rows: Rows, wanted: Sequence[int]
+    model: nn.Module, rows: Rows, wanted: Sequence[int], precision: Precision = "f32"
 ) -> Iterator[tuple[list[int], list[Float[Tensor, "B T _"]], Bool[Tensor, "B T"]]]:
     """Which texts, their vectors at each of the wanted layers, and which of those are real; the longest texts first."""
     inside = getattr(model, "encoder", model)
-    fast = packed.Packed(inside) if packed.fits(inside) else None
+    if precision not in get_args(Precision):
+        raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
+    fast = packed.Packed(inside, precision) if packed.fits(inside) else None
     order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
     device = next(model.parameters()).device
     for where in _cut(order, rows):
         tokens, present = padded([rows[row] for row in where], device)
-        with torch.inference_mode():
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, not fast and precision == "bf16"):
             found = fast(tokens, present, wanted) if fast else hidden(inside, tokens, present, wanted)
         yield where, found, present
 

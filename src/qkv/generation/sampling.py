@@ -1,4 +1,4 @@
-"""Choosing the next token. Each knob is a function from logits to logits, in the order in which `adjust` applies them.
+"""Choosing the next token. Each knob is a function from logits to logits, in the order of `steps`.
 
 repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p
 (Nguyen et al. 2024). Temperature 0 is greedy: always the likeliest token.
@@ -6,6 +6,7 @@ repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -70,18 +71,30 @@ def keep_best(logits: Logits) -> Logits:
     return torch.full_like(logits, NEVER).scatter(1, best, logits.gather(1, best))
 
 
-def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Logits:
+def steps(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Iterator[tuple[str, float | int, Logits]]:
+    """Each knob that is turned, in its order: its name, its value, and the logits after it."""
     if sampling.repetition_penalty != 1.0:
         logits = penalize(logits, written, sampling.repetition_penalty)
+        yield "repetition penalty", sampling.repetition_penalty, logits
     if sampling.temperature == 0:
-        return keep_best(logits)
+        yield "temperature", 0.0, keep_best(logits)
+        return
     logits = logits / sampling.temperature
+    yield "temperature", sampling.temperature, logits
     if sampling.top_k:
         logits = keep_top_k(logits, sampling.top_k)
+        yield "top-k", sampling.top_k, logits
     if sampling.top_p < 1.0:
         logits = keep_top_p(logits, sampling.top_p)
+        yield "top-p", sampling.top_p, logits
     if sampling.min_p > 0:
-        logits = keep_min_p(logits, sampling.min_p)
+        yield "min-p", sampling.min_p, keep_min_p(logits, sampling.min_p)
+
+
+def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Logits:
+    """After all knobs."""
+    for _, _, made in steps(logits, sampling, written):
+        logits = made
     return logits
 
 

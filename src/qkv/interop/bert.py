@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qkv.errors import ConfigError
-from qkv.interop.heads import BERT, read_labels, twin, write_labels
+from qkv.interop.heads import BERT, inside, read_labels, twin, write_labels
 from qkv.interop.names import Row, Table, require, sizes
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
@@ -91,8 +91,8 @@ FIXED = {
 def table(config: Config) -> Table:
     if isinstance(config, BertConfig):
         return (*ENCODER, *(POOLER if config.pooler == "first" else ()))
-    inside = (*ENCODER, *(POOLER if config.encoder.pooler == "first" else ()))
-    encoder = tuple(Row(f"encoder.{row.ours}", f"bert.{row.theirs}") for row in inside)
+    parts = (*ENCODER, *(POOLER if inside(config).pooler == "first" else ()))
+    encoder = tuple(Row(f"encoder.{row.ours}", f"bert.{row.theirs}") for row in parts)
     if isinstance(config, MaskedConfig):
         return (*encoder, *MASKED, *(ORDER if config.next_sentence == "linear" else ()))
     return (*encoder, *LINEAR)
@@ -110,7 +110,7 @@ def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
     left = ["cls.", "classifier."] if bare and prefixed else ["cls.predictions.decoder."]
     if isinstance(config, MaskedConfig) and config.next_sentence == "none":
         left += ["cls.seq_relationship."]
-    if (config if isinstance(config, BertConfig) else config.encoder).pooler == "none":
+    if inside(config).pooler == "none":
         left += ["bert.pooler.", "pooler."]
     if isinstance(config, ClassifierConfig | TaggerConfig):
         left += ["cls."]
@@ -131,7 +131,7 @@ def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
 
 def export_config(config: Config) -> dict[str, Any]:
     """The values of a `BertConfig` of theirs, as config.json holds them."""
-    encoder = config if isinstance(config, BertConfig) else config.encoder
+    encoder = inside(config)
     if not encoder.segments:
         raise ConfigError("segments = 0 has no twin in BERT; DistilBERT is the one without segments.")
     numbers = {theirs: getattr(encoder, ours) for ours, theirs in SIZES.items()}

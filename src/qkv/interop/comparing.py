@@ -27,7 +27,8 @@ SENTENCES = (
     "for index, word in enumerate(words):\n    print(index, word)\n",
 )
 
-Reader = Callable[[Tensor, Tensor], Tensor]  # ids (B, T) and who is present (B, T) to answers (B, T, _) or (B, _)
+# ids (B, T), who is present (B, T), and of pairs which text each belongs to, to answers (B, T, _) or (B, _)
+Reader = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
@@ -75,29 +76,50 @@ def greedy(model: LanguageModel, prompt: list[int], vocabulary: int) -> list[int
 def reads(model: nn.Module) -> Reader:
     """A model of ours as a reader."""
 
-    def read(tokens: Tensor, present: Tensor) -> Tensor:
-        return model(tokens) if isinstance(model, LanguageModel) else model(tokens, present)
+    def read(tokens: Tensor, present: Tensor, segments: Tensor | None = None) -> Tensor:
+        return model(tokens) if isinstance(model, LanguageModel) else model(tokens, present, segments)
 
     return read
 
 
+def coupled(tokenizer: Tokenizer, context: int, fill: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Each sentence with the next one behind it, as pairs are read: ids, who is present, and whose each is."""
+    closing = tokenizer.closing or (tokenizer.separator,)
+    room = max(1, (context - len(tokenizer.opening) - 2 * len(closing)) // 2)
+    inside = [ids[:room] for ids in tokenizer.encode_batch(SENTENCES) if ids]
+    firsts = [[*tokenizer.opening, *ids, *closing] for ids in inside]
+    rows = [[*one, *other, *closing] for one, other in zip(firsts, [*inside[1:], inside[0]], strict=True)]
+    tokens, present = padded(rows, fill)
+    where = torch.tensor([len(each) for each in firsts]).unsqueeze(1)
+    return tokens, present, ((torch.arange(tokens.size(1)) >= where) & present).long()
+
+
 @torch.inference_mode()
 def compare(
-    model: nn.Module, others: dict[str, Reader], tokenizer: Tokenizer, opening: Sequence[int], context: int
+    model: nn.Module,
+    others: dict[str, Reader],
+    tokenizer: Tokenizer,
+    opening: Sequence[int],
+    context: int,
+    *,
+    pairs: bool = False,
 ) -> list[Comparison]:
-    """The answers of each reader beside the model's own, on real sentences and on what the model writes."""
+    """The answers of each reader beside the model's own, on real sentences and on what the model writes.
+
+    `pairs`: it judges two texts together, so that two are given.
+    """
     model.eval()
     writes = isinstance(model, LanguageModel)
     closing = () if writes else tokenizer.closing
     rows = texts(tokenizer, opening if writes else tokenizer.opening, closing, context)
     fill = tokenizer.padding if tokenizer.padding is not None else tokenizer.separator
-    tables = [padded(rows, fill)]
+    tables: list[tuple[Tensor, ...]] = [coupled(tokenizer, context, fill) if pairs else padded(rows, fill)]
     prompt = rows[0][: max(1, len(rows[0]) // 2)]
     written = greedy(model, prompt, tokenizer.vocabulary) if writes else []  # type: ignore[arg-type]
     if written:
         tables.append(padded([[*prompt, *written][:context]], fill))
     own = reads(model)
-    expected = [own(tokens, present) for tokens, present in tables]
+    expected = [own(*table) for table in tables]
     return [_one(name, reader, tables, expected, written, tokenizer.vocabulary) for name, reader in others.items()]
 
 
@@ -106,8 +128,8 @@ def _one(
 ) -> Comparison:
     largest = scale = 0.0
     count = agreed = 0
-    for (tokens, present), answer in zip(tables, expected, strict=True):
-        found = reader(tokens, present).float()
+    for (tokens, present, *more), answer in zip(tables, expected, strict=True):
+        found = reader(tokens, present, *more).float()
         assert found.shape == answer.shape, f"{tuple(found.shape)} answers instead of {tuple(answer.shape)}"
         kept = present if answer.dim() == 3 else torch.ones(len(tokens), dtype=torch.bool)
         gap = (found - answer)[kept].abs().max()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qkv.errors import ConfigError
-from qkv.interop.heads import DISTILBERT, read_labels, twin, write_labels
+from qkv.interop.heads import DISTILBERT, inside, read_labels, twin, write_labels
 from qkv.interop.names import Row, Table, require, sizes
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
@@ -112,7 +112,7 @@ def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
 
 def export_config(config: Config) -> dict[str, Any]:
     """The values of a `DistilBertConfig`, as config.json holds them."""
-    encoder = config if isinstance(config, BertConfig) else config.encoder
+    encoder = inside(config)
     for name, expected in (("segments", 0), ("pooler", "none"), ("norm_epsilon", EPSILON)):
         if getattr(encoder, name) != expected:
             found = getattr(encoder, name)

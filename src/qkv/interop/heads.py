@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.models.bert import BertConfig
@@ -19,6 +21,7 @@ from qkv.models.tagger import TaggerConfig
 
 Config = BertConfig | MaskedConfig | ClassifierConfig | TaggerConfig
 
+TEXTS = "texts"  # in config.json: how many texts are judged together; theirs leaves it to whoever asks
 PROBLEMS = {
     "single": "single_label_classification",
     "multi": "multi_label_classification",
@@ -52,16 +55,36 @@ DISTILBERT: Family = {
 }
 
 
+def inside(config: Config) -> BertConfig:
+    """The BERT of a figure; one around another encoder has no twin."""
+    encoder = config if isinstance(config, BertConfig) else config.encoder
+    if not isinstance(encoder, BertConfig):
+        raise ConfigError(
+            f"a {config.kind} around {encoder.kind!r} has no twin in Hugging Face transformers, so it cannot be "
+            "exported there. One around BERT has: qkv train FILE --model bert, or qkv finetune from a BERT."
+        )
+    return encoder
+
+
 def twin(config: Config, family: Family) -> str:
     """The name of theirs that equals our figure."""
-    encoder = config if isinstance(config, BertConfig) else config.encoder
+    encoder = inside(config)
     for name, figure in family.items():
         same = isinstance(config, figure.config) and encoder.pooler == figure.pooler
         if same and all(getattr(config, key) == value for key, value in figure.values.items()):
             return name
     said = [f"{key} = {getattr(config, key)!r}" for key in ("pooling", "head", "next_sentence") if hasattr(config, key)]
-    said.append(f"pooler = {encoder.pooler!r}")
-    raise ConfigError(f"a {config.kind} with {', '.join(said)} has no twin among {', '.join(family)}.")
+    pooler = "pooler" if encoder is config else "encoder.pooler"
+    said.append(f"{pooler} = {encoder.pooler!r}")
+    fitting = [figure for figure in family.values() if isinstance(config, figure.config)]
+    would = " or ".join(
+        ", ".join(f"{key} = {value!r}" for key, value in {**figure.values, pooler: figure.pooler}.items())
+        for figure in fitting
+    )
+    raise ConfigError(
+        f"a {config.kind} with {', '.join(said)} has no twin among {', '.join(family)}, so it cannot be exported "
+        f"there. Train one with {would}."
+    )
 
 
 def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str, Any], dropout: Any) -> Config:
@@ -72,14 +95,15 @@ def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str,
             f"config.json: architectures = {named!r} is not known here; expected one of {', '.join(family)}."
         )
     figure = family[named[0]]
-    inside = {"kind": "bert", **encoder, "pooler": figure.pooler}
+    within = {"kind": "bert", **encoder, "pooler": figure.pooler}
     if figure.config is BertConfig:
-        return parse(BertConfig, inside, "config.json")
-    found: dict[str, Any] = {"encoder": inside, **figure.values}
+        return parse(BertConfig, within, "config.json")
+    found: dict[str, Any] = {"encoder": within, **figure.values}
     if figure.config is not MaskedConfig:
         found |= {"labels": _labels(values), "dropout": dropout}
     if figure.config is ClassifierConfig:
         found["problem"] = _problem(values, len(found["labels"]))
+        found["texts"] = 2 if values.get(TEXTS) == 2 else 1
     return parse(figure.config, found, "config.json")
 
 
@@ -119,4 +143,17 @@ def write_labels(config: Config) -> dict[str, Any]:
     }
     if isinstance(config, ClassifierConfig):
         found["problem_type"] = PROBLEMS[config.problem]
+        if config.texts == 2:
+            found[TEXTS] = 2
+    return found
+
+
+def folded(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our tensors with what theirs has no place for inside the last layer: scores to numbers as people give them."""
+    found = dict(weights)
+    if not isinstance(config, ClassifierConfig) or (config.center, config.spread) == (0.0, 1.0):
+        return found
+    last = "head" if config.head == "linear" else "head.outer"
+    found[f"{last}.weight"] = found[f"{last}.weight"] * config.spread
+    found[f"{last}.bias"] = found[f"{last}.bias"] * config.spread + config.center
     return found

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop import bert, distilbert, gpt2, llama, qwen3
+from qkv.interop import bert, distilbert, gpt2, heads, llama, marian, qwen3
 from qkv.interop.imported import Imported, fitted
 from qkv.interop.names import import_weights
 from qkv.interop.tensor_files import TensorFiles
@@ -25,7 +25,7 @@ CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.
 GENERATION = "generation_config.json"
 LARGEST_CONFIG = 2**20
 ROOMS: dict[str, ModuleType] = {
-    kind: room for room in (gpt2, llama, qwen3, bert, distilbert) for kind in room.MODEL_TYPES
+    kind: room for room in (gpt2, llama, qwen3, bert, distilbert, marian) for kind in room.MODEL_TYPES
 }
 
 # what asks for a program that lies in the folder or elsewhere; nothing here would run it, and no honest reading is left
@@ -44,6 +44,8 @@ def read(folder: Path) -> Imported:
     except (TypeError, ValueError, KeyError, AttributeError) as error:  # a list where an object belongs, and the like
         raise RefusedError(f"{where}: a value of the wrong kind ({type(error).__name__}: {error!s:.80}).") from None
     files = TensorFiles(weight_files(folder))
+    if confirm := getattr(room, "confirm", None):
+        confirm(config, files)
     tokenizer = read_tokenizer(folder, values)
     if tidy := getattr(room, "tidy", None):
         files = files.renamed(tidy(config, list(files)))
@@ -95,6 +97,11 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
         tokenizer = foreign.gpt2(plain_file(folder, "vocab.json"), plain_file(folder, "merges.txt"), None)
     elif "vocab.txt" in there:
         tokenizer = foreign.wordpiece(plain_file(folder, "vocab.txt"), lowercase=said.get("do_lower_case") is not False)
+    elif spelled := sorted(name for name in there if name.endswith(".spm")):
+        raise RefusedError(
+            f"{folder / spelled[0]}: vocabularies of sentencepiece are not read; expected a tokenizer.json. Use a "
+            "model that has one, of byte pairs or WordPiece, or train one: qkv train train.en train.de"
+        )
     else:
         raise RefusedError(
             f"{folder / 'tokenizer.json'}: missing. Expected it, or vocab.json and merges.txt, or vocab.txt."
@@ -130,19 +137,22 @@ def _roles(
     usual = tokenizer.roles
     if tokenizer.kind == "wordpiece":
         return usual
+    ends, translates = ids("eos") or usual.ends, settings[CONFIG].get("model_type") in marian.MODEL_TYPES
     return Roles(
-        start=(ids("bos") or (usual.start,))[0],
-        ends=ids("eos") or usual.ends,
+        start=(ids("decoder_start" if translates else "bos") or (usual.start,))[0],
+        ends=ends,
         unknown=usual.unknown,
         padding=(ids("pad") or (usual.padding,))[0],
         opening=usual.opening,
-        closing=usual.closing,
+        closing=usual.closing or (ends[:1] if translates else ()),  # a translator reads where its source ends
     )
 
 
 def twin(config: Any) -> ModuleType:
     """The room of the architecture that a model of ours is one of; what has none gets a sentence."""
     encoder = getattr(config, "encoder", config)
+    if encoder is not config:
+        heads.inside(config)  # around a language model theirs are other models
     match encoder.kind:
         case "gpt":
             return gpt2
@@ -152,7 +162,9 @@ def twin(config: Any) -> ModuleType:
             return llama
         case "bert":
             return bert if encoder.segments else distilbert
+        case "transformer":
+            return marian
     raise InputError(
         f"a {config.kind} model has no twin in Hugging Face transformers, so it cannot be exported there. The models "
-        "that have one: modern, gpt, llama, qwen2 and bert."
+        "that have one: modern, gpt, llama, qwen2, bert and transformer."
     )

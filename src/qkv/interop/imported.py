@@ -13,7 +13,7 @@ from qkv.errors import InputError, RefusedError
 from qkv.interop.tensor_files import TensorFiles
 from qkv.text.tokenizer import Tokenizer
 
-LARGEST_TABLE = 2**25  # places x head width, of rotary positions: they are computed, not read
+LARGEST_TABLE = 2**25  # places x width, of rotary positions and waves: they are computed, not read
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,12 @@ def fitted(found: Imported, take: Callable[[Weights], Weights], files: TensorFil
             f"{where}: the tokenizer has {found.tokenizer.vocabulary:,} tokens, the model {config.vocabulary:,}. The "
             "files belong to different models."
         )
-    width = getattr(config, "head_width", 0) or config.width // max(1, config.heads)
-    if config.layers > len(files) or config.context * width > LARGEST_TABLE:
+    waves = getattr(config, "positions", None) == "sinusoidal"  # they are as wide as the model
+    width = config.width if waves else getattr(config, "head_width", 0) or config.width // max(1, config.heads)
+    layers = config.layers + getattr(config, "decoder_layers", 0)
+    if layers > len(files) or config.context * width > LARGEST_TABLE:
         raise RefusedError(
-            f"{where}: {config.layers:,} layers, a context of {config.context:,}: more than the {len(files):,} tensors "
+            f"{where}: {layers:,} layers, a context of {config.context:,}: more than the {len(files):,} tensors "
             "and the memory of any machine allow."
         )
     try:

@@ -34,6 +34,7 @@ class Transform:
 PLAIN = Transform(read=lambda theirs: [theirs], write=lambda ours: ours[0])
 TRANSPOSED = Transform(read=lambda theirs: [theirs.T], write=lambda ours: ours[0].T)
 THIRDS = Transform(read=lambda theirs: theirs.chunk(3), write=lambda ours: torch.cat(list(ours)))
+AS_A_ROW = Transform(read=lambda theirs: [theirs.squeeze(0)], write=lambda ours: ours[0].unsqueeze(0))
 TRANSPOSED_THIRDS = Transform(read=lambda theirs: theirs.T.chunk(3), write=lambda ours: torch.cat(list(ours)).T)
 
 
@@ -95,11 +96,21 @@ def export_weights(table: Table, ours: Weights) -> dict[str, Tensor]:
 
 
 def _lines(table: Table, weights: Weights) -> list[tuple[Transform, list[str], str]]:
-    """The table written out, layer by layer, for as many layers as the names of `weights` count."""
-    layers = {part for name in weights for part in name.split(".") if part.isdecimal()}
-    return [
-        (row.transform, *row.at(layer)) for row in table for layer in range(len(layers) if "{i}" in row.theirs else 1)
-    ]
+    """The table written out, layer by layer, for as many layers as the names of `weights` count in each stack."""
+    stacks: dict[str, set[str]] = {}
+    for name in weights:
+        parts = name.split(".")
+        for at, part in enumerate(parts):
+            if part.isdecimal():
+                stacks.setdefault(".".join(parts[:at]), set()).add(part)
+
+    def layers(row: Row) -> int:
+        """The names are ours or theirs: one of the two stacks is there."""
+        if "{i}" not in row.theirs:
+            return 1
+        return max(len(stacks.get(name.partition(".{i}")[0], ())) for name in (row.ours, row.theirs))
+
+    return [(row.transform, *row.at(layer)) for row in table for layer in range(layers(row))]
 
 
 def _complete(expected: set[str], weights: Weights) -> None:

@@ -2,48 +2,72 @@
 
     scores = head(pooling(encoder(tokens)))
 
-BERT classifies by its pooler and one linear layer (Devlin et al. 2019), DistilBERT by [CLS] and two layers.
+BERT classifies by its pooler and one linear layer (Devlin et al. 2019), DistilBERT by [CLS] and two layers; deck 004 by
+the mean, deck 001 by an RNN's last vector and an MLP. A picture is classified the same way.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.heads import MultiLayerHead
-from qkv.blocks.pooling import FirstPooling, LastPooling, MeanPooling
+from qkv.blocks.pooling import AttentionPooling, FirstPooling, LastPooling, MaxPooling, MeanPooling
 from qkv.blocks.tap import Tap
-from qkv.config import Share, strict
+from qkv.config import Positive, Share, strict
 from qkv.models.bert import BertConfig
 from qkv.models.encoded import Encoded
+from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig, build
+from qkv.models.linear import LinearConfig
 
 
 @strict
 class ClassifierConfig(Encoded):
     kind: Literal["classifier"] = "classifier"
-    encoder: BertConfig = BertConfig()
-    pooling: Literal["pooler", "first", "mean", "last"] = "mean"  # pooler: the encoder's own
+    encoder: Annotated[TextEncoderConfig | PictureEncoderConfig, Field(discriminator="kind")] = BertConfig()
+    pooling: Literal["pooler", "first", "mean", "last", "max", "attention"] = "mean"  # pooler: the encoder's own
     head: Literal["linear", "two-layer"] = "linear"
     labels: tuple[str, ...] = ()
     problem: Literal["single", "multi", "regression"] = "single"  # one label a text, any number, or numbers
+    texts: Literal[1, 2] = 1  # that are judged together
     dropout: Share = 0.0  # before the last layer
+    center: float = 0.0  # of numbers to predict: scores are learned as (y - center) / spread
+    spread: Positive = 1.0
 
     def __post_init__(self) -> None:
         expected = "first" if self.pooling == "pooler" else "none"
-        if self.encoder.pooler != expected:
-            found = self.encoder.pooler
+        found = getattr(self.encoder, "pooler", "none")
+        if found != expected:
             raise ValueError(f"pooling = {self.pooling!r} needs encoder.pooler = {expected!r}, not {found!r}")
+        if isinstance(self.encoder, LinearConfig) and (self.head != "linear" or self.dropout):
+            said = f"not head = {self.head!r}, dropout = {self.dropout}"
+            raise ValueError(f"a linear model gives the scores itself: expected head = 'linear', dropout = 0, {said}")
 
     def build(self) -> Classifier:
-        encoder, width = self.encoder.build(), self.width
-        poolings = {"first": FirstPooling, "mean": MeanPooling, "last": LastPooling}
-        pooling = EncoderPooling(encoder.pooler) if self.pooling == "pooler" else poolings[self.pooling]()
-        last, dropout = nn.Linear(width, len(self.labels)), Dropout(self.dropout)
+        made = self._built()
+        if (self.center, self.spread) != (0.0, 1.0):
+            made.scale = Scale(self.center, self.spread)
+        return made
+
+    def _built(self) -> Classifier:
+        encoder, width = build(self.encoder, len(self.labels)), self.width
+        match self.pooling:
+            case "pooler":
+                pooling: nn.Module = EncoderPooling(encoder.pooler)
+            case "attention":
+                pooling = AttentionPooling(width)
+            case plain:
+                pooling = {"first": FirstPooling, "mean": MeanPooling, "last": LastPooling, "max": MaxPooling}[plain]()
+        dropout = Dropout(self.dropout)
+        if isinstance(self.encoder, LinearConfig):
+            return Classifier(encoder, pooling, nn.Identity(), nn.Identity())
+        last = nn.Linear(width, len(self.labels))
         if self.head == "linear":
             return Classifier(encoder, pooling, last, dropout)
         between = nn.Sequential(nn.ReLU(), dropout)
@@ -61,21 +85,34 @@ class EncoderPooling(nn.Module):
         return self._pooler[0](x, present)
 
 
+class Scale(nn.Module):
+    """From scores around zero to numbers as people give them."""
+
+    def __init__(self, center: float, spread: float) -> None:
+        super().__init__()
+        self.center, self.spread = center, spread
+
+    def forward(self, x: Float[Tensor, "B L"]) -> Float[Tensor, "B L"]:
+        return x * self.spread + self.center
+
+
 class Classifier(nn.Module):
     def __init__(self, encoder: nn.Module, pooling: nn.Module, head: nn.Module, dropout: nn.Module) -> None:
         super().__init__()
         self.vocabulary, self.context = encoder.vocabulary, encoder.context
         self.encoder, self.pooling, self.head, self.dropout = encoder, pooling, head, dropout
         self.pooled, self.logits = Tap(), Tap()
+        self.scale: nn.Module = nn.Identity()
         initialization.normal_(head.modules(), 0.02)
 
     def forward(
         self,
-        tokens: Int[Tensor, "B T"],
+        tokens: Int[Tensor, "B T"] | Float[Tensor, "B H W C"],
         present: Bool[Tensor, "B T"] | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B L"]:
-        """A score for every label."""
-        there = torch.ones_like(tokens, dtype=torch.bool) if present is None else present
-        pooled = self.pooled(self.pooling(self.encoder(tokens, present, segments), there))
-        return self.logits(self.head(self.dropout(pooled)))
+        """A score for every label; for an encoder of pictures, `tokens` are pixels."""
+        x = self.encoder(tokens, present, segments)
+        there = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if present is None else present
+        pooled = self.pooled(self.pooling(x, there))
+        return self.logits(self.scale(self.head(self.dropout(pooled))))

@@ -79,10 +79,13 @@ class CNN(nn.Module):
         return LayerStates([PastState(rows, reach) for reach in self.reaches])
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.head(self.vectors(tokens, state)))
+
+    def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
         x = self.embedded(self.embedding(tokens))
         for depth, block in enumerate(self.blocks):
             x = block(x, state=state.layers[depth] if state else None)
-        return self.logits(self.head(self.norm(x)))
+        return self.norm(x)
 
     def _initialize(self) -> None:
         """As modern.py: every block starts as the identity, and every next piece equally likely."""

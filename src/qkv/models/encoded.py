@@ -7,6 +7,7 @@ from typing import Any
 
 class Encoded:
     encoder: Any
+    labels: tuple[str, ...] = ()
 
     @property
     def vocabulary(self) -> int:
@@ -18,7 +19,7 @@ class Encoded:
 
     @property
     def width(self) -> int:
-        return self.encoder.width
+        return self.encoder.width or len(self.labels)  # a linear model: a score a label
 
     @property
     def context(self) -> int:

@@ -91,12 +91,15 @@ class GPT(nn.Module):
         return remembered(len(self.blocks), rows, capacity or self.context, self.window)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.head(self.vectors(tokens, state)))
+
+    def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
         where, answers = places(state, tokens.size(1), tokens.device)
         mask = window_mask(state, where, self.window) if self.window else masks.causal(where, answers)
         x = self.embedded(self.dropout(self.positions(self.embedding(tokens), where)))
         for depth, block in enumerate(self.blocks):
             x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
-        return self.logits(self.head(self.norm(x)))
+        return self.norm(x)
 
     def _initialize(self, layers: int) -> None:
         """GPT-2's start: 0.02 everywhere, less for what is added to the stream, by the number of additions."""

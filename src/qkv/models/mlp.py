@@ -69,11 +69,14 @@ class MLP(nn.Module):
         return self.joined.state(rows)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: PastState | None = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.head(self.vectors(tokens, state)))
+
+    def vectors(self, tokens: Int[Tensor, "B T"], state: PastState | None = None) -> Float[Tensor, "B T D"]:
         x = self.embedded(self.dropout(self.embedding(tokens)))
         x = self.joined(x, state=state)
         for block in self.blocks:
             x = block(x)
-        return self.logits(self.head(self.norm(x)))
+        return self.norm(x)
 
     def _initialize(self) -> None:
         """As modern.py: every block starts as the identity, and every next piece equally likely."""

@@ -92,12 +92,15 @@ class ModernFast(nn.Module):
         return LayerStates([PastState(rows, self.order - 1), *layers])
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.head(self.vectors(tokens, state)))
+
+    def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
         where, answers = places(state, tokens.size(1), tokens.device)
         mask = masks.causal(where, answers)
         x = self.embedded(self.embedding(tokens, state=state.layers[0] if state else None))
         for depth, block in enumerate(self.blocks, 1):
             x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
-        return self.logits(self.head(self.norm(x)))
+        return self.norm(x)
 
     def _initialize(self) -> None:
         """Every block starts as the identity, the n-grams say nothing, and every next piece is equally likely."""

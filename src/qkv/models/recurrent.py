@@ -69,6 +69,9 @@ class RecurrentLanguageModel(nn.Module):
         return self.recurrent.state(rows)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: RecurrentState | None = None) -> Float[Tensor, "B T V"]:
+        return self.logits(self.head(self.vectors(tokens, state)))
+
+    def vectors(self, tokens: Int[Tensor, "B T"], state: RecurrentState | None = None) -> Float[Tensor, "B T D"]:
         x = self.embedded(self.dropout(self.embedding(tokens)))
         x = self.recurrent(x, state=state)
-        return self.logits(self.head(self.dropout(x)))
+        return self.dropout(x)

@@ -5,9 +5,10 @@ scores = head(encoder(tokens))          one row of scores a token; of a word in 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from jaxtyping import Bool, Float, Int
+from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
@@ -16,21 +17,25 @@ from qkv.blocks.tap import Tap
 from qkv.config import Share, strict
 from qkv.models.bert import BertConfig
 from qkv.models.encoded import Encoded
+from qkv.models.encoders import TextEncoderConfig, build
+from qkv.models.linear import LinearConfig
 
 
 @strict
 class TaggerConfig(Encoded):
     kind: Literal["tagger"] = "tagger"
-    encoder: BertConfig = BertConfig()
+    encoder: Annotated[TextEncoderConfig, Field(discriminator="kind")] = BertConfig()
     labels: tuple[str, ...] = ()
     dropout: Share = 0.0  # before the last layer
 
     def __post_init__(self) -> None:
-        if self.encoder.pooler != "none":
+        if getattr(self.encoder, "pooler", "none") != "none":
             raise ValueError("a tagger has no use for a pooler: expected encoder.pooler = 'none'")
 
     def build(self) -> Tagger:
-        return Tagger(self.encoder.build(), nn.Linear(self.width, len(self.labels)), self.dropout)
+        encoder, labels = build(self.encoder, len(self.labels)), len(self.labels)
+        head = nn.Identity() if isinstance(self.encoder, LinearConfig) else nn.Linear(self.width, labels)
+        return Tagger(encoder, head, self.dropout)
 
 
 class Tagger(nn.Module):

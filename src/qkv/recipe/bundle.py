@@ -10,22 +10,25 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch import Tensor, nn
 
 from qkv.blocks.initialization import outline
 from qkv.config import plain
+from qkv.data.parallel.encoding import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.evaluation.formats import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.imported import Imported, filled
+from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
 from qkv.reading import plain_file, read_json, require_replaceable
-from qkv.recipe.recipe import ModelConfig, parse_model
+from qkv.recipe.recipe import ModelConfig, TableConfig, parse_model
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
 from qkv.version import __version__
 
@@ -40,7 +43,7 @@ class Bundle:
 
     model: LanguageModel | nn.Module
     config: ModelConfig
-    tokenizer: Tokenizer
+    pieces: Tokenizer | None  # None: it looks at pictures, or reads numbers
     documents: int  # how many the training text had: with several, writing can start from the separator
     step: int = 0
     folder: Path | None = None
@@ -49,11 +52,35 @@ class Bundle:
     notes: tuple[str, ...] = ()  # what was said while it was opened
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        if self.pieces is None:
+            does = "reads rows of numbers" if isinstance(self.config, get_args(TableConfig)) else "looks at pictures"
+            raise InputError(f"this model {does} and does not read text.")
+        return self.pieces
+
+    @property
     def opening(self) -> tuple[int, ...]:
-        """What stands before every text that is written on."""
-        if self.source:
+        """What stands before every text: that is written on, or, by a model that only reads, that is read."""
+        if self.source or not isinstance(self.model, LanguageModel):
             return self.tokenizer.opening
         return (self.tokenizer.separator,) if self.documents > 1 else ()
+
+    @property
+    def marks(self) -> tuple[int, int]:
+        """What a translator begins to write with, and what it ends with: trained here, both are what closes a text."""
+        if self.source:
+            return self.tokenizer.start, self.tokenizer.ends[0]
+        end = end_of(self.tokenizer)[-1]
+        return end, end
+
+    @property
+    def unwritten(self) -> frozenset[int]:
+        """Ids that no translation holds: special tokens, as padding and the tags of languages, but for the one that
+        ends it, a start that is not the end, and rows without a token."""
+        start, end = self.marks
+        beyond = range(self.tokenizer.vocabulary, self.config.vocabulary)
+        special = self.tokenizer.named.values()
+        return frozenset({start, self.tokenizer.padding, *special, *beyond} - {end, None})
 
 
 def publish(folder: Path, bundle: Bundle, *, force: bool = False) -> None:
@@ -81,7 +108,8 @@ def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | Non
     with new_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536, place) as aside:
         write_tensors(aside / WEIGHTS, weights)
         (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        (aside / TOKENIZER).write_text(bundle.tokenizer.json(), encoding="utf-8")
+        if bundle.pieces is not None:
+            (aside / TOKENIZER).write_text(bundle.pieces.json(), encoding="utf-8")
 
 
 def keep_best(run: Path, bundle: Bundle) -> None:
@@ -136,8 +164,14 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
 
 
 def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
-    verify(folder, WEIGHTS, CONFIG, TOKENIZER)
     config = _config(values, folder)
+    pictures = isinstance(getattr(config, "encoder", None), get_args(PictureEncoderConfig))
+    wordless = pictures or isinstance(config, get_args(TableConfig))
+    verify(folder, WEIGHTS, CONFIG, *(() if wordless else (TOKENIZER,)))
+    if wordless:
+        _fits(config, folder / WEIGHTS)
+        model = filled(config, read_weights(folder / WEIGHTS, config), device)
+        return Bundle(model, config, None, values["documents"], values["step"], folder)
     source = values.get("source", "")
     roles = Roles.parse(values.get("roles"), config.vocabulary) if source else None
     if not isinstance(source, str) or (source and roles is None):
@@ -163,6 +197,7 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
 
 
 def _imported(found: Imported, place: Path, device: str) -> Bundle:
+    devices.give_back()  # what reading the vocabulary left behind, before the weights come into memory
     model = filled(found.config, found.weights, device)
     return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes)
 

@@ -78,6 +78,12 @@ def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL
         model.setdefault("dropout", 0.2 if tokens < TINY else dropout)
 
 
+def shape_of(model: dict[str, Any]) -> dict[str, int]:
+    """Layers, heads, width, context and batch of a model section, as a row of the dial has them."""
+    found = {name: int(model.get(name, 1)) for name in ("layers", "heads", "width", "context")}
+    return {**found, "batch": 1}
+
+
 def fitting(model: dict[str, Any], shape: dict[str, int]) -> dict[str, int]:
     """Heads for a width that the user set, or a width for his heads: a head has a whole and even width."""
     if "width" in model and "heads" not in model and isinstance(width := model["width"], int):

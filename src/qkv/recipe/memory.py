@@ -9,7 +9,7 @@ gives out the C library leaves holes: how many was measured, by kind (bench/memo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -31,14 +31,30 @@ from qkv.training import devices
 from qkv.training.optimizers import is_matrix
 
 BYTES = 4  # of an f32 number
-COMMAND = 35 * 2**20  # what `qkv train` does besides: learning the tokenizer, counts, samples (bench/forecasts.py)
-PROGRAM = 60 * 2**20 + COMMAND  # torch's code as it comes into use, buffers
-HOLES = {"modern": 1.45, "gpt": 1.35, "rnn": 2.2, "gru": 1.6, "lstm": 1.1}  # times what is in use
-USUAL_HOLES = 1.4
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What bench/memory.py found in one number format."""
+
+    program: int  # torch's code as it comes into use, buffers, what learning a tokenizer leaves behind
+    holes: Mapping[str, float]  # by kind, times what is in use
+    usual_holes: float
+    looked: float  # times the f32 numbers of an evaluation
+
+
+# in bf16 kernels are made as they are asked for, and values that are kept in half the bytes are worked on in f32
+MEASURED = {
+    "f32": Measured(60 * 2**20, {"modern": 1.45, "gpt": 1.35, "rnn": 2.2, "gru": 1.6, "lstm": 1.25}, 1.4, 1.0),
+    "bf16": Measured(90 * 2**20, {"modern": 1.85, "gpt": 1.4, "rnn": 2.2, "gru": 1.6, "lstm": 1.3}, 1.9, 1.9),
+}
+MAPPED = 2.5  # addresses that a process maps for each byte in use
 PARTED = 1.25  # more where gradients of one part lie between the values of the next
 CONTEXT = 32  # of a slice; half of it is run as well
 NARROW = 64  # of a slice: kernels of recurrent layers round smaller widths up
 PIECES = 8
+LAYER = {"rnn": 4, "gru": 4, "lstm": 4}  # times its width: what a layer holds at once of a token only looked at
+USUAL_LAYER = 9  # with a feed-forward
 SMALLER = "Make the model smaller: --set model.layers=... or --set model.width=..."
 
 
@@ -46,17 +62,22 @@ SMALLER = "Make the model smaller: --set model.layers=... or --set model.width=.
 class Needs:
     """Bytes beyond what the program takes before it starts."""
 
+    program: int
     weights: int  # with gradients and the optimizer's memory
     values: int  # of one part of a batch, on the way forward and back, or of an evaluation
 
     @property
     def total(self) -> int:
-        return PROGRAM + self.weights + self.values
+        return self.program + self.weights + self.values
+
+
+def measured(recipe: Recipe) -> Measured:
+    return MEASURED[recipe.training.dtype]
 
 
 def needs(recipe: Recipe) -> Needs:
     weights, update = weight_bytes(recipe)
-    return Needs(weights, max(trained_bytes(recipe), evaluated_bytes(recipe), update))
+    return Needs(measured(recipe).program, weights, max(trained_bytes(recipe), evaluated_bytes(recipe), update))
 
 
 def weight_bytes(recipe: Recipe) -> tuple[int, int]:
@@ -76,7 +97,8 @@ def trained_bytes(recipe: Recipe) -> int:
     model, training = recipe.model, recipe.training
     rows = training.batch // training.accumulate
     numbers = rows * model.context * model.vocabulary
-    holes = HOLES.get(model.kind, USUAL_HOLES) * (PARTED if training.accumulate > 1 else 1)
+    known = measured(recipe)
+    holes = known.holes.get(model.kind, known.usual_holes) * (PARTED if training.accumulate > 1 else 1)
     inputs = numbers if getattr(model, "input", "") == "one-hot" else 0
     small = kept_bytes(recipe, rows) + BYTES * inputs
     if numbers >= LARGE:  # one table, and what its product with the head works on: both are given back to the system
@@ -85,12 +107,13 @@ def trained_bytes(recipe: Recipe) -> int:
 
 
 def evaluated_bytes(recipe: Recipe) -> int:
-    """Logits and their shares, and what one layer works on."""
+    """Logits, and what one layer works on: its feed-forward's values, most of all."""
     model, training = recipe.model, recipe.training
     tokens = min(TOKENS, NUMBERS // model.vocabulary)
     if training.accumulate > 1:
         tokens = min(tokens, training.batch // training.accumulate * model.context)
-    return BYTES * max(tokens, model.context) * (2 * model.vocabulary + 4 * model.width)
+    layer = LAYER.get(model.kind, USUAL_LAYER) * model.width
+    return round(measured(recipe).looked * BYTES * max(tokens, model.context) * (model.vocabulary + layer))
 
 
 def kept_bytes(recipe: Recipe, rows: int) -> int:
@@ -154,20 +177,30 @@ def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
 def require_room(recipe: Recipe) -> None:
     """Refuse what cannot fit, and say what would."""
     there = devices.memory_bytes(recipe.training.device)
-    if there is None:
+    if there is None or not isinstance(recipe.task, LanguageModellingConfig):
         return
     weights, update = weight_bytes(recipe)
-    if PROGRAM + weights + update > there:
-        raise _refusal(recipe, PROGRAM + weights + update, there, SMALLER)
+    least = measured(recipe).program + weights + update
+    if least > there:
+        raise _refusal(recipe, least, there, SMALLER)
+    _ask(recipe, least)  # before slices of the model are run
     found = needs(recipe)
     if found.total <= there:
+        _ask(recipe, found.total)
         return
     training = recipe.training
-    rows, room = training.batch // training.accumulate, there - PROGRAM - found.weights
+    rows, room = training.batch // training.accumulate, there - found.program - found.weights
     fit = int(room / found.values * rows / PARTED)
     parts = training.parts(math.ceil(training.batch / max(1, fit)))
     remedy = f"Compute a batch in parts: --set training.accumulate={parts}, or make model.context smaller."
     raise _refusal(recipe, found.total, there, remedy if fit else SMALLER)
+
+
+def _ask(recipe: Recipe, size: int) -> None:
+    """Under a limit of the process, refuse a run in bf16 that it may not hold: its kernels would end the program."""
+    if recipe.training.dtype == "bf16":
+        with devices.enough_memory(recipe.training, recipe.model.context):
+            devices.ask_for(round(MAPPED * size))
 
 
 def _refusal(recipe: Recipe, needed: int, there: int, remedy: str) -> InputError:

@@ -14,6 +14,8 @@ from pydantic import Field
 
 from qkv.config import parse, plain, read_toml, strict
 from qkv.data.corpus import CorpusConfig
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.parallel.config import ParallelConfig
 from qkv.errors import ConfigError
 from qkv.models import bert, gpt
 from qkv.models.bert import BertConfig
@@ -26,16 +28,27 @@ from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn_translator import RNNTranslatorConfig
+from qkv.models.table import LinearTableConfig, MLPTableConfig
 from qkv.models.tagger import TaggerConfig
+from qkv.models.transformer import TransformerConfig
 from qkv.storage import write_file
+from qkv.tasks.classification import ClassificationConfig
 from qkv.tasks.language_modelling import LanguageModellingConfig
+from qkv.tasks.masked_language_modelling import MaskedLanguageModellingConfig
+from qkv.tasks.tagging import TaggingConfig
+from qkv.tasks.translation import TranslationConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
 LanguageConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
-ReadingConfig = BertConfig | MaskedConfig | ClassifierConfig | TaggerConfig  # imported; training them comes later
-ModelConfig = LanguageConfig | ReadingConfig
-TaskConfig = LanguageModellingConfig
+TableConfig = LinearTableConfig | MLPTableConfig
+LabelledConfig = ClassifierConfig | TaggerConfig | TableConfig
+ReadingConfig = BertConfig | MaskedConfig | LabelledConfig
+TranslatorConfig = TransformerConfig | RNNTranslatorConfig
+ModelConfig = LanguageConfig | ReadingConfig | TranslatorConfig
+LabelledTaskConfig = ClassificationConfig | TaggingConfig
+TaskConfig = LanguageModellingConfig | MaskedLanguageModellingConfig | LabelledTaskConfig | TranslationConfig
 
 
 def _kinds(union: Any) -> dict[str, Any]:
@@ -45,7 +58,12 @@ def _kinds(union: Any) -> dict[str, Any]:
 # the names by which a model is called, and the config of each
 KINDS = _kinds(LanguageConfig)
 READING = _kinds(ReadingConfig)
+TRANSLATING = _kinds(TranslatorConfig)
 PRESETS: dict[str, LanguageConfig] = {**gpt.PRESETS}
+TASKS = _kinds(TaskConfig)
+LABELLED = _kinds(LabelledTaskConfig)
+MASKED = "masked-language-modelling"
+TRANSLATION = "translation"
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
 
 
@@ -54,7 +72,7 @@ class Recipe:
     model: Annotated[LanguageConfig, Field(discriminator="kind")]
     tokenizer: TokenizerConfig
     corpus: CorpusConfig
-    task: TaskConfig
+    task: LanguageModellingConfig
     training: TrainingConfig
 
     def save(self, path: Path) -> None:
@@ -64,18 +82,54 @@ class Recipe:
         )
 
 
+@strict
+class MaskedRecipe(Recipe):
+    """Of models that fill gaps, as BERT."""
+
+    model: MaskedConfig  # type: ignore[assignment]
+    task: MaskedLanguageModellingConfig  # type: ignore[assignment]
+
+
+@strict
+class LabelledRecipe(Recipe):
+    """Of classifiers and taggers: the corpus is of examples."""
+
+    model: Annotated[LabelledConfig, Field(discriminator="kind")]  # type: ignore[assignment]
+    corpus: ExamplesConfig  # type: ignore[assignment]
+    task: Annotated[LabelledTaskConfig, Field(discriminator="kind")]  # type: ignore[assignment]
+
+
+@strict
+class TranslationRecipe(Recipe):
+    """Of models that translate: the corpus is of pairs."""
+
+    model: Annotated[TranslatorConfig, Field(discriminator="kind")]  # type: ignore[assignment]
+    corpus: ParallelConfig  # type: ignore[assignment]
+    task: TranslationConfig  # type: ignore[assignment]
+
+
 def read(path: Path) -> dict[str, dict[str, Any]]:
     """The sections of a recipe file, not yet complete."""
-    return sections(read_toml(path), str(path))
+    values = read_toml(path)
+    check_sections(values, str(path))
+    return values
 
 
 def load(path: Path) -> Recipe:
     """A complete recipe, as a run folder holds it."""
-    return parse(Recipe, read(path), str(path))
+    values = read(path)
+    kind = values.get("task", {}).get("kind", "language-modelling")
+    if kind in LABELLED:
+        return parse(LabelledRecipe, values, str(path))
+    if kind == MASKED:
+        return parse(MaskedRecipe, values, str(path))
+    if kind == TRANSLATION:
+        return parse(TranslationRecipe, values, str(path))
+    return parse(Recipe, sections(values, str(path)), str(path))
 
 
-def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
-    """Refuse what is not one of the five sections; unfold a preset's name into its numbers."""
+def check_sections(values: dict[str, Any], where: str) -> None:
+    """Refuse what is not one of the five sections."""
     for name, section in values.items():
         if name not in SECTIONS:
             near = difflib.get_close_matches(name, SECTIONS, 1)
@@ -83,6 +137,11 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"{where}: unknown section {name!r}; {hint}")
         if not isinstance(section, dict):
             raise ConfigError(f"{where}: {name} = {section!r} does not fit; expected a section [{name}].")
+
+
+def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
+    """The sections of a language model's recipe, the name of a preset unfolded into its numbers."""
+    check_sections(values, where)
     model = values.get("model", {})
     kind = model.get("kind", "modern")
     if isinstance(kind, str) and kind in PRESETS:
@@ -90,13 +149,8 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
         usual = plain(type(PRESETS[kind])())
         chosen = {k: v for k, v in plain(PRESETS[kind]).items() if k in shape or v != usual[k]}
         values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
-    elif str(kind) in (*READING, *bert.PRESETS):
-        raise ConfigError(
-            f"{where}: model {kind!r} reads text; training one comes with a later release. "
-            f"To train now: {', '.join(KINDS)}."
-        )
     elif str(kind) not in KINDS:
-        known = [*KINDS, *PRESETS]
+        known = [*KINDS, *PRESETS, *bert.PRESETS]
         near = difflib.get_close_matches(str(kind), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
         raise ConfigError(f"{where}: unknown model {kind!r}; {hint}")
@@ -105,7 +159,12 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
 
 def parse_section(name: str, values: dict[str, dict[str, Any]], where: str) -> Any:
     """One section alone, so that the corpus can be read before the rest of the recipe is known."""
-    kinds = {"tokenizer": TokenizerConfig, "corpus": CorpusConfig, "task": TaskConfig, "training": TrainingConfig}
+    kinds = {
+        "tokenizer": TokenizerConfig,
+        "corpus": CorpusConfig,
+        "task": LanguageModellingConfig,
+        "training": TrainingConfig,
+    }
     if name == "model":
         return parse_model(values.get(name, {}), where)
     return parse(kinds[name], values.get(name, {}), f"{where}: [{name}]")
@@ -118,7 +177,7 @@ class _ModelSection:
 
 def parse_model(values: Any, where: str) -> ModelConfig:
     """A model's config of any kind; messages name the key as `model.heads`."""
-    known = KINDS | READING
+    known = KINDS | READING | TRANSLATING
     if not isinstance(values, dict) or str(values.get("kind")) not in known:
         found = values.get("kind") if isinstance(values, dict) else values
         raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(known)}.")

@@ -104,11 +104,15 @@ class Proofs:
         return None, f"{self.tokenizer.vocabulary:,} tokens, {rows:,} rows"
 
     def finite(self) -> Found:
-        answers = [self._alone(row) for row in self.rows]
+        answers = self.answers()
         self.scale = max(float(answer.abs().max()) for answer in answers)
         if not all(answer.isfinite().all() for answer in answers):
             raise InputError("some answers are not numbers.")
         return None, f"answers up to {self.scale:.3g}"
+
+    def answers(self) -> list[Tensor]:
+        """What the model says to each text alone."""
+        return [self._alone(row) for row in self.rows]
 
     def cache(self) -> Found:
         module = self.module

@@ -42,10 +42,10 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
         "normalizer": [None],
         "pre_tokenizer": [_CUT | {"pattern": {"Regex": ANY_CHARACTER}, "behavior": "Isolated", "invert": False}],
         "decoder": [{"type": "Fuse"}],
-        "post_processor": [None],
+        "post_processor": [None, "template"],
     },
     "words": {
-        "normalizer": [None],
+        "normalizer": [None, {"type": "Lowercase"}],
         "pre_tokenizer": [_CUT | {"pattern": {"Regex": WORD}, "behavior": "Removed", "invert": True}],
         "decoder": [
             {
@@ -57,7 +57,7 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
                 ],
             }
         ],
-        "post_processor": [None],
+        "post_processor": [None, "template"],
     },
     "bpe": {
         "normalizer": [None, dialects.FORM_C],

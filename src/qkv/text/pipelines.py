@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece"]
 
@@ -30,6 +30,8 @@ SPECIAL: dict[str, list[str]] = {
 
 # what may mark the border between two documents, other projects' names included
 SEPARATORS = (END, "<|endoftext|>", "[SEP]", "<|end_of_text|>", "</s>", "<|im_end|>")
+# what may stand for a hidden piece
+MASKS = ("[MASK]", "<mask>")
 
 ANY_CHARACTER = r"[\s\S]"
 # a word keeps its apostrophe (don't); a line end is a token; other white space only separates
@@ -38,9 +40,13 @@ WORD = r"\n|\w+(?:['’]\w+)*|[^\w\s]"
 NEEDLESS_SPACE = r" (?=[.,;:!?…)\]}”’%\n])|(?<=[\n(\[{“‘]) "
 
 
-def build(kind: Kind, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()) -> tokenizers.Tokenizer:
+def build(
+    kind: Kind, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = (), case: str = "kept"
+) -> tokenizers.Tokenizer:
     """A tokenizer of one kind around a vocabulary that begins with the kind's special tokens."""
     tokenizer = tokenizers.Tokenizer(_model(kind, dict(vocabulary), list(merges)))
+    if case == "lower":
+        tokenizer.normalizer = normalizers.Lowercase() if kind == "words" else normalizers.BertNormalizer()
     match kind:
         case "characters":
             tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ANY_CHARACTER), "isolated")
@@ -69,13 +75,12 @@ def _bert_template(vocabulary: Mapping[str, int]) -> processors.TemplateProcessi
     )
 
 
-def template(ids: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
-    """As tokenizer.json spells it: these special tokens before every text."""
-    before = [{"SpecialToken": {"id": name, "type_id": 0}} for name in names]
-    first, second = ({"Sequence": {"id": text, "type_id": 0}} for text in "AB")
-    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for number, name in zip(ids, names, strict=True)}
-    pair = [*before, first, *before, second]
-    return {"type": "TemplateProcessing", "single": [*before, first], "pair": pair, "special_tokens": tokens}
+def template(opening: Sequence[tuple[int, str]], closing: Sequence[tuple[int, str]] = ()) -> dict[str, Any]:
+    """As tokenizer.json spells it: these special tokens, ids and names, before and after every text."""
+    before, after = ([{"SpecialToken": {"id": name, "type_id": 0}} for _, name in part] for part in (opening, closing))
+    first, second = ([*before, {"Sequence": {"id": text, "type_id": 0}}, *after] for text in "AB")
+    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for number, name in (*opening, *closing)}
+    return {"type": "TemplateProcessing", "single": first, "pair": [*first, *second], "special_tokens": tokens}
 
 
 def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:

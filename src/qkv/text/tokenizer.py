@@ -23,7 +23,7 @@ from qkv.errors import InputError
 from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.dialects import SPACE
-from qkv.text.pipelines import SEPARATORS, Kind, byte_of_character, template
+from qkv.text.pipelines import MASKS, SEPARATORS, Kind, byte_of_character, template
 from qkv.text.roles import Roles, by_name
 
 
@@ -37,6 +37,8 @@ class TokenizerConfig:
     """How many tokens the vocabulary may have; the kind decides when nothing is said."""
     file: str | None = None
     """A tokenizer.json that is already there, for kind "file"."""
+    case: Literal["kept", "lower"] = "kept"
+    """lower: "The" is read as "the", as BERT's uncased models do; for words and wordpiece, which need not spell."""
 
 
 class Tokenizer:
@@ -56,6 +58,7 @@ class Tokenizer:
         self.roles = by_name(self.named, around) if roles is None else roles
         self.unknown, self.padding = self.roles.unknown, self.roles.padding
         self.opening, self.closing, self.ends = self.roles.opening, self.roles.closing, self.roles.ends
+        self.mask: int | None = next((self.named[name] for name in MASKS if name in self.named), None)
         separator = next((self.named[name] for name in SEPARATORS if name in self.named), None)
         self.separator: int = self.ends[0] if separator is None else separator
         self.start: int = self.separator if self.roles.start is None else self.roles.start
@@ -110,12 +113,15 @@ class Tokenizer:
         text: str = self._backend.to_str(pretty=True)
         return text + "\n"
 
-    def published(self, opening: Sequence[int]) -> str:
-        """The text of tokenizer.json for others, whose readers put `opening` before every text by themselves."""
-        if tuple(opening) == _around(self._backend)[0]:
+    def published(self, opening: Sequence[int], closing: Sequence[int] | None = None) -> str:
+        """The text of tokenizer.json for others, whose readers put `opening` before every text by themselves, and
+        `closing` after it; None: what the file itself closes with, where it opens so too."""
+        before, after = _around(self._backend)
+        if tuple(opening) == before and (closing is None or tuple(closing) == after):
             return self.json()
         values = json.loads(self.json())
-        values["post_processor"] = template(opening, [self.token(number) for number in opening])
+        around = ([(number, self.token(number)) for number in part] for part in (opening, closing or ()))
+        values["post_processor"] = template(*around)
         return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
     @cached_property

@@ -62,6 +62,8 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: 
         return Tokenizer.load(Path(config.file))
     if config.kind == "auto":
         raise ConfigError('tokenizer.kind is "auto": call `choose` first, it needs the statistics of the corpus.')
+    if config.case == "lower" and config.kind not in ("words", "wordpiece"):
+        raise ConfigError(f'tokenizer.case = "lower" is for words and wordpiece; {config.kind} spells texts exactly.')
     if config.size is not None and config.size < (smallest := _smallest(config.kind)):
         raise ConfigError(f"tokenizer.size = {config.size}: {config.kind} needs at least {smallest} tokens.")
     texts = _watched(texts, progress)
@@ -108,7 +110,7 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     else:
         texts = iter(())
     rare = config.size is None and sum(map(len, head)) > RARE_WORDS_MATTER
-    backend = build("words", _numbered("words", []))
+    backend = build("words", _numbered("words", []), case=config.case)
     trainer = trainers.WordLevelTrainer(
         vocab_size=config.size or LARGEST_WORD_VOCABULARY,
         min_frequency=2 if rare else 0,
@@ -117,7 +119,7 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     )
     backend.train_from_iterator(chain(head, texts), trainer)
     learned = sorted(backend.get_vocab().items(), key=lambda item: item[1])
-    return Tokenizer(build("words", dict(learned)), "words")
+    return Tokenizer(build("words", dict(learned), case=config.case), "words")
 
 
 def _most_frequent(counts: Counter[str], number: int) -> list[str]:
@@ -145,13 +147,15 @@ def _bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 def _wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """The library numbers the ##letters in the order of a hash table, and breaks ties by these numbers: naming them as
     special tokens first gives them fixed numbers, and the vocabulary is then put into a clean tokenizer."""
+    blank = {name: number for number, name in enumerate(SPECIAL["wordpiece"])}
+    backend = build("wordpiece", blank, case=config.case)
     kept = [text for part in texts for text in _short_words([part])]
+    if backend.normalizer is not None:
+        kept = [backend.normalizer.normalize_str(text) for text in kept]
     letters = sorted({character for text in kept for character in set(text) if not character.isspace()})
     if not letters:
         raise DataError("the corpus", "holds no words", "WordPiece learns from words; choose --tokenizer characters.")
     fixed = [*SPECIAL["wordpiece"], *(f"##{letter}" for letter in letters)]
-    blank = {name: number for number, name in enumerate(SPECIAL["wordpiece"])}
-    backend = build("wordpiece", blank)
     trainer = trainers.WordPieceTrainer(
         vocab_size=max(config.size or 4096, len(fixed) + len(letters)),
         special_tokens=fixed,
@@ -160,7 +164,7 @@ def _wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     )
     backend.train_from_iterator(kept, trainer)
     learned = sorted(backend.get_vocab().items(), key=lambda item: item[1])
-    return Tokenizer(build("wordpiece", dict(learned)), "wordpiece")
+    return Tokenizer(build("wordpiece", dict(learned), case=config.case), "wordpiece")
 
 
 _LONG = re.compile(rf"\S{{{LONGEST_WORD}}}|\s{{{LONGEST_WORD}}}")

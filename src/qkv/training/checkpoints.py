@@ -12,7 +12,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,11 @@ def numbered(folder: Path) -> list[Path]:
     return sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
 
 
-def save(folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int) -> Path:
-    """Write the state after `state.step` steps; `memory` is what the run remembers besides."""
+def save(
+    folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int, spare: Collection[int] = ()
+) -> Path:
+    """Write the state after `state.step` steps; `memory` is what the run remembers besides. Of older checkpoints the
+    last `keep` stay, and those of the steps `spare`."""
     final = folder / f"{state.step:06d}"
     weights = {name: tensor.contiguous() for name, tensor in state.model.state_dict().items()}
     optimizer = {name: tensor.contiguous() for name, tensor in _optimizer_tensors(state).items()}
@@ -52,7 +55,8 @@ def save(folder: Path, state: TrainingState, memory: dict[str, Any], device: str
         (aside / STATE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     written = [path for path in numbered(folder) if int(path.name) <= state.step]
     for old in written[: -max(1, keep)]:
-        remove_folder(old)
+        if int(old.name) not in spare:
+            remove_folder(old)
     return final
 
 
@@ -148,6 +152,21 @@ def load_weights(path: Path, model: nn.Module) -> None:
     with torch.no_grad():
         for name, tensor in tensors.items():
             own[name].copy_(tensor)
+
+
+def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of what checkpoints hold, tensor by tensor; of whole numbers the last."""
+    total: dict[str, Tensor] = {}
+    for folder in folders:
+        verify(folder, WEIGHTS)
+        last = read_tensors(folder / WEIGHTS)
+        for name, tensor in last.items():
+            if tensor.is_floating_point():
+                total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {
+        name: (total[name] / len(folders)).to(tensor.dtype) if name in total else tensor
+        for name, tensor in last.items()
+    }
 
 
 def require_fit(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:

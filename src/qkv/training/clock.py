@@ -30,6 +30,9 @@ class Clock:
         self.evaluation = 0.0
         self.mark = now()
 
+    def minutes_left(self) -> float:
+        return max(0.0, self.ends_at - self.now()) / 60
+
     def begin(self) -> None:
         """The first step starts now."""
         self.mark = self.now()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 from collections.abc import Iterator
@@ -35,12 +36,13 @@ def choose_device(wanted: str = "auto") -> str:
 
 
 def choose_dtype(wanted: str, device: str) -> str:
-    """bf16 where the machine computes it natively: elsewhere it is emulated and many times slower than f32."""
+    """bf16 where the machine computes it natively: elsewhere it is emulated and many times slower than f32. Under a limit
+    f32: the CPU's kernels for bf16 end the program where memory runs out, those for f32 say so."""
     if wanted != "auto":
         return wanted
     if device.startswith("cuda"):
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "f32"
-    if device == "cpu":
+    if device == "cpu" and not limited():
         able = torch.cpu.get_capabilities()
         return "bf16" if able.get("avx512_bf16") or able.get("amx_bf16") else "f32"
     return "f32"
@@ -82,6 +84,29 @@ def container_limits(groups: Path, root: Path) -> list[int]:
     except (OSError, ValueError):
         pass  # not Linux, or not told
     return known
+
+
+def give_back() -> None:
+    """Return what was freed to the system, between two kinds of work: the C library (glibc) keeps it, in holes that
+    fit the work before. In the midst of training it would cost time: the next step asks for it again."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def limited() -> bool:
+    """Whether this process may only map so much memory (`ulimit -v`)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def ask_for(size: int) -> None:
+    """Under a limit, take so many bytes once, untouched, and give them back: some libraries end the program where they
+    get none, others say so. Without a limit the system promises more than it has, and nothing is learned."""
+    if limited():
+        torch.empty(size, dtype=torch.uint8)
 
 
 @contextmanager

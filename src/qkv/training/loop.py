@@ -51,6 +51,8 @@ def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
         betas=config.betas,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
+        layer_decay=config.layer_decay,
+        dtype=config.dtype,
     )
     return TrainingState(model, found)
 

@@ -2,7 +2,8 @@
 
 Muon turns the momentum of a weight matrix into the nearest matrix whose singular values are all about one, by a few
 Newton-Schulz steps, so that every direction learns at the same pace. Matrices of one shape are stacked and turned
-together. It is for the matrices between the embedding and the head; all else is AdamW's.
+together, in bf16 where the run computes in it: each step pushes the rounding of the one before back. It is for the
+matrices between the embedding and the head; all else is AdamW's.
 """
 
 from __future__ import annotations
@@ -48,9 +49,10 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.0,
         coefficients: tuple[tuple[float, float, float], ...] = COEFFICIENTS,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-        self.coefficients = coefficients
+        self.coefficients, self.dtype = coefficients, dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -70,15 +72,20 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         ahead = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov: look where the momentum leads
         rows, columns = parameters[0].shape
-        turned = orthogonalize(torch.stack(list(ahead)), self.coefficients).unbind(0)
+        turned = orthogonalize(torch.stack(list(ahead)).to(self.dtype), self.coefficients).float().unbind(0)
         if group["weight_decay"]:
             torch._foreach_mul_(list[Tensor](parameters), 1 - rate * group["weight_decay"])
         torch._foreach_add_(list[Tensor](parameters), turned, alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
 
+# Tables, whose rows are learned one by one, and outputs; within an encoder too, so any part of a name counts.
+TABLES = frozenset({"embedding", "positions", "segments"})
+OUTSIDE = TABLES | {"head", "order"}
+
+
 def is_matrix(name: str, parameter: Tensor) -> bool:
     """A weight matrix between the embedding and the head: Muon's, and the one kind that decays."""
-    return parameter.ndim == 2 and name.partition(".")[0] not in ("embedding", "positions", "head")
+    return parameter.ndim == 2 and OUTSIDE.isdisjoint(name.split("."))
 
 
 class AdamW(torch.optim.AdamW):
@@ -109,8 +116,13 @@ def optimizers(
     betas: tuple[float, float],
     momentum: float,
     weight_decay: float,
+    layer_decay: float = 1.0,
+    dtype: str = "f32",
 ) -> dict[str, torch.optim.Optimizer]:
-    """The optimizers of a run by name. Matrices decay; embeddings, heads, norms and biases do not."""
+    """The optimizers of a run by name. Matrices decay; embeddings, heads, norms and biases do not.
+
+    With `layer_decay`, lower layers learn more slowly (Howard and Ruder 2018): each has so much of the rate above it.
+    """
     leave_compiler_out()
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices = [p for name, p in named if is_matrix(name, p)]
@@ -118,14 +130,51 @@ def optimizers(
     found: dict[str, torch.optim.Optimizer] = {}
     groups = [{"params": others, "weight_decay": 0.0}]
     if kind == "muon" and matrices:
-        found["muon"] = Muon(matrices, matrix_rate, momentum, weight_decay)
+        turned = torch.bfloat16 if dtype == "bf16" else torch.float32
+        found["muon"] = Muon(matrices, matrix_rate, momentum, weight_decay, dtype=turned)
     elif matrices:
         groups.append({"params": matrices, "weight_decay": weight_decay})
     found["adamw"] = AdamW(groups, lr=rate, betas=betas, fused=True)
+    if layer_decay < 1:
+        found["adamw"] = AdamW(
+            layered(named, rate, weight_decay if kind == "adamw" else 0.0, layer_decay, set(map(id, _held(found)))),
+            lr=rate,
+            betas=betas,
+            fused=True,
+        )
     for optimizer in found.values():
         for group in optimizer.param_groups:
             group["full_rate"] = group["lr"]
     return found
+
+
+def _held(found: dict[str, torch.optim.Optimizer]) -> list[nn.Parameter]:
+    return [
+        p for name, each in found.items() if name != "adamw" for group in each.param_groups for p in group["params"]
+    ]
+
+
+def layered(
+    named: list[tuple[str, nn.Parameter]], rate: float, weight_decay: float, layer_decay: float, taken: set[int]
+) -> list[dict[str, Any]]:
+    """Groups of parameters by their depth: what lies below the first layer, each layer, what lies above the last."""
+    layers = 1 + max((_layer(name) for name, _ in named), default=0)
+    groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
+    for name, parameter in named:
+        if id(parameter) not in taken:
+            below = any(part in ("embedding", "positions", "segments", "embedding_norm") for part in name.split("."))
+            depth = 0 if below else _layer(name) + 1 if _layer(name) >= 0 else layers + 1
+            groups.setdefault((depth, is_matrix(name, parameter)), []).append(parameter)
+    return [
+        {"params": own, "lr": rate * layer_decay ** (layers + 1 - depth), "weight_decay": weight_decay * matrix}
+        for (depth, matrix), own in sorted(groups.items(), key=lambda item: item[0])
+    ]
+
+
+def _layer(name: str) -> int:
+    """The number of the block that a parameter belongs to; -1: none."""
+    parts = name.split(".")
+    return int(parts[parts.index("blocks") + 1]) if "blocks" in parts else -1
 
 
 def set_rates(found: dict[str, torch.optim.Optimizer], share: float) -> None:

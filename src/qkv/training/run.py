@@ -27,7 +27,7 @@ from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
 from qkv.training.signals import listening
 
-Scores = dict[str, Any]  # numbers by name; `parts`, where there is one, is a list of them
+Scores = dict[str, Any]  # numbers by name; `parts` is a list of them; the lowest `judged`, or else `loss`, is best
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,7 @@ class Run:
         timings = Timings(self.folder / "timings.jsonl")
         try:
             yield from self._steps(state, task, memory, metrics, timings)
+            yield from self._averaged(state, memory, metrics)
         except DivergedError:
             metrics.write(step=state.step + 1, loss=math.nan)
             raise
@@ -195,10 +196,11 @@ class Run:
 
     def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal) -> Evaluation:
         scores = self.evaluate(state.model)
-        best = scores["loss"] < memory.best_loss
+        judged = _judged(scores)
+        best = judged < memory.best_loss
         memory.waiting = 0 if best else memory.waiting + 1
         if best:
-            memory.best_loss, memory.best_step = scores["loss"], state.step
+            memory.best_loss, memory.best_step = judged, state.step
             self.keep_best(state.model, state.step)
         metrics.write(step=state.step, **{f"validation_{name}": value for name, value in scores.items()})
         return Evaluation(state.step, scores, best)
@@ -207,8 +209,36 @@ class Run:
         require_finite(state)
         memory.metrics_bytes = metrics.length()
         folder = self.folder / "checkpoints"
-        saved = checkpoints.save(folder, state, _finite(asdict(memory)), self.config.device, self.config.keep)
+        values, spare = _finite(asdict(memory)), self._window(state.step)
+        saved = checkpoints.save(folder, state, values, self.config.device, self.config.keep, spare)
         return Saved(state.step, saved)
+
+    def _window(self, step: int) -> list[int]:
+        """The steps whose weights are averaged, were the run over now: those at which every run has a checkpoint."""
+        every, average = self.config.checkpoint_every, self.config.average
+        planned = [*range(every, step + 1, every)]
+        if step == self.config.length and step % every:
+            planned.append(step)
+        return planned[-average:] if average else []
+
+    def _averaged(self, state: TrainingState, memory: Memory, metrics: Journal) -> Iterator[Evaluation]:
+        """After the last step: the mean of the last weights, kept where no single step is better.
+
+        What it finds follows from the checkpoints, so a run that is killed here finds the same when it goes on.
+        """
+        wanted = self._window(state.step)
+        folders = [path for path in checkpoints.numbered(self.folder / "checkpoints") if int(path.name) in wanted]
+        if len(folders) < 2:
+            return
+        own = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
+        state.model.load_state_dict(checkpoints.mean_weights(folders))
+        scores = self.evaluate(state.model)
+        best = _judged(scores) < memory.best_loss
+        if best:
+            self.keep_best(state.model, state.step)
+        state.model.load_state_dict(own)
+        metrics.write(step=state.step, **{f"averaged_{name}": value for name, value in scores.items()})
+        yield Evaluation(state.step, scores, best)
 
     def _exhausted(self, memory: Memory) -> bool:
         return 0 < self.config.patience <= memory.waiting
@@ -219,6 +249,11 @@ class Run:
 
     def how_to_go_on(self) -> str:
         return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"
+
+
+def _judged(scores: Scores) -> float:
+    found: float = scores["judged"] if "judged" in scores else scores["loss"]
+    return found
 
 
 def _memory(folder: Path, values: dict[str, Any]) -> Memory:

@@ -34,11 +34,16 @@ class TrainingConfig:
     evaluate_last: CountOrZero = 0  # tokens looked at after training, or a tenth of the run's if that is more
     checkpoint_every: CountOrZero = 0
     keep: Count = 2  # checkpoints
+    average: CountOrZero = 0  # of so many last checkpoints the mean is tried in the end, and kept if it is the best
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
     device: str = "auto"
     dtype: Literal["auto", "f32", "bf16"] = "auto"
     threads: CountOrZero = 0
     compile: Literal["off", "on"] = "off"
+    start: str = ""  # the model it starts from: a run, a model folder or a file
+    frozen: Literal["none", "embeddings", "encoder"] = "none"  # encoder: only what decides learns
+    lora: CountOrZero = 0  # the rank of what learns beside each linear layer of the encoder; 0: the layers themselves
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the rate of a layer beside that of the one above it
     turns: Turns = ()  # where the clock moved the end: [[at step, to so many steps], ...]
 
     def __post_init__(self) -> None:

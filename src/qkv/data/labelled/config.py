@@ -23,7 +23,7 @@ class ExamplesConfig:
     test: tuple[str, ...] = ()
     """What the model is judged by in the end; may be left out."""
     text: str | None = None
-    """The column that holds the text: its name, or its number counted from 1."""
+    """The column that holds the text: its name, or its number counted from 1; none: a table of numbers."""
     text2: str | None = None
     """The column of the second text, where pairs are judged."""
     label: str | None = None
@@ -31,10 +31,18 @@ class ExamplesConfig:
     id: str | None = None
     """The column that names the example."""
     task: Task | None = None
+    columns: tuple[str, ...] = ()
+    """Of a table of numbers: the columns to learn from, by name, or as NAME=WORD; nothing: all that there are."""
     header: bool | None = None
     """Whether the first row names the columns."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
     """How much is held out for validation, by examples, of each class alike."""
     seed: CountOrZero = 0
     """Another seed holds out other examples."""
+    report: Literal["valid", "test"] | None = None
+    """The side that is only reported: what is chosen is chosen on other examples, held out of the training side."""
     encoding: str = "utf-8"
+    longest: CountOrZero = 0
+    """How many tokens of a text are read; 0: as many as nearly all texts have."""
+    fingerprint: str = ""
+    """Of the examples, once they have been read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from qkv.data.document_files import excerpt
 from qkv.data.findings import Findings
 from qkv.data.formats import Source
 from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.examples import Examples, Labelled, TagExample, TextExample
+from qkv.data.labelled.examples import Examples, Labelled, NumberExample, NumberExamples, TagExample, TextExample
 from qkv.data.labelled.finding import find
 from qkv.data.labelled.guessing import looks_labelled
 from qkv.data.labelled.kinds import DATA_KINDS, kind_of
+from qkv.data.labelled.numbers import holds_numbers
 from qkv.data.labelled.reading import read_examples
 from qkv.data.labelled.tables import open_table, suffix
 from qkv.data.progress import Progress
@@ -44,6 +45,8 @@ class ExamplesDescription:
     """What lengths are counted in."""
     lengths: dict[str, int]
     """Of the training examples."""
+    ranges: dict[str, dict[str, float]]
+    """Of columns of numbers: lowest, mean, highest, and how many are missing."""
     copies: int
     """Training examples that repeat others."""
     fingerprint: str
@@ -55,10 +58,10 @@ class ExamplesDescription:
 
 
 def describe_examples(config: ExamplesConfig, progress: Progress) -> ExamplesDescription:
-    found = read_examples(config, progress, hold_out=False)
+    found = read_examples(config, progress, purpose="describe")
     train = found.train
     lengths = np.sort(train.lengths)
-    unit = {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
+    unit = "columns" if found.numeric else {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
     return ExamplesDescription(
         task=found.task,
         pairs=found.pairs,
@@ -68,6 +71,7 @@ def describe_examples(config: ExamplesConfig, progress: Progress) -> ExamplesDes
         numbers=_numbers(train) if found.task == "regression" else None,
         unit=unit,
         lengths={"shortest": int(lengths[0]), "median": int(lengths[len(lengths) // 2]), "longest": int(lengths[-1])},
+        ranges=_ranges(train) if isinstance(train, NumberExamples) else {},
         copies=len(train) - len(np.unique(train.keys)),
         fingerprint=found.fingerprint,
         beginning=[_shown(train[number]) for number in range(min(SAMPLE, len(train)))],
@@ -92,11 +96,24 @@ def _numbers(examples: Examples) -> dict[str, float]:
     return {"lowest": float(targets.min()), "mean": float(targets.mean()), "highest": float(targets.max())}
 
 
+def _ranges(examples: NumberExamples) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for name, column in zip(examples.columns, examples.numbers.T, strict=True):
+        there = column[~np.isnan(column)].astype(np.float64)
+        known = {"lowest": there.min(), "mean": there.mean(), "highest": there.max()} if len(there) else {}
+        found[name] = {**{key: float(value) for key, value in known.items()}, "missing": len(column) - len(there)}
+    return found
+
+
 def _shown(example: Any) -> dict[str, Any]:
     match example:
         case TextExample(text=text, second=second, label=label):
             more = {} if second is None else {"second": excerpt(second, 100)}
             return {"label": list(label) if isinstance(label, tuple) else label, "text": excerpt(text, 100), **more}
+        case NumberExample(numbers=numbers, label=label):
+            shown = ", ".join("?" if number != number else f"{number:.6g}" for number in numbers[:12].tolist())
+            shown += " ..." if len(numbers) > 12 else ""
+            return {"label": list(label) if isinstance(label, tuple) else label, "numbers": shown}
         case TagExample(words=words, tags=tags):
             pairs = zip(words[:15], tags[:15], strict=True)
             return {"words": " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in pairs)}
@@ -118,7 +135,7 @@ def _labelled(name: str, encoding: str) -> bool:
         if path.is_dir() or (path.is_file() and path.suffix.lower() == ".zip"):
             return _folder(name, encoding)
         return path.is_file() and _file(Source(path), encoding)
-    except (QkvError, ValueError):  # it is said where it is read
+    except (QkvError, OSError, ValueError):  # it is said where it is read
         return False
 
 
@@ -136,4 +153,16 @@ def _file(source: Source, encoding: str) -> bool:
     kind = kind_of(source, encoding)
     if kind != "table" or suffix(source) in (".csv", ".tsv"):
         return kind in DATA_KINDS
-    return looks_labelled(open_table(source, encoding, Findings()))
+    table = open_table(source, encoding, Findings())
+    return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))
+
+
+def numeric(corpus: Mapping[str, Any]) -> bool:
+    """Whether a recipe's corpus is, by its first file, a table of numbers."""
+    try:
+        config = ExamplesConfig(**{**corpus, "files": tuple(corpus.get("files", ()))})
+        first = find(config, Findings()).train[0]
+        table = open_table(first.source, config.encoding, Findings(), config.header) if first.kind == "table" else None
+        return table is not None and holds_numbers(table, config)
+    except (QkvError, OSError, TypeError, ValueError, IndexError):  # it is said where it is read
+        return False

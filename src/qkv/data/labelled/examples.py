@@ -60,6 +60,20 @@ class ImageExample:
 
 
 @dataclass(frozen=True)
+class NumberExample:
+    numbers: npt.NDArray[np.float32]
+    """NaN where one is missing."""
+    label: str | float | tuple[str, ...]
+
+
+def label_of(target: Any, labels: LabelMap) -> str | float | tuple[str, ...]:
+    """What a target means: a number, a label or several."""
+    if np.ndim(target):
+        return tuple(labels[int(number)] for number in np.flatnonzero(target))
+    return labels[int(target)] if labels.names else float(target)
+
+
+@dataclass(frozen=True)
 class TextExamples:
     """Texts, or pairs of texts, with what to learn of them; `rows` are those of this side."""
 
@@ -77,16 +91,11 @@ class TextExamples:
     def __getitem__(self, number: int) -> TextExample:
         row = int(self.rows[number])
         second = None if self.second is None else self.second[row]
-        return TextExample(self.texts[row], second, self._label(row), None if self.ids is None else self.ids[row])
+        label = label_of(self.all_targets[row], self.labels)
+        return TextExample(self.texts[row], second, label, None if self.ids is None else self.ids[row])
 
     def __iter__(self) -> Iterator[TextExample]:
         return (self[number] for number in range(len(self)))
-
-    def _label(self, row: int) -> str | float | tuple[str, ...]:
-        target = self.all_targets[row]
-        if self.all_targets.ndim == 2:
-            return tuple(self.labels[int(number)] for number in np.flatnonzero(target))
-        return self.labels[int(target)] if self.labels.names else float(target)
 
     @property
     def targets(self) -> Array:
@@ -178,7 +187,47 @@ class ImageExamples:
         return np.full(len(self), int(np.prod(self.all_pixels.shape[1:])), dtype=np.int64)
 
 
-Examples: TypeAlias = TextExamples | TagExamples | ImageExamples
+@dataclass(frozen=True)
+class NumberExamples:
+    """Rows of numbers, with what to learn of them."""
+
+    all_numbers: npt.NDArray[np.float32]
+    """A row an example, a column each; NaN where a number is missing."""
+    columns: tuple[str, ...]
+    labels: LabelMap
+    all_targets: Array
+    all_keys: Keys
+    rows: Numbers
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> NumberExample:
+        row = int(self.rows[number])
+        return NumberExample(self.all_numbers[row], label_of(self.all_targets[row], self.labels))
+
+    def __iter__(self) -> Iterator[NumberExample]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float32]:
+        return self.all_numbers[self.rows]
+
+    @property
+    def targets(self) -> Array:
+        return self.all_targets[self.rows]
+
+    @property
+    def keys(self) -> Keys:
+        return self.all_keys[self.rows]
+
+    @property
+    def lengths(self) -> Numbers:
+        """Numbers of each row."""
+        return np.full(len(self), len(self.columns), dtype=np.int64)
+
+
+Examples: TypeAlias = TextExamples | TagExamples | ImageExamples | NumberExamples
 
 
 @dataclass(frozen=True)
@@ -200,6 +249,11 @@ class Labelled:
     @property
     def pairs(self) -> bool:
         return isinstance(self.train, TextExamples) and self.train.second is not None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether what is read are numbers."""
+        return isinstance(self.train, NumberExamples)
 
     @property
     def sides(self) -> Sequence[tuple[str, Examples]]:

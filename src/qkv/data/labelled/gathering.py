@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,12 +16,10 @@ from qkv.data.labelled.guessing import Columns, guess, missing
 from qkv.data.labelled.kinds import FASTTEXT
 from qkv.data.labelled.packed import PackedTexts, key_of
 from qkv.data.labelled.tables import Table, open_table, watched
-from qkv.data.labelled.targets import BETWEEN, Values
+from qkv.data.labelled.targets import BETWEEN, Values, word
 from qkv.data.progress import Watch
 from qkv.data.rows import LONGEST_ROW, Rows, whole_lines
 from qkv.errors import DataError
-
-NO_LABEL = ("", "nan", "null")
 
 
 @dataclass
@@ -178,20 +175,9 @@ class _Reader:
         """A label as text; several are put together. None where there is none."""
         if isinstance(value, list | tuple):
             self.found.several = True
-            spelled = [_word(each) for each in value]
+            spelled = [word(each) for each in value]
             return None if None in spelled else BETWEEN.join(each for each in spelled if each)
-        return _word(value)
-
-
-def _word(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if not isinstance(value, str | int | float):
-        return None
-    word = str(value).strip()
-    return None if word.lower() in NO_LABEL else word
+        return word(value)
 
 
 def no_labels(item: Item) -> DataError:

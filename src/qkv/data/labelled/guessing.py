@@ -85,18 +85,23 @@ class _Profile:
 
 def guess(table: Table, config: ExamplesConfig) -> Columns:
     """The columns of a table; DataError, with the columns there are, where it cannot be told."""
-    profiles = _profiles(table)
-    given = {role: _given(table, getattr(config, role), role) for role in ("text", "text2", "label", "id")}
-    taken = {name for name in given.values() if name}
-    free = [each for each in profiles if each.name not in taken]
-    text, second = given["text"], given["text2"]
-    if text is None:
-        text, found = _texts(table, [each for each in free if each.name not in _named(free, names.ID)], second is None)
-        second = second or found
-    free = [each for each in free if each.name not in (text, second)]
+    text, second = guess_texts(table, config)
+    given = {role: _given(table, getattr(config, role), role) for role in ("label", "id")}
+    free = [each for each in _profiles(table) if each.name not in (text, second, *given.values())]
     label = given["label"] or _label(table, free)
     ids = [each.name for each in free if each.name != label and names.plain(each.name) in names.ID]
     return Columns(text, label, second, given["id"] or (ids[0] if ids else None))
+
+
+def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
+    """The column of the text, and that of the second, where there are pairs."""
+    given = {role: _given(table, getattr(config, role), role) for role in ("text", "text2", "label", "id")}
+    text, second = given["text"], given["text2"]
+    if text is not None:
+        return text, second
+    free = [each for each in _profiles(table) if each.name not in given.values()]
+    text, found = _texts(table, [each for each in free if each.name not in _named(free, names.ID)], second is None)
+    return text, second or found
 
 
 def _given(table: Table, wanted: str | None, role: str) -> str | None:
@@ -110,10 +115,10 @@ def _given(table: Table, wanted: str | None, role: str) -> str | None:
 def missing(table: Table, wanted: str, role: str) -> DataError:
     near = difflib.get_close_matches(wanted, table.columns, 1)
     hint = f"Did you mean --{role} {near[0]}?" if near else f"Say which with --{role} NAME, or by its number from 1."
-    return DataError(f"{table.where}:1", f"no column {wanted!r}; there are: {_listed(table.columns)}", hint)
+    return DataError(f"{table.where}:1", f"no column {wanted!r}; there are: {listed(table.columns)}", hint)
 
 
-def _listed(columns: Iterable[str]) -> str:
+def listed(columns: Iterable[str]) -> str:
     found = list(columns)
     return ", ".join(found[:20]) + (" ..." if len(found) > 20 else "") or "none"
 
@@ -134,7 +139,7 @@ def _texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[str, st
         return named[0], None
     others = [each for each in texts if names.plain(each.name) not in names.LABEL] or texts
     if not others:
-        problem = f"which column holds the text? There are: {_listed(table.columns)}"
+        problem = f"which column holds the text? There are: {listed(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Say which with --text NAME, or by its number from 1.")
     return max(others, key=lambda each: (each.is_prose, each.distinct > 1, each.length, each.distinct)).name, None
 
@@ -178,8 +183,11 @@ def _label(table: Table, free: Sequence[_Profile]) -> str:
     if fewest:
         problem = f"which column is the label: {' or '.join(each.name for each in fewest)}?"
     else:
-        problem = f"no column looks like a label; there are: {_listed(table.columns)}"
-    raise DataError(f"{table.where}:1", problem, "Say which with --label NAME, or by its number from 1.")
+        problem = f"no column looks like a label; there are: {listed(table.columns)}"
+    remedy = "Say which with --label NAME, or by its number from 1."
+    if not rest:
+        remedy += " Text without labels is for a language model: give it as .txt or .jsonl."
+    raise DataError(f"{table.where}:1", problem, remedy)
 
 
 def looks_labelled(table: Table) -> bool:

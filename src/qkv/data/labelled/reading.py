@@ -6,19 +6,21 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from qkv.data.decoding import require_encoding
 from qkv.data.findings import Findings
-from qkv.data.labelled import conll, images
+from qkv.data.labelled import conll, images, passages
 from qkv.data.labelled.config import ExamplesConfig, Task
+from qkv.data.labelled.encoding import texts_of
 from qkv.data.labelled.examples import (
     Examples,
     ImageExamples,
     Labelled,
     LabelMap,
+    NumberExamples,
     Numbers,
     TagExamples,
     TextExamples,
@@ -26,32 +28,42 @@ from qkv.data.labelled.examples import (
 from qkv.data.labelled.finding import Item, Sides, find
 from qkv.data.labelled.gathering import Gatherer, Texts, no_labels
 from qkv.data.labelled.npz import with_own_sides
+from qkv.data.labelled.numbers import NumberGatherer, NumberRows, holds_numbers
 from qkv.data.labelled.packed import as_keys
 from qkv.data.labelled.pictures import Pictures
 from qkv.data.labelled.splitting import held_out
 from qkv.data.labelled.splitting import notes as leaks
+from qkv.data.labelled.tables import open_table
 from qkv.data.labelled.targets import Meaning, Values, decide, listed
 from qkv.data.progress import Progress, Watch, silent
 from qkv.errors import ConfigError, DataError
 
-READING_VERSION = 1
+READING_VERSION = 2
 """Raise when the same files would be read as other examples or split otherwise."""
 
 
-def read_examples(config: ExamplesConfig, progress: Progress = silent, hold_out: bool = True) -> Labelled:
-    """Read, decide, split, compare. Without `hold_out` the validation side is what the files say, perhaps nothing."""
+Purpose = Literal["train", "describe", "judge"]
+
+
+def read_examples(config: ExamplesConfig, progress: Progress = silent, purpose: Purpose = "train") -> Labelled:
+    """Read, decide, split, compare. Only to train a part is held out; examples to judge by may all be of one class."""
+    learn = purpose != "judge"
     require_encoding(config.encoding)
     findings = Findings()
     sides = with_own_sides(find(config, findings, progress))
-    family = _family(sides)
-    if config.task is not None and (config.task if config.task in _FAMILIES else "text") != family:
-        raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[family]}.")
-    found, labels, task, columns = _FAMILY[family](sides, config, findings, _watch(progress))
+    family = _family(sides, config)
+    wanted = ("text", "numbers") if config.task not in _FAMILIES else (config.task,)
+    if config.task is not None and family not in wanted:
+        raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[family]}. Leave --task out.")
+    found, labels, task, columns = _FAMILY[family](sides, config, findings, _watch(progress), learn)
     train, valid, test = found["train"], found.get("valid"), found.get("test")
-    _require_enough(train, sides.train[0].source.shown)
+    if learn:
+        _require_enough(train, sides.train[0].source.shown)
+    if config.report is not None:
+        train, valid, test = _three_sides(train, valid, test, config, findings)
     if valid is None:
         valid = replace(train, rows=train.rows[:0])
-        if hold_out:
+        if purpose == "train":
             train, valid = _split(train, config)
             findings.say(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
     result = Labelled(task, labels, train, valid, test, (), "", columns)
@@ -72,30 +84,35 @@ def _watch(progress: Progress) -> Watch:
 
 
 _FAMILIES = ("tagging", "images")
-_HOLD = {"tagging": "words with tags", "images": "pictures", "text": "texts with labels"}
+_HOLD = {"tagging": "words with tags", "images": "pictures", "text": "texts with labels", "numbers": "rows of numbers"}
 _OF_KIND = {"conll": "tagging", "conllu": "tagging", "idx": "images", "npz": "images", "picture": "images"}
 
 
-def _family(sides: Sides) -> str:
+def _family(sides: Sides, config: ExamplesConfig) -> str:
     items = sides.all()
     families = [_OF_KIND.get(item.kind, "text") for item in items]
     for item, family in zip(items, families, strict=True):
         if family != families[0]:
             problem = f"holds {_HOLD[family]}, {items[0].source.shown} holds {_HOLD[families[0]]}"
             raise DataError(item.source.shown, problem, "Give files of one kind.")
+    first = sides.train[0]
+    if first.kind == "table" and holds_numbers(
+        open_table(first.source, config.encoding, Findings(), config.header), config
+    ):
+        return "numbers"
     return families[0]
 
 
 Found = tuple[dict[str, Any], LabelMap, Task, Mapping[str, str]]
 
 
-def _texts(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch) -> Found:
+def _texts(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch, learn: bool) -> Found:
     gatherer = Gatherer(config, findings, watch)
     gathered = {name: gatherer.side(items) for name, items in _each(sides)}
     gathered = {name: texts for name, texts in gathered.items() if name == "train" or len(texts.texts)}
     train: Texts = gathered["train"]
     _require_some(train.values, sides)
-    meaning = decide(train.values, train.several, config.task, train.values.place(0), findings)
+    meaning = decide(train.values, train.several, config.task, train.values.place(0), findings, learn)
 
     def made(name: str, texts: Texts) -> TextExamples:
         targets, good = meaning.targets(texts.values, name, findings)
@@ -106,11 +123,30 @@ def _texts(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watc
     return found, meaning.labels, meaning.task, gatherer.columns.named() if gatherer.columns else {}
 
 
-def _tags(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch) -> Found:
+def _numbers(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch, learn: bool) -> Found:
+    gatherer = NumberGatherer(config, findings, watch)
+    gathered = {name: gatherer.side(items) for name, items in _each(sides)}
+    gathered = {name: rows for name, rows in gathered.items() if name == "train" or len(rows.values)}
+    train = gathered["train"]
+    _require_some(train.values, sides)
+    meaning = decide(train.values, False, config.task, train.values.place(0), findings, learn)
+    assert gatherer.columns is not None
+    columns = gatherer.columns.columns
+
+    def made(name: str, found: NumberRows) -> NumberExamples:
+        targets, good = meaning.targets(found.values, name, findings)
+        keys = as_keys(found.keys)
+        return NumberExamples(found.matrix(len(columns)), columns, meaning.labels, targets, keys, np.flatnonzero(good))
+
+    found = {name: made(name, rows) for name, rows in gathered.items()}
+    return found, meaning.labels, meaning.task, {"label": gatherer.columns.label}
+
+
+def _tags(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch, learn: bool) -> Found:
     gathered = {name: conll.gather(items, config, findings, watch) for name, items in _each(sides)}
     train = gathered["train"]
     conll.remark(train, sides.train[0].source.shown, findings)
-    meaning = _classes(train.values, findings)
+    meaning = _classes(train.values, findings, learn)
 
     def made(name: str, tagged: conll.Tagged) -> TagExamples:
         tags, good = meaning.targets(tagged.values, name, findings)
@@ -121,9 +157,9 @@ def _tags(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch
     return {name: made(name, tagged) for name, tagged in gathered.items()}, meaning.labels, "tagging", {}
 
 
-def _images(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch) -> Found:
+def _images(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Watch, learn: bool) -> Found:
     gathered = {name: images.gather(items, findings, watch) for name, items in _each(sides)}
-    meaning = _classes(gathered["train"].values, findings)
+    meaning = _classes(gathered["train"].values, findings, learn)
 
     def made(name: str, pictures: Pictures) -> ImageExamples:
         targets, good = meaning.targets(pictures.values, name, findings)
@@ -132,15 +168,16 @@ def _images(sides: Sides, config: ExamplesConfig, findings: Findings, watch: Wat
     return {name: made(name, pictures) for name, pictures in gathered.items()}, meaning.labels, "images", {}
 
 
-_FAMILY: dict[str, Callable[[Sides, ExamplesConfig, Findings, Watch], Found]] = {
+_FAMILY: dict[str, Callable[[Sides, ExamplesConfig, Findings, Watch, bool], Found]] = {
     "text": _texts,
+    "numbers": _numbers,
     "tagging": _tags,
     "images": _images,
 }
 
 
-def _classes(values: Values, findings: Findings) -> Meaning:
-    return decide(values, False, "classification", values.place(0), findings)
+def _classes(values: Values, findings: Findings, learn: bool) -> Meaning:
+    return decide(values, False, "classification", values.place(0), findings, learn)
 
 
 def _each(sides: Sides) -> Iterator[tuple[str, Sequence[Item]]]:
@@ -167,15 +204,35 @@ def _split(train: Any, config: ExamplesConfig) -> tuple[Any, Any]:
     classes = np.zeros(len(train), dtype=np.int32)
     if not isinstance(train, TagExamples) and train.targets.ndim == 1 and train.labels.names:
         classes = train.targets
-    out = held_out(train.keys, classes, config.valid_fraction, config.seed)
+    keys = train.keys
+    if isinstance(train, TextExamples) and len(train) <= passages.MOST:
+        keys = passages.together((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
+    out = held_out(keys, classes, config.valid_fraction, config.seed)
     return replace(train, rows=train.rows[~out]), replace(train, rows=train.rows[out])
+
+
+def _three_sides(train: Any, valid: Any, test: Any, config: ExamplesConfig, findings: Findings) -> tuple[Any, Any, Any]:
+    """To learn from, to choose on, to report: the files' own validation or test side, or another part of the only one.
+
+    To choose on there are rows of the training side; where the test side is reported, the files' own validation side.
+    """
+    own = {"valid": valid if valid is not None and len(valid) else test, "test": test}[config.report or "valid"]
+    if own is None or not len(own):
+        if config.report == "test":
+            raise ConfigError("report = 'test': these files have no test side with labels. Name one with --test.")
+        train, own = _split(train, config)
+    if own is not test or valid is None or not len(valid):
+        train, valid = _split(train, replace(config, seed=config.seed + 1))
+    _require_enough(train, config.files[0])
+    findings.say(f"{len(own):,} examples are reported, and nothing is chosen on them; {len(valid):,} are chosen on.")
+    return train, valid, own
 
 
 def _what(found: Labelled) -> str:
     """The task in words."""
     kind = {"images": "pictures, one class each", "tagging": "a tag for each word", "regression": "a number to predict"}
     kind |= {"classification": "one class each", "multi-label": "any number of labels each"}
-    pairs = "pairs of texts, " if found.pairs else ""
+    pairs = "pairs of texts, " if found.pairs else "rows of numbers, " if found.numeric else ""
     sizes = ", ".join(f"{len(side):,} {name}" for name, side in found.sides if len(side))
     classes = f"; {len(found.labels)} labels: {listed(found.labels.names)}" if found.labels.names else ""
     return f"task: {found.task} ({pairs}{kind[found.task]}); {sizes}{classes}."
@@ -195,6 +252,9 @@ def _fingerprint(found: Labelled) -> str:
                         texts.add_to(digest)
             case TagExamples():
                 side.words.add_to(digest)
+            case NumberExamples():
+                digest.update(json.dumps(side.columns).encode())
+                digest.update(np.ascontiguousarray(side.all_numbers).data)
             case ImageExamples():
                 digest.update(np.ascontiguousarray(side.all_pixels).data)
     return digest.hexdigest()

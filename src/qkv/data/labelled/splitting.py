@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.findings import Caution
-from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, TagExamples
+from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
 from qkv.data.labelled.packed import Keys
 from qkv.data.measures import mixed
 
@@ -39,7 +39,7 @@ def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: 
 
 def notes(found: Labelled) -> Iterator[str]:
     """Copies among the training examples, and between the sides: scores on such examples say little."""
-    what = {TagExamples: "sentences", ImageExamples: "pictures"}.get(type(found.train), "texts")
+    what = {TagExamples: "sentences", ImageExamples: "pictures", NumberExamples: "rows"}.get(type(found.train), "texts")
     copies = len(found.train) - len(np.unique(found.train.keys))
     if copies:
         conflicts = _conflicts(found.train)

@@ -11,6 +11,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,7 @@ MARKS = ("|", ";", ",")
 MOST_NUMBERED_CLASSES = 20
 MOST_SEVERAL = 0.05
 MOST_CELLS = 2**31
+NO_LABEL = ("", "nan", "null")
 
 Mask = npt.NDArray[np.bool_]
 
@@ -126,15 +128,17 @@ class Meaning:
         )
 
 
-def decide(values: Values, several: bool, wanted: Task | None, where: str, findings: Findings) -> Meaning:
-    """The task that the labels of the training examples make, and the map."""
+def decide(
+    values: Values, several: bool, wanted: Task | None, where: str, findings: Findings, learn: bool = True
+) -> Meaning:
+    """The task that the labels of the training examples make, and the map; what cannot be learned is refused."""
     counts = values.counts()
     numbers = [number(name) for name in counts]
     numeric = all(math.isfinite(each) for each in numbers)
     if wanted == "regression" or (
         wanted is None and numeric and not several and _measured(numbers, len(values), where, findings)
     ):
-        return _regression(numbers, where)
+        return _regression(numbers, where, learn)
     mark = _mark(counts, several, wanted, where, findings)
     if mark is not None:
         names = {part for name in counts for part in parts(name, mark)}
@@ -142,10 +146,23 @@ def decide(values: Values, several: bool, wanted: Task | None, where: str, findi
     else:
         task = "classification"
         names = {whole(name) for name in counts} if numeric else set(counts)
-        _require_classes(names, len(values), numeric, wanted, where)
+        if learn:
+            _require_classes(names, len(values), wanted, where)
     labels = LabelMap(tuple(sorted(names, key=_order)))
     _remark(counts, labels, where, findings)
     return Meaning(task, labels, mark, numeric)
+
+
+def word(value: Any) -> str | None:
+    """A label as text; None where there is none."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if not isinstance(value, str | int | float):
+        return None
+    spelled = str(value).strip()
+    return None if spelled.lower() in NO_LABEL else spelled
 
 
 def number(name: str) -> float:
@@ -184,11 +201,11 @@ def _measured(numbers: Sequence[float], rows: int, where: str, findings: Finding
     return False
 
 
-def _regression(numbers: Sequence[float], where: str) -> Meaning:
+def _regression(numbers: Sequence[float], where: str, learn: bool) -> Meaning:
     finite = {each for each in numbers if math.isfinite(each)}
     if not finite:
         raise DataError(where, "the labels are not numbers", "Say --task classification, or another --label.")
-    if len(finite) == 1:
+    if learn and len(finite) == 1:
         raise DataError(where, f"every example has the same number, {finite.pop():g}", "Give another --label.")
     return Meaning("regression", LabelMap(()))
 
@@ -215,7 +232,7 @@ def _mark(counts: Mapping[str, int], several: bool, wanted: Task | None, where: 
     return BETWEEN if wanted == "multi-label" else None
 
 
-def _require_classes(names: set[str], rows: int, numeric: bool, wanted: Task | None, where: str) -> None:
+def _require_classes(names: set[str], rows: int, wanted: Task | None, where: str) -> None:
     if len(names) == 1:
         (only,) = names
         raise DataError(

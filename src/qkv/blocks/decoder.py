@@ -1,0 +1,134 @@
+"""A decoder's own bricks: how it looks at what was read, what it remembers of it, and its scores for every piece.
+
+    c_t = Σ_s softmax_s(h_t · W m_s) m_s;  h̃_t = tanh(W_c [c_t; h_t])        Luong et al. 2015, "general"; W = 1: "dot"
+
+Beams and samples of one source are neighbouring rows that ask one memory together: the memory, (B, S, D), is never
+copied for each of them, and its keys are computed once. Letters: R rows of the decoder, a multiple of B; S the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks.attention import scores, weights
+from qkv.blocks.block import CrossBlock
+from qkv.blocks.masks import Band
+from qkv.blocks.state import LayerState, MemoryState, Pair, State
+from qkv.blocks.tap import Tap
+
+Source = Int[Tensor, "B S"]
+Present = Bool[Tensor, "B S"]  # True for real tokens, which stand before the padding
+Memory = Float[Tensor, "B S D"]  # what the encoder made of the source
+Own = TypeVar("Own", bound=State)
+
+
+def together(x: Float[Tensor, "R T D"], sources: int) -> Float[Tensor, "B N D"]:
+    """(B n, T, D) -> (B, n T, D): the rows of each source after one another."""
+    return x.reshape(sources, -1, x.size(-1))
+
+
+class SharedCrossBlock(CrossBlock):
+    """A `CrossBlock` whose rows may share a memory, several neighbours each."""
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        memory: Float[Tensor, "B M D"],
+        *,
+        mask: Bool[Tensor, "... S"] | Band | None = None,
+        memory_mask: Bool[Tensor, "... M"] | None = None,
+        places: Int[Tensor, "... T"] | None = None,
+        state: LayerState | None = None,
+        memory_state: LayerState | None = None,
+    ) -> Float[Tensor, "R T D"]:
+        x = self.attention(x, mask=mask, places=places, state=state)
+        crossed = self.crossing(together(x, len(memory)), memory, mask=memory_mask, state=memory_state)
+        return self.feedforward(crossed.view(x.shape))
+
+
+class GlobalAttention(nn.Module):
+    """A recurrence's look at the whole source; `key` is `nn.Identity` for dot products, a matrix for bilinear ones."""
+
+    def __init__(self, key: nn.Module, output: nn.Linear) -> None:
+        super().__init__()
+        self.key, self.output = key, output
+        self.scores, self.weights, self.mixed = Tap(), Tap(), Tap()
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        memory: Float[Tensor, "B S D"],
+        *,
+        mask: Bool[Tensor, "B 1 S"],
+        state: LayerState | None = None,
+    ) -> Float[Tensor, "R T D"]:
+        def project() -> Pair:
+            return self.key(memory), memory
+
+        keys, values = project() if state is None else state.take(project)
+        asking = together(x, len(memory))
+        shares = self.weights(weights(self.scores(scores(asking, keys, scale=1.0)), mask))
+        mixed = self.mixed(shares @ values)
+        return torch.tanh(self.output(torch.cat([mixed, asking], -1))).view(x.shape)
+
+
+class NoAttention(nn.Module):
+    """Absent: all that is known of the source is the vector the decoder started from."""
+
+    def forward(self, x: Float[Tensor, "R T D"], memory: Tensor, **named: object) -> Float[Tensor, "R T D"]:
+        return x
+
+
+class TiedBiasedHead(nn.Module):
+    """From vectors, at any positions, to a score for every piece: the embedding used backwards, and a bias."""
+
+    def __init__(self, embedding: nn.Embedding) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
+        self._embedding = (embedding,)  # in a tuple: the table stays the embedding's, and is saved once
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
+        return F.linear(x, self._embedding[0].weight, self.bias)
+
+
+class DecoderState(Generic[Own]):
+    """What a decoder remembers, layer by layer: of what it wrote, by rows, and of what was read, once for each source.
+
+    `owners` says whose source each row is of. A row that is reset starts anew with the source it had.
+    """
+
+    def __init__(self, written: Sequence[Own], read: Sequence[MemoryState], owners: list[int]) -> None:
+        self.written, self.read, self.owners = written, read, owners
+
+    @property
+    def lengths(self) -> list[int]:
+        return self.written[0].lengths
+
+    def rows(self, index: Sequence[int]) -> DecoderState[Own]:
+        written = [layer.rows(index) for layer in self.written]
+        return DecoderState(cast(list[Own], written), self.read, [self.owners[row] for row in index])
+
+    def truncate(self, length: int) -> None:
+        for layer in self.written:
+            layer.truncate(length)
+
+    def reset(self, row: int) -> None:
+        for layer in self.written:
+            layer.reset(row)
+
+    def layers(self, sources: int) -> list[tuple[Own, MemoryState]]:
+        """For a call with that many memories: keys of these only, in the order of the rows."""
+        each = len(self.owners) // sources
+        wanted, held = self.owners[::each], self.read[0].pair
+        if held is not None:
+            assert self.owners == [owner for owner in wanted for _ in range(each)], "rows of a source are neighbours"
+            if wanted != list(range(len(held[0]))):
+                self.read = [memory.rows(wanted) for memory in self.read]
+        self.owners = [number for number in range(sources) for _ in range(each)]
+        return list(zip(self.written, self.read, strict=True))

@@ -1,0 +1,128 @@
+"""`qkv classify`: labels of texts, with probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from qkv.cli.lines import lines
+from qkv.cli.options import Column, Second, named
+from qkv.cli.output import Json, document, notes
+
+if TYPE_CHECKING:
+    from qkv.evaluation.answers import Decision
+
+TOGETHER = 2048  # texts that are read, sorted by length and answered before the next
+
+
+def classify(
+    model: str,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    file: str | None = None,
+    text: Column = None,
+    text2: Second = None,
+    top: int = 1,
+    precision: Literal["f32", "bf16"] = "f32",
+    json: Json = False,
+) -> None:
+    """Judge texts: the label of each, with its probability.
+
+    qkv classify runs/reviews-lstm "A film that nobody needs."
+    qkv classify runs/reviews-lstm --file reviews.txt > labels.tsv
+    qkv classify runs/iris-mlp --file rows.csv
+
+    Long files are answered as they are read, in their order.
+
+    Parameters
+    ----------
+    model
+        A run folder or a model folder, of a classifier.
+    texts
+        The texts, one each. - reads them from standard input, one a line. A pair is two texts with a tab between, a
+        row of numbers has commas between them.
+    file
+        A file with one text, or one pair with a tab between, a line. Of a table (.csv, .jsonl, .parquet) the columns
+        that the model learned from are read.
+    top
+        How many labels are shown for each text, the likeliest first.
+    precision
+        The number format of products. bf16 is faster where the processor has it; probabilities are right to about two
+        digits.
+    """
+    import qkv
+    from qkv.data.findings import Findings
+    from qkv.errors import InputError
+    from qkv.recipe.rows import rows_in
+
+    if top < 1:
+        raise InputError(f"--top {top}: expected at least 1.")
+    opened = qkv.load(model)
+    said: set[str] = set()
+    answers: list[dict[str, Any]] = []
+    findings = Findings()
+    tabled = None
+    if file is not None and not texts:
+        answers_of(opened.bundle.config)
+        tabled = rows_in(opened.bundle, file, findings, text=text, text2=text2)
+    pairs = opened.pairs
+    typed = (pair(line, pairs) for line in lines(named(texts, "classify"), file, "classify")) if tabled is None else ()
+    for part in parts(typed if tabled is None else tabled):
+        found = opened.classify(part, precision=precision)
+        for note in opened.notes:
+            said.add(note) if json else notes([note])
+        for row, decision in zip(part, found, strict=True):
+            if json:
+                answers.append({"numbers" if isinstance(row, list) else "text": written(row), **decision.values()})
+            else:
+                print(shown(written(row), decision, top))
+    said.update(findings.notes()) if json else notes(findings.notes())
+    if json:
+        document({"model": model, "texts": answers, "notes": sorted(said)})
+
+
+def answers_of(config: Any) -> None:
+    """Refuse, before a file is read, a model that decides nothing."""
+    from qkv.evaluation.answers import require
+
+    if not hasattr(config, "columns"):
+        require(config, "classifier", "classify")
+
+
+def written(row: Any) -> str:
+    """A row as it is printed beside its answer."""
+    if isinstance(row, list):
+        return ", ".join("?" if number != number else f"{number:g}" for number in row)
+    return row if isinstance(row, str) else "\t".join(row)
+
+
+def parts(given: Iterable[Any]) -> Iterator[list[Any]]:
+    from itertools import islice
+
+    source = iter(given)
+    while part := list(islice(source, TOGETHER)):
+        yield part
+
+
+def pair(text: str, wanted: bool) -> str | tuple[str, str]:
+    """A line with a tab is a pair, where the model judges pairs."""
+    from qkv.errors import InputError
+
+    if not wanted:
+        return text
+    first, tab, second = text.partition("\t")
+    if not tab:
+        raise InputError(f"{text[:60]!r}: this model judges pairs; expected two texts with a tab between them.")
+    return first, second
+
+
+def shown(text: str, decision: Decision, top: int) -> str:
+    """label, probability, text: one line, parted by tabs."""
+    plain = " ".join(text.split())
+    if isinstance(decision.label, float):
+        return f"{decision.label:.4f}\t{plain}"
+    if isinstance(decision.label, tuple):
+        return f"{', '.join(decision.label) or '-'}\t{plain}"
+    best = sorted(decision.probabilities.items(), key=lambda item: -item[1])[:top]
+    return "\t".join([*(f"{name}\t{share:.4f}" for name, share in best), plain])

@@ -1,0 +1,242 @@
+"""`qkv inspect`: a model's parts and what it does with a text, in the terminal, as JSON, or as a page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from qkv.cli.output import Json, counted, document, notes, shortened, table
+
+if TYPE_CHECKING:
+    from qkv.inspection.roles import Head
+    from qkv.inspection.subject import Subject
+
+SHOWN = 16  # rows of a table on a terminal
+TEXTS = 200  # sentences that the finder reads of a file
+PAIRS = 20_000  # and pairs: the dictionary that marks alignments learns from them
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+def inspect(
+    model: str,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    *,
+    second: str | None = None,
+    target: str | None = None,
+    head: str | None = None,
+    token: Annotated[int, Parameter(allow_leading_hyphen=True)] = -1,
+    heads: Flag = False,
+    data: str | None = None,
+    ablate: int = 5,
+    lens: Flag = False,
+    why: Flag = False,
+    html: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Look inside a model: its parts, and what each does with a text.
+
+    qkv inspect runs/book-modern "The animal didn't cross the street because it was too tired"
+    qkv inspect MODEL "she sat on the river bank" --head 2.5
+    qkv inspect MODEL --heads --data en_ewt-ud-dev.conllu.gz
+    qkv inspect MODEL "the film is" --lens --why --html page.html
+
+    Parameters
+    ----------
+    model
+        A run folder, a model folder, a Hugging Face folder or a .gguf file.
+    text
+        The text to look at; without one, deck 004's sentence.
+    second
+        The second text, where the model judges pairs.
+    target
+        What a translator is to have said; its own translation when nothing is said.
+    head
+        LAYER.HEAD, both from 1, as 2.5: the worked example of that head, with every number.
+    token
+        The token that asks in the worked example, from 0; -1 is the last.
+    heads
+        The head finder: what every head looks at, with intervals, and the loss without it.
+    data
+        For --heads: a CoNLL-U file (grammar too), or a file with one text a line; for a translator, pairs with a tab.
+    ablate
+        For --heads: how many of the first heads are taken out, one at a time.
+    lens
+        What the model would say after each layer.
+    why
+        Which words made the answer.
+    html
+        Write one page that opens from disk, with all of it.
+    """
+    import qkv
+    from qkv.inspection import page
+    from qkv.recipe.looking import subject as looked_at
+
+    opened = qkv.load(model)
+    given: Any = text if second is None else (text or "", second)
+    subject = looked_at(opened.bundle, given, target=target)
+    found = finder(subject, data, ablate) if heads else []
+    at = parsed(subject, head) if head is not None else None
+    if json or html is not None:
+        made = page.document(subject, heads=found, head=at, explain=why or html is not None)
+        if html is not None:
+            page.write(html, made)
+        if json:
+            document({**made, "notes": list(subject.notes)})
+            return
+        notes([*subject.notes, f"the page is {html}"])
+        return
+    notes(subject.notes)
+    show_essentials(subject)
+    if at is None and not (heads or lens or why):
+        show_anatomy(subject)
+        show_next(subject)
+    if at is not None:
+        show_worked(subject, *at, token)
+    if heads:
+        show_heads(found)
+    if lens:
+        show_lens(subject)
+    if why:
+        show_why(subject)
+
+
+def parsed(subject: Subject, head: str) -> tuple[int, int]:
+    """Layer and head, counted from 0, of what people write counted from 1."""
+    from qkv.errors import InputError
+    from qkv.inspection.subject import main_stack, stacks
+
+    tower = main_stack(stacks(subject.model))
+    match = re.fullmatch(r"(\d+)\.(\d+)", head)
+    if match is None or not (1 <= int(match[1]) <= len(tower.layers) and 1 <= int(match[2]) <= tower.heads):
+        raise InputError(
+            f"--head {head}: expected LAYER.HEAD, counted from 1, as 1.1; this model has {len(tower.layers)} layers of "
+            f"{tower.heads} heads."
+        )
+    return int(match[1]) - 1, int(match[2]) - 1
+
+
+def finder(subject: Subject, data: str | None, ablate: int) -> list[Head]:
+    """Every head's clearest role, relations of a CoNLL-U file, alignments of a translator; the first ones ablated."""
+    from qkv.inspection import finding
+
+    if data is None:
+        return finding.found(subject, ablate=ablate)
+    if data.removesuffix(".gz").endswith(".conllu"):
+        from qkv.inspection.edges import read
+
+        return finding.found(subject, sentences=read(data, TEXTS), ablate=ablate)
+    from itertools import islice
+
+    from qkv.cli.lines import lines
+
+    most = TEXTS if subject.inputs.source is None else PAIRS
+    return finding.found(subject, texts=list(islice(lines([], data, "inspect"), most)), ablate=ablate)
+
+
+def show_essentials(subject: Subject) -> None:
+    from qkv.inspection.page import described
+
+    said = described(subject)
+    print(
+        f"{said['name']}: {said['kind']}, {counted(said['layers'], 'layer')}, {counted(said['heads'], 'head')}, "
+        f"width {said['width']}, {said['parameters']:,} parameters, context {said['context']:,}"
+    )
+    pieces = " | ".join(shortened(each, 30) or repr(each)[1:-1] for each in subject.pieces(subject.inputs.read))
+    print(f"{counted(len(subject.inputs.read), 'token')}: {pieces}")
+    if subject.inputs.source is not None:
+        print(f"said: {subject.tokenizer.decode(subject.inputs.tokens)}")
+
+
+def show_anatomy(subject: Subject) -> None:
+    from qkv.inspection.anatomy import anatomy
+
+    rows = []
+    for part in anatomy(subject):
+        if re.search(r"(blocks|encoder|decoder)\.[1-9]\d*\.", part.path):
+            continue  # as the first block, line for line
+        name = " " * part.depth + (part.path.rsplit(".", 1)[-1] or "model")
+        shape = "x".join(map(str, part.shape)) or "-"
+        cells = (short(part.parameters), short(part.flops), short(part.memory), part.source.removeprefix("qkv/"))
+        rows.append((name, part.kind, shape, *cells))
+    columns = ("part", "kind", "gives", "numbers", "FLOPs", "bytes", "source")
+    table("", columns, rows, words=("kind", "source"))
+
+
+def short(number: int) -> str:
+    """1234567 as 1.23M."""
+    for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if number >= 10**power:
+            return f"{number / 10**power:.3g}{letter}"
+    return str(number)
+
+
+def show_next(subject: Subject) -> None:
+    from qkv.inspection.next_words import next_words
+
+    if subject.answer != "next":
+        return
+    rows = []
+    for step in next_words(subject, top=5):
+        knob = step.name if step.knob is None else f"{step.name} {step.knob:g}"
+        rows.append((knob, f"{step.left:,}", "  ".join(f"{row.text!r} {row.p:.3f}" for row in step.rows)))
+    table("the next word, knob by knob", ("step", "left", "likeliest"), rows, words=("likeliest",))
+
+
+def show_worked(subject: Subject, layer: int, head: int, token: int) -> None:
+    from qkv.inspection.trace import trace
+    from qkv.inspection.worked import slide, worked
+
+    seen = trace(subject, layers=[layer], heads=[head]).layer(layer)
+    made = worked(seen, head, token)
+    asking = subject.pieces(subject.inputs.tokens)
+    answering = asking if seen.stack in ("self", "decoder") else subject.pieces(subject.inputs.source or ())
+    rows = []
+    for place, piece in enumerate(answering):
+        may = bool(made.allowed[place])
+        value = " ".join(f"{each:+.2f}" for each in made.values[place, :4].tolist())
+        weight = f"{made.weights[place]:.4f}" if may else "masked"
+        rows.append(
+            (f"{place} {piece!r}", f"{made.dots[place]:.4f}", f"{made.scaled[place]:.4f}", weight, value + " …")
+        )
+    where = f"layer {layer + 1}, head {head + 1}"
+    title = f"{where}: {asking[made.token]!r} asks; scale {made.scale:.4f} (deck 002, steps 1 to 4)"
+    table(title, ("answers", "q·k", "scaled", "weight", "value"), rows)
+    print("mixed: " + " ".join(f"{each:+.4f}" for each in made.mixed[:8].tolist()) + " …")
+    notes([f"deck 002: {slide().said}"])
+
+
+def show_heads(found: list[Head]) -> None:
+    rows = []
+    for each in found[:SHOWN]:
+        worth = [f"{value:.3f}" if value is not None else "-" for value in (each.whole, each.without, each.only)]
+        name = each.name if each.stack == "self" else f"{each.stack} {each.name}"
+        interval = f"{each.low:.3f}-{each.high:.3f}"
+        rows.append((name, each.role, f"{each.score:.3f}", interval, f"{each.baseline:.3f}", *worth))
+    columns = ("head", "role", "score", "95 %", "baseline", "loss", "without it", "only it")
+    table("heads, the clearest first", columns, rows, words=("role",))
+    if len(found) > SHOWN:
+        notes([f"{SHOWN} of {len(found)} rows are shown; --json gives all."])
+
+
+def show_lens(subject: Subject) -> None:
+    from qkv.inspection.lens import lens
+
+    last = len(subject.inputs.tokens) - 1
+    rows = [
+        (each.layer, "  ".join(f"{row.text!r} {row.p:.3f}" for row in each.top[0]))
+        for each in lens(subject, places=[last])
+    ]
+    table("after each layer, the next word would be", ("layer", "likeliest"), rows, words=("likeliest",))
+
+
+def show_why(subject: Subject) -> None:
+    from qkv.inspection.why import why
+
+    found = why(subject)
+    each = [found.of_words(method) for method in found.methods]
+    rows = [(word, *(f"{values[place]:+.4f}" for values in each)) for place, word in enumerate(found.words)]
+    table(f"why {found.target!r} ({found.p:.3f})", ("word", *(method.name for method in found.methods)), rows)
+    notes([found.said])

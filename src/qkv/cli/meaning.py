@@ -1,0 +1,119 @@
+"""What `qkv embed` shows beside vectors: the nearest texts, one word in many texts, what each layer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qkv.cli.lines import lines
+from qkv.cli.output import document, notes, shortened, table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from qkv.evaluation.vectors import Layer, Pool
+    from qkv.studies.probe import Probed
+
+TOGETHER = 1024  # texts of a file that are looked at at once
+PAIRS = 6  # pairs of texts that are shown for every layer
+
+
+def show_near(opened: Any, texts: list[str], file: str, top: int, layer: Layer, pool: Pool, json: bool) -> None:
+    """The texts of a file that are nearest to each of those given."""
+    from qkv.evaluation.contexts import nearest_texts
+
+    said: set[str] = set()
+
+    def parts() -> Iterator[tuple[list[str], Tensor]]:
+        source = (line for line in lines([], file, "embed") if line.strip())
+        while part := list(islice(source, TOGETHER)):
+            yield part, opened.embed(part, layer=layer, pool=pool)
+            said.update(opened.notes)
+
+    asked = opened.embed(texts, layer=layer, pool=pool)
+    said.update(opened.notes)
+    found = nearest_texts(asked, parts(), top)
+    if json:
+        rows = [
+            {"text": text, "near": [{"text": other, "cosine": cosine} for other, cosine in near]}
+            for text, near in zip(texts, found, strict=True)
+        ]
+        return document({"layer": layer, "pool": pool, "among": file, "texts": rows, "notes": sorted(said)})
+    notes(sorted(said))
+    for text, near in zip(texts, found, strict=True):
+        cells = [(f"{cosine:.3f}", shortened(each, 100)) for each, cosine in near]
+        print(f"Nearest to {shortened(text, 100)!r}:")
+        table("", ("cosine", "text"), cells, words=("text",))
+    return None
+
+
+def show_word(model: str, word: str, texts: list[str] | None, json: bool) -> None:
+    """The cosines of one word's vectors in every two texts, layer by layer."""
+    import qkv
+    from qkv.errors import InputError
+    from qkv.evaluation.contexts import CONTEXTS
+
+    given = texts or list(CONTEXTS.get(word, ()))
+    if len(given) < 2:
+        own = ", ".join(CONTEXTS)
+        raise InputError(f"--word {word}: expected two texts at least that hold it ({own} have texts of their own).")
+    found = qkv.load(model).contexts(word, given)
+    if json:
+        return document({"word": word, "texts": given, "layers": [each.tolist() for each in found]})
+    pairs = list(combinations(range(len(given)), 2))
+    cells = [(layer, *(f"{near[one, other]:.3f}" for one, other in pairs[:PAIRS])) for layer, near in enumerate(found)]
+    for number, text in enumerate(given, 1):
+        print(f"{number}  {text}")
+    print(f"\nHow alike {word!r} is in two texts, by cosine:")
+    columns = [f"{one + 1} and {other + 1}" for one, other in pairs[:PAIRS]]
+    table("", ("layer", *columns), cells)
+    if len(pairs) > PAIRS:
+        notes([f"{PAIRS} of {len(pairs):,} pairs of texts are shown; --json gives all."])
+    return None
+
+
+def show_probe(model: str, files: list[str], label: str | None, picture: Path | None, json: bool) -> None:
+    """A figure for each layer, and what may be said about them."""
+    import qkv
+    from qkv.cli.options import examples
+    from qkv.data.labelled.reading import read_examples
+    from qkv.studies import picture as drawing
+    from qkv.studies.probe import probe
+
+    if picture is not None:
+        drawing.check(picture)
+    opened = qkv.load(model)
+    labelled = read_examples(examples(tuple(files), "embed", label=label))
+    notes(labelled.notes)
+    found = probe(opened.bundle.model.eval(), opened.tokenizer, labelled)
+    metric = found[0].judgement.name
+    if picture is not None:
+        figures = [each.judgement.figure for each in found]
+        drawing.draw_curves(picture, {opened.bundle.config.kind: figures}, f"{metric} by layer", "layer")
+    if json:
+        return document({"metric": metric, "layers": [each.values() for each in found], "said": said_of(found)})
+    cells = []
+    for each in found:
+        figure = each.judgement.figure
+        between = "" if figure.low is None or figure.high is None else f"{figure.low:.4f} to {figure.high:.4f}"
+        cells.append((each.layer, "-" if figure.value is None else f"{figure.value:.4f}", between))
+    table("", ("layer", metric, "95 %"), cells)
+    print(f"\n{said_of(found)}")
+    return None
+
+
+def said_of(found: list[Probed]) -> str:
+    """Are later layers better?"""
+    from qkv.studies.probe import last_beside
+
+    best = max(found, key=lambda each: each.judgement.value)
+    where = "the last layer" if best is found[-1] else f"layer {best.layer}"
+    difference = last_beside(found, 0)
+    if difference is None:
+        more = found[-1].judgement.value - found[0].judgement.value
+        return f"Best: {where}. The last layer has {more:+.4f} beside layer 0, which sees no context."
+    doubt = "; that may be noise" if difference.noise else ""
+    rise = f"{difference.difference:+.4f}"
+    return f"Best: {where}. The last layer has {rise} beside layer 0, which sees no context{doubt}."

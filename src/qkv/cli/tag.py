@@ -1,0 +1,55 @@
+"""`qkv tag`: a tag for every word of a text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from qkv.cli.classify import parts
+from qkv.cli.lines import lines
+from qkv.cli.options import named
+from qkv.cli.output import Json, document, notes
+
+
+def tag(
+    model: str,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    file: str | None = None,
+    words: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Tag every word: its part of speech, or the name it belongs to, as the model was taught.
+
+    qkv tag runs/ewt-lstm "Time flies like an arrow."
+
+    Prints a word and its tag a line, and a blank line after each text, as CoNLL files are.
+
+    Parameters
+    ----------
+    model
+        A run folder or a model folder, of a tagger.
+    texts
+        The texts, one each. - reads them from standard input, one a line.
+    file
+        A file with one text a line.
+    words
+        The texts are cut into words already, with spaces between them.
+    """
+    import qkv
+
+    opened = qkv.load(model)
+    said: set[str] = set()
+    answers: list[dict[str, Any]] = []
+    for part in parts(lines(named(texts, "tag"), file, "tag")):
+        found = opened.tag([text.split() if words else text for text in part])
+        for note in opened.notes:
+            said.add(note) if json else notes([note])
+        for text, tagged in zip(part, found, strict=True):
+            if json:
+                answers.append({"text": text, "words": [asdict(each) for each in tagged]})
+            else:
+                print("".join(f"{each.word}\t{each.tag}\n" for each in tagged))
+    if json:
+        document({"model": model, "texts": answers, "notes": sorted(said)})

@@ -1,0 +1,101 @@
+"""`qkv translate`: texts in one language in, texts in another out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from qkv.cli.lines import lines
+from qkv.cli.options import named
+from qkv.cli.output import Json, document, notes
+
+TOGETHER = 256  # texts that are translated at once
+
+
+def translate(
+    model: str,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    file: str | None = None,
+    to: str | None = None,
+    beams: int = 5,
+    nbest: int = 1,
+    penalty: float = 1.0,
+    alignments: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Translate texts. Long ones are cut into sentences and put back with their spacing; the order is kept.
+
+    qkv translate runs/multi30k-transformer "Ein Hund läuft."
+    cat news.de | qkv translate runs/multi30k-transformer -
+
+    Parameters
+    ----------
+    model
+        A run folder or a model folder, of a translator.
+    texts
+        The texts, one each. - reads them from standard input, one a line.
+    file
+        A file with one text a line.
+    to
+        The language to translate into, where the model knows several.
+    beams
+        How many translations are followed at once; 1 takes the likeliest piece each time.
+    nbest
+        How many translations are shown of each text.
+    penalty
+        Scores are divided by the length to this power: larger ones favour longer translations.
+    alignments
+        Below each translation, for each of its words the word of the text that was looked at most: numbers as
+        0-0 1-2 (source-target, counted from 0), then the words. With --json also the weights, piece by piece.
+    """
+    from itertools import islice
+
+    import qkv
+
+    opened = qkv.load(model)
+    given = lines(named(texts, "translate"), file, "translate")
+    rows: list[dict[str, Any]] = []
+    said: set[str] = set()
+    while part := list(islice(given, TOGETHER)):
+        found = opened.translate(part, to=to, beams=beams, nbest=nbest, penalty=penalty)
+        if json:
+            said.update(opened.notes)
+            for text, best in zip(part, found, strict=True):
+                rows.append({"text": text, "translations": [values(opened, each, alignments) for each in best]})
+            continue
+        notes(opened.notes)
+        for best in found:
+            for each in best:
+                print(each.text if nbest == 1 else f"{each.logprob:.3f}\t{each.text}", flush=True)
+                if alignments:
+                    print("\n".join(aligned(opened, each)), flush=True)
+    if json:
+        document({"model": model, "texts": rows, "notes": sorted(said)})
+
+
+def aligned(opened: Any, said: Any) -> list[str]:
+    """Numbers of the words, then the words."""
+    from qkv.recipe.translating import pharaoh
+
+    pairs, sources, written = pharaoh(opened.align(said))
+    words = " ".join(f"{sources[one]}-{written[other]}" for one, other in pairs)
+    return [" ".join(f"{one}-{other}" for one, other in pairs), words]
+
+
+def values(opened: Any, said: Any, alignments: bool) -> dict[str, Any]:
+    """A translation for JSON."""
+    from qkv.recipe.translating import pharaoh
+
+    found: dict[str, Any] = {"text": said.text, "logprob": said.logprob}
+    if not alignments:
+        return found
+    sentences = opened.align(said)
+    pairs, sources, written = pharaoh(sentences)
+    return {
+        **found,
+        "source_words": sources,
+        "words": written,
+        "alignment": [list(pair) for pair in pairs],
+        "sentences": [each.values() for each in sentences],
+    }

@@ -1,0 +1,164 @@
+"""What `qkv train` and `qkv evaluate` say about a model that translates: the plan, its scores, some translations."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qkv.cli.output import counted, document, notes, program, shortened, table
+
+if TYPE_CHECKING:
+    from qkv.evaluation.outputs import Outputs, Score
+    from qkv.recipe.starting import Session
+
+SHOWN = 3
+WORST = 5
+
+
+def announce(session: Session) -> None:
+    """The plan in a few lines."""
+    from qkv.models.language_model import count
+
+    recipe, lesson = session.recipe, session.lesson
+    data, model = lesson.prepared.parallel, recipe.model
+    training, clock = recipe.training, session.run.clock
+    task: Any = recipe.task
+    sizes = [str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name)]
+    pieces = lesson.prepared.tokenizer
+    test = f", {len(data.test):,} to test with" if data.test is not None and len(data.test) else ""
+    lines = [
+        f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
+        f"words   {pieces.kind}, {pieces.vocabulary:,} pieces for both languages",
+        f"model   {model.kind} {'/'.join(sizes)}, {count(session.state.model):,} parameters",
+        f"steps   of {task.tokens:,} tokens, {training.optimizer}, {training.dtype} on {training.device} with "
+        f"{counted(training.threads, 'thread')}",
+        f"plan    {counted(training.length, 'step')}, {training.length / session.task.samples:.1f} epochs"
+        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        f"folder  {session.run.folder}",
+    ]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def finish(session: Session, quiet: bool) -> dict[str, Any]:
+    """Score the best model, write the card, show what it says. Gives what --json prints."""
+    from qkv.models.language_model import count
+    from qkv.recipe import translation_card
+    from qkv.training import journal
+
+    folder, recipe, lesson = session.run.folder, session.recipe, session.lesson
+    found = lesson.final(recipe, folder)
+    flops = translation_card.flops_of(session)
+    card = translation_card.write(session, found, flops)
+    if not quiet:
+        print()
+        show(found, flops)
+        said = lesson.said_by(recipe, session.model, "valid", SHOWN)
+        for number in range(len(said)):
+            print("\n" + example(said, number))
+        print()
+        for line in translation_card.remarks(session, found):
+            print(f"doctor  {line}")
+        print(next_commands(folder, card.name, shortened(said.sources[0], 60)))
+    return {
+        "run": str(folder),
+        "model": recipe.model.kind,
+        "parameters": count(session.state.model),
+        "steps": session.state.step,
+        "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
+        "training_flops": flops,
+        **{side: score.values() for side, score in found.items()},
+        "notes": list(lesson.notes),
+    }
+
+
+def next_commands(folder: Path, card: str, text: str) -> str:
+    rows = [
+        (["translate", str(folder), text], "translate any text"),
+        (["evaluate", str(folder), "SOURCE", "TARGET"], "score it on other pairs"),
+    ]
+    commands = [(f"{program()} {shlex.join(words)}", what) for words, what in rows]
+    width = max(len(command) for command, _ in commands)
+    lines = [f"  {command:<{width}}   {what}" for command, what in commands]
+    return "\n".join(["", f"The model is in {folder}/best; {card} tells all about the run. Next:", *lines])
+
+
+def show(found: dict[str, Score], flops: float | None = None) -> None:
+    """The scores; of a run, what its training computed beside them."""
+    rows = [
+        (f"{side} {figure.name}".strip(), figure.value, figure.interval)
+        for side, score in found.items()
+        for figure in score.figures()
+    ]
+    if flops is not None:
+        rows.append(("FLOPs of the training", f"{flops:.2e}", ""))
+    table("", ("score", "value", "95 % interval"), rows)
+    for signature in next(iter(found.values())).signatures:
+        print(signature)
+
+
+def example(said: Outputs, number: int) -> str:
+    """Source, output and references, a line each."""
+    lines = [said.sources[number], said.said[number] or "(nothing)"]
+    lines.append(f"({' or '.join(said.references[number])})")
+    return "\n".join(f"  {shortened(line, 110)}" for line in lines)
+
+
+def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: str | None, json: bool) -> None:
+    """`qkv evaluate` of a translator: its scores, by length, the worst outputs; another system beside it."""
+    import qkv
+    from qkv.evaluation.outputs import require
+    from qkv.recipe import translating
+    from qkv.recipe.speaking import Examiner
+
+    examiner = Examiner(opened.bundle, pairs, metric)
+    require(examiner.metric)
+    other = None if beside is None else qkv.load(beside)
+    if other is not None:
+        translating.require(other.bundle)
+    said, loss = examiner.outputs(opened.bundle, beams, opened.device)
+    compared = None if other is None else said.beside(examiner.outputs(other.bundle, beams, other.device)[0])
+    score = said.score(loss)
+    notes(examiner.notes)
+    if not json:
+        print(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}\n")
+        show({"": score})
+        details(said)
+        print("" if compared is None else f"\nbeside {beside}: {compared}")
+        return None
+    columns = {"source": said.sources, "said": said.said, "references": said.references}
+    return document(
+        {
+            "model": model,
+            "data": list(pairs.files),
+            "beams": beams,
+            "metric": examiner.metric,
+            **score.values(),
+            "by_length": [vars(each) for each in said.by_length()],
+            "worst": [
+                {"row": row, "score": value, **{name: column[row] for name, column in columns.items()}}
+                for row, value in said.worst(WORST)
+            ],
+            **({} if compared is None else {"beside": {"model": beside, **compared.values()}}),
+            "notes": examiner.notes,
+        }
+    )
+
+
+def details(said: Outputs) -> None:
+    """The score by length, and the worst outputs."""
+    from qkv.evaluation.outputs import NAMES
+
+    counts, by, single = NAMES[said.metric]
+    digits = 2 if said.metric == "bleu" else 4
+    rows = [
+        (f"up to {each.most}" if each.most else "more", f"{each.count:,}", f"{each.score:.{digits}f}")
+        for each in said.by_length()
+    ]
+    print()
+    table("", (counts, "sources", by), rows)
+    if worst := said.worst(WORST):
+        print("\nthe worst:")
+    for row, value in worst:
+        print(f"\n  {single} {value:.{digits}f}\n{example(said, row)}")

@@ -1,0 +1,280 @@
+"""Tables of numbers: columns that hold numbers, and one column to learn (deck 001).
+
+A column of few words becomes a column for each word, as "colour=red", which is 1 in the rows that say so and 0 in all
+others. What is missing is NaN here; models read it as the mean of the training rows (blocks/scaling.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.findings import Caution, Findings
+from qkv.data.labelled import names
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.finding import Item
+from qkv.data.labelled.guessing import listed, missing
+from qkv.data.labelled.tables import Table, open_table
+from qkv.data.labelled.targets import Values, word
+from qkv.data.progress import Watch
+from qkv.errors import DataError
+
+NO_TEXT = "none"  # said as the text's column: the table is one of numbers
+MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?", "-"))
+MOST_WORDS = 20  # distinct ones of a column that becomes columns of 0 and 1
+MOST_SHARE = 0.2  # of the rows: a column of more distinct words is text
+NEARLY_ALL = 0.9  # of the cells of a column of numbers are such; others make bad rows
+LARGEST = float(np.finfo(np.float32).max)
+PROSE = names.TEXT[:8]  # names that nobody gives to a column of numbers
+
+
+def number_in(value: Any) -> float | None:
+    """The number of a cell, NaN where it is missing, None where it holds something else."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+        return math.nan
+    try:
+        found = float(value) if isinstance(value, str | int | float) and "_" not in str(value) else None
+    except (ValueError, OverflowError):
+        return None
+    return None if found is None or abs(found) > LARGEST else found
+
+
+def _word(value: Any) -> str | None:
+    """The word of a cell; None where it is missing."""
+    said = None if value is None else str(value).strip()
+    return None if said is None or said.lower() in MISSING else said
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What the first rows hold in one column."""
+
+    name: str
+    kind: Literal["numbers", "words", "many words", "text", "nothing"]
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Any]) -> _Column:
+        filled = [value for value in values if _word(value) is not None]
+        if not filled:
+            return cls(name, "nothing")
+        if any(isinstance(value, list | dict) for value in filled) or names.plain(name) in PROSE:
+            return cls(name, "text")
+        if sum(number_in(value) is not None for value in filled) >= NEARLY_ALL * len(filled):
+            return cls(name, "numbers")
+        distinct = sorted({str(value).strip() for value in filled})
+        if len(distinct) > max(2, MOST_SHARE * len(values)):
+            return cls(name, "text")
+        return cls(name, "words" if len(distinct) <= MOST_WORDS else "many words", tuple(distinct))
+
+
+def _looked_at(table: Table) -> list[_Column]:
+    return [_Column.of(name, [row[index] for _, row in table.sample]) for index, name in enumerate(table.columns)]
+
+
+def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
+    """Whether a table is one of numbers: it has such columns besides the one to learn, and none of text."""
+    if config.columns or (config.text == NO_TEXT and NO_TEXT not in table.columns):
+        return True
+    if config.text or config.text2 or not table.sample:
+        return False
+    try:
+        label = _label(table, config)
+    except DataError:  # it is said where it is read
+        label = ""
+    looked = _looked_at(table)
+    if config.label is None and any(each.name == label and each.kind == "text" for each in looked):
+        return False  # the last column was taken for the labels, and is text
+    rest = [each for each in looked if each.name != label and not _names_rows(each.name)]
+    return any(each.kind == "numbers" for each in rest) and not any(each.kind == "text" for each in rest)
+
+
+def _names_rows(name: str) -> bool:
+    return names.plain(name) in names.ID
+
+
+def _label(table: Table, config: ExamplesConfig) -> str:
+    """The column to learn: as it is said, by its name, or the last one."""
+    wanted = config.label
+    if wanted is not None:
+        if wanted in table.columns:
+            return wanted
+        if wanted.isdecimal() and 1 <= int(wanted) <= len(table.columns):
+            return table.columns[int(wanted) - 1]
+        raise missing(table, wanted, "label")
+    rest = [name for name in table.columns if not _names_rows(name) and name not in config.columns]
+    by_name = {names.plain(name): name for name in rest}
+    named = [by_name[name] for name in names.LABEL if name in by_name]
+    if named or rest:
+        return named[0] if named else rest[-1]
+    problem = f"which column is to be learned? There are: {listed(table.columns)}"
+    raise DataError(f"{table.where}:1", problem, "Say which with --label NAME, or by its number from 1.")
+
+
+@dataclass(frozen=True)
+class NumberColumns:
+    """The column to learn, and those to learn from: their names, or NAME=WORD."""
+
+    label: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def guess(cls, table: Table, config: ExamplesConfig, findings: Findings) -> NumberColumns:
+        label = _label(table, config)
+        if config.columns:
+            return cls(label, config.columns)
+        looked = [each for each in _looked_at(table) if each.name not in (label, config.id)]
+        used = [each for each in looked if each.kind in ("numbers", "words") and not _names_rows(each.name)]
+        if not any(each.kind == "numbers" for each in used):
+            problem = f"no column of numbers besides {label!r}; there are: {listed(table.columns)}"
+            raise DataError(f"{table.where}:1", problem, "Say which column is text with --text NAME.")
+        found: list[str] = []
+        for each in used:
+            found += [each.name] if each.kind == "numbers" else [f"{each.name}={value}" for value in each.words]
+        spelled = [f"{each.name} ({len(each.words)})" for each in used if each.kind == "words"]
+        unused = [each.name for each in looked if each not in used]
+        parts = [
+            f"a table of numbers; to learn: column {label!r}",
+            f"from: {listed(each.name for each in used if each.kind == 'numbers')}",
+            *([f"as columns of 0 and 1, a word each: {listed(spelled)}"] if spelled else []),
+            *([f"not used: {listed(unused)}"] if unused else []),
+        ]
+        how = f" ({table.said})" if table.said else ""
+        findings.say(f"{table.where}: {'; '.join(parts)}{how}. --label names another column to learn.")
+        return cls(label, tuple(found))
+
+
+class Cells:
+    """Takes the numbers of the wanted columns out of the rows of one table."""
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        self.places = [_place(table, name, columns) for name in columns]
+        self.names = [table.columns[index] for index, _ in self.places]
+        self.known: dict[int, set[str]] = {}
+        for index, said in self.places:
+            if said is not None:
+                self.known.setdefault(index, set()).add(said)
+        self.missing: Counter[str] = Counter()
+        self.strange: Counter[str] = Counter()
+
+    def take(self, row: Sequence[Any]) -> list[float] | str:
+        """The numbers of a row, or what is wrong with it."""
+        found: list[float] = []
+        for (index, wanted), name in zip(self.places, self.names, strict=True):
+            value = row[index]
+            if wanted is None:
+                number = number_in(value)
+                if number is None:
+                    return f"expected a number in {name!r}, found {str(value)[:30]!r}"
+            else:
+                said = _word(value)
+                number = math.nan if said is None else float(said == wanted)
+            found.append(number)
+        for name, number in zip(self.names, found, strict=True):
+            if number != number:
+                self.missing[name] += 1
+        for index, words in self.known.items():
+            said = _word(row[index])
+            if said is not None and said not in words:
+                self.strange[said] += 1
+        return found
+
+    def say(self, where: str, findings: Findings) -> None:
+        if self.missing:
+            most = ", ".join(f"{name}: {count:,}" for name, count in self.missing.most_common(5))
+            total = sum(self.missing.values())
+            findings.say(f"{where}: {total:,} numbers are missing ({most}); read as the mean of the training rows.")
+        if self.strange:
+            words = ", ".join(repr(each) for each, _ in self.strange.most_common(3))
+            total = sum(self.strange.values())
+            findings.say(
+                Caution(f"{where}: {total:,} cells have words that the first training rows lack ({words}); read as 0.")
+            )
+
+
+def _place(table: Table, name: str, columns: Sequence[str]) -> tuple[int, str | None]:
+    """Where a column stands, and the word that is 1 in it."""
+    if name in table.columns:
+        return table.columns.index(name), None
+    for at, letter in enumerate(name):
+        if letter == "=" and name[:at] in table.columns:
+            return table.columns.index(name[:at]), name[at + 1 :]
+    problem = f"no column {name.partition('=')[0]!r}; there are: {listed(table.columns)}"
+    remedy = f"Give the columns that were learned from: {listed(dict.fromkeys(columns))}."
+    raise DataError(f"{table.where}:1", problem, remedy)
+
+
+@dataclass
+class NumberRows:
+    """The rows of one side as they stand in the files."""
+
+    cells: array[float] = field(default_factory=lambda: array("f"))
+    values: Values = field(default_factory=Values)
+    keys: array[int] = field(default_factory=lambda: array("Q"))
+
+    def add(self, numbers: Sequence[float], label: str, where: str, line: int) -> None:
+        before = len(self.cells)
+        self.cells.extend(numbers)
+        self.values.append(label, where, line)
+        digest = hashlib.blake2b(self.cells[before:].tobytes(), digest_size=8)
+        self.keys.append(int.from_bytes(digest.digest(), "little"))
+
+    def matrix(self, columns: int) -> npt.NDArray[np.float32]:
+        found = np.frombuffer(self.cells, dtype=np.float32) if len(self.cells) else np.zeros(0, dtype=np.float32)
+        return found.reshape(-1, columns)
+
+
+class NumberGatherer:
+    """Reads the sides of one set; the columns are those that the first table of the training side has."""
+
+    def __init__(self, config: ExamplesConfig, findings: Findings, watch: Watch | None = None) -> None:
+        self.config, self.findings, self.watch = config, findings, watch
+        self.columns: NumberColumns | None = None
+
+    def side(self, items: Sequence[Item]) -> NumberRows:
+        found = NumberRows()
+        for item in items:
+            if item.kind != "table":
+                problem = "is no table, and the other files are tables of numbers"
+                raise DataError(item.source.shown, problem, "Give files of one kind.")
+            table = open_table(item.source, self.config.encoding, self.findings, self.config.header, self.watch)
+            if not table.sample:
+                table.bad.finish()
+                raise DataError(table.where, "the table has a header and no rows", "Give a file with rows of numbers.")
+            self.columns = self.columns or NumberColumns.guess(table, self.config, self.findings)
+            if self.columns.label not in table.columns:
+                if item.found and item.side == "test":
+                    said = f"{table.where}: has no column {self.columns.label!r} and is not used."
+                    self.findings.say(Caution(said))
+                    continue
+                raise missing(table, self.columns.label, "label")
+            self._read(table, self.columns, found)
+        return found
+
+    def _read(self, table: Table, columns: NumberColumns, found: NumberRows) -> None:
+        cells, label = Cells(table, columns.columns), table.columns.index(columns.label)
+        for line, row in table.rows:
+            said, numbers = word(row[label]), cells.take(row)
+            if isinstance(numbers, str):
+                table.bad.reject(line, numbers)
+            elif said is None:
+                table.bad.reject(line, f"no label in {columns.label!r}")
+            else:
+                found.add(numbers, said, table.where, line)
+        table.bad.finish()
+        cells.say(table.where, self.findings)
+
+
+def rows_of_numbers(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, list[float] | str]]:
+    """Every row of a table whose columns are known, with its line; what is wrong with it, where it has no numbers."""
+    cells = Cells(table, columns)
+    for line, row in table.rows:
+        yield line, cells.take(row)

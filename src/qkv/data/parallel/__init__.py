@@ -1,0 +1,1 @@
+"""Pairs of texts, each the translation of the other: files read in step, sides, ids, vocabulary."""

@@ -1,0 +1,117 @@
+"""Pairs as rows of ids: all sources in one array and all targets in another, which batches are cut from.
+
+    source   [*opening, tag, ids, end]      the tag, <2de>, where there are several languages to translate to
+    target   [ids, end]                     what the decoder begins with is the model's own affair
+
+A pair with a text that is too long is left out and counted; no text is ever cut, since half a translation is wrong.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.labelled.encoding import TOGETHER, Rows
+from qkv.data.parallel.pairs import Numbers, Pairs
+from qkv.data.tokens import token_type
+from qkv.errors import ConfigError, InputError
+from qkv.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """Row i of `sources` is translated by row i of `targets`; both are example `kept[i]` of the side."""
+
+    sources: Rows
+    targets: Rows
+    kept: Numbers
+    left_out: int = 0
+    """Pairs that are too long."""
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def notes(self, what: str, longest: int) -> list[str]:
+        """What was done to the pairs, in words."""
+        said = []
+        if self.left_out:
+            whole = len(self) + self.left_out
+            said.append(f"{self.left_out:,} of {whole:,} {what} are longer than {longest:,} tokens and left out.")
+        if unknown := self.sources.unknown + self.targets.unknown:
+            said.append(f"{unknown:,} tokens of the {what} are not in the vocabulary and become UNK.")
+        return said
+
+
+def tag_of(language: str) -> str:
+    """The special token that asks for a language."""
+    return f"<2{language}>"
+
+
+def end_of(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """What closes a text: what the vocabulary closes texts with, or the mark between documents."""
+    return tokenizer.closing or (tokenizer.separator,)
+
+
+def tag_ids(tokenizer: Tokenizer, languages: Sequence[str]) -> list[int]:
+    """The ids of the tags; ConfigError where the vocabulary lacks one."""
+    for language in languages:
+        if tag_of(language) not in tokenizer.named:
+            known = ", ".join(name for name in tokenizer.named if name.startswith("<2")) or "none"
+            raise ConfigError(f"the vocabulary has no tag {tag_of(language)} (tags: {known}). Learn a new vocabulary.")
+    return [tokenizer.named[tag_of(language)] for language in languages]
+
+
+def encode_pairs(tokenizer: Tokenizer, side: Pairs, longest: int = 0, *, tagged: Sequence[str] = ()) -> PairRows:
+    """A side as ids; `longest` bounds each text with what goes around it (0: no bound), `tagged` are the languages
+    that a tag chooses from (`Parallel.tagged`)."""
+    end, opening = end_of(tokenizer), tokenizer.opening
+    around = len(opening) + bool(tagged) + len(end)
+    if longest and longest <= around:
+        raise InputError(f"a length of {longest} has no room for a text: {around} tokens go around it.")
+    tags, into = tag_ids(tokenizer, tagged), side.into(tagged)
+    if tagged and len(into) and into.min() < 0:
+        raise ConfigError(f"a target language is not among those with a tag: {', '.join(tagged)}. Name files of these.")
+    made = _Rows(tokenizer), _Rows(tokenizer)
+    kept, left_out = array("q"), 0
+    for number, (source, target) in enumerate(_encoded(tokenizer, side)):
+        before = [*opening, tags[into[number]]] if tagged else opening
+        if longest and max(len(before) + len(source), len(target)) + len(end) > longest:
+            left_out += 1
+            continue
+        made[0].add(before, source, end)
+        made[1].add((), target, end)
+        kept.append(number)
+    return PairRows(made[0].rows(), made[1].rows(), np.array(kept, dtype=np.int64), left_out)
+
+
+def _encoded(tokenizer: Tokenizer, side: Pairs) -> Iterator[tuple[list[int], list[int]]]:
+    given = side.texts()
+    while part := list(islice(given, TOGETHER)):
+        sources = tokenizer.encode_batch([source for source, _ in part])
+        targets = tokenizer.encode_batch([target for _, target in part])
+        yield from zip(sources, targets, strict=True)
+
+
+class _Rows:
+    """Rows that grow, at as few bytes an id as the vocabulary allows."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.kind = np.dtype(token_type(tokenizer.vocabulary))
+        self.ids, self.starts = array(self.kind.char), array("q", [0])
+        self.mark, self.unknown = tokenizer.unknown, 0
+
+    def add(self, before: Sequence[int], ids: Sequence[int], after: Sequence[int]) -> None:
+        for part in (before, ids, after):
+            self.ids.extend(part)
+        self.starts.append(len(self.ids))
+        self.unknown += 0 if self.mark is None else ids.count(self.mark)
+
+    def rows(self) -> Rows:
+        ids: npt.NDArray[Any] = np.frombuffer(self.ids, dtype=self.kind) if self.ids else np.zeros(0, dtype=self.kind)
+        return Rows(ids, np.array(self.starts, dtype=np.int64), unknown=self.unknown)

@@ -1,0 +1,248 @@
+"""From what the user names to groups of files: a source and its target, or a table that holds both.
+
+Files that are named come in twos, source first. Of a folder, an archive or a named set those belong together whose
+names differ only in their language. Sides are told apart by the words train, dev (valid, val) and test in the names.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from qkv.data import catalog
+from qkv.data.findings import Findings, shown
+from qkv.data.formats import Source, zip_members
+from qkv.data.labelled.finding import Side, side_of
+from qkv.data.labelled.kinds import kind_by_name, kind_of
+from qkv.data.parallel.config import ParallelConfig
+from qkv.data.parallel.languages import SOURCE, TARGET, aligned, named
+from qkv.data.parallel.pairs import Direction
+from qkv.data.progress import Progress, silent
+from qkv.data.sources import mode_of, special, walk
+from qkv.errors import ConfigError, DataError
+
+UNNAMED = (SOURCE, TARGET)
+MOST_LOOKED_INTO = 50
+"""Of a folder with more files, those count that their names tell."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Two files that are read in step, or a table; and which side its name says."""
+
+    first: Source
+    second: Source | None
+    languages: Direction
+    found: bool = False
+    """Whether it was found in a folder, an archive or a named set."""
+
+    @property
+    def side(self) -> Side | None:
+        return side_of(name_of(self.first))
+
+    @property
+    def shown(self) -> str:
+        return self.first.shown if self.second is None else f"{self.first.shown} and {self.second.shown}"
+
+
+@dataclass
+class Groups:
+    train: list[Group] = field(default_factory=list)
+    valid: list[Group] = field(default_factory=list)
+    test: list[Group] = field(default_factory=list)
+
+
+def name_of(source: Source) -> str:
+    """The name that says what a source holds: that of the file inside an archive."""
+    return PurePath(source.member or source.path).name
+
+
+def find(config: ParallelConfig, findings: Findings, progress: Progress = silent) -> Groups:
+    """Follow the names; DataError for one that leads nowhere."""
+    if not config.files:
+        raise DataError("the pairs", "no files were named", "Name the source and the target file.")
+    if config.source is not None and config.source == config.target:
+        raise ConfigError(f"source and target are both column {config.source!r}. Name two columns.")
+    groups = _groups(config.files, config, findings, progress)
+    sides = Groups(
+        valid=_groups(config.valid, replace(config, languages=()), findings, progress) if config.valid else [],
+        test=_groups(config.test, replace(config, languages=()), findings, progress) if config.test else [],
+    )
+    if len({group.side for group in groups}) < 2 or config.valid or config.test:
+        # one side, or sides that were said; of a folder or set only its training files are meant then
+        meant = [group for group in groups if group.side in ("train", None) or not group.found]
+        sides.train = meant or groups
+        return sides
+    sides.train = [group for group in groups if group.side in ("train", None)]
+    sides.valid += [group for group in groups if group.side == "valid"]
+    sides.test += [group for group in groups if group.side == "test"]
+    if not sides.train:
+        findings.say(f"no file is named train: {sides.valid[0].shown} is learned from.")
+        sides.train, sides.valid = sides.valid, []
+    return sides
+
+
+def _groups(names: Sequence[str], config: ParallelConfig, findings: Findings, progress: Progress) -> list[Group]:
+    singles: list[Source] = []
+    groups: list[Group] = []
+    for name in names:
+        entry = catalog.find(name)
+        if entry is not None and not os.path.lexists(name):
+            if entry.task != "translation":
+                raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
+            files = [file.obtain(progress) for file in (*entry.train, *entry.valid)]
+            inside = [each for path in files for each in _inside(path, findings)]
+            groups += _together(inside, config, name, findings, listed=True)
+            continue
+        mode = _mode(name)
+        inside = _inside(Path(name), findings) if stat.S_ISDIR(mode) or _is_zip(name) else [Source(Path(name))]
+        if stat.S_ISDIR(mode) or len(inside) > 1:
+            groups += _together(inside, config, name, findings)
+        else:
+            singles += inside
+    return [*groups, *_in_twos(singles, config)]
+
+
+def _mode(name: str) -> int:
+    if name == "-":
+        raise DataError("standard input", "pairs are read from files", "Put source and target into files.")
+    mode = mode_of(Path(name))
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise DataError(shown(name), f"is {special(mode)}, not a file", "Put it into a file.")
+    return mode
+
+
+def _is_zip(name: str | Path) -> bool:
+    return Path(name).suffix.lower() == ".zip"
+
+
+def _inside(path: Path, findings: Findings) -> list[Source]:
+    """The files of a folder or archive, hidden ones left aside; any other file by itself."""
+    if path.is_dir():
+        return [source for each in walk(path, set(), findings) for source in _inside(each, findings)]
+    if not _is_zip(path):
+        return [Source(path)]
+    members = [each for each in zip_members(path, shown(path)) if not _hidden(PurePath(each))]
+    if not members:
+        raise DataError(shown(path), "nothing is in this zip", "Give a zip with the texts.")
+    return [Source(path, each) for each in members]
+
+
+def _hidden(place: PurePath) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in place.parts)
+
+
+def _in_twos(sources: Sequence[Source], config: ParallelConfig) -> list[Group]:
+    """Named files: a table is a group of its own, any other file and the next one are.
+
+    Texts may hold tabs too: files whose names do not say it are tables only if there is no text among them.
+    """
+    groups: list[Group] = []
+    waiting = list(sources)
+    content = all(_is_table(source, config.encoding) for source in sources)
+    while waiting:
+        first = waiting.pop(0)
+        languages = aligned(_said_by(first), _said_by(waiting[0])) if waiting else None
+        if languages is None and (content or kind_by_name(first) == "table"):
+            groups.append(Group(first, None, UNNAMED))
+            continue
+        if not waiting:
+            count = f"{len(sources)} files" if len(sources) > 1 else "one file"
+            problem = f"is a text without its translation ({count} named, no table of two columns)"
+            raise DataError(first.shown, problem, "Name source and target file, one after the other.")
+        second = waiting.pop(0)
+        _require_two(first, second)
+        groups.append(Group(first, second, languages or UNNAMED))
+    return _with_languages(groups, config.languages)
+
+
+def _said_by(source: Source) -> str:
+    """The name that says the language: that of an archive where the only file inside says none."""
+    own = name_of(source)
+    return source.path.name if source.member and named(own) is None else own
+
+
+def _is_table(source: Source, encoding: str) -> bool:
+    return kind_by_name(source) == "table" or kind_of(source, encoding) == "table"
+
+
+def _require_two(first: Source, second: Source) -> None:
+    """Refuse one file named twice, and two of the same language that are of different sides."""
+    if second.path.samefile(first.path) and first.member == second.member:
+        raise DataError(first.shown, "is named both as source and as target", "Name the file of the translations.")
+    one, other = named(_said_by(first)), named(_said_by(second))
+    if one is not None and other is not None and one.language == other.language and one.rest != other.rest:
+        problem = f"is in the language {one.language!r}, as {first.shown} is"
+        raise DataError(second.shown, problem, "Name source and target file one after the other: A.en A.de B.en B.de.")
+
+
+def _with_languages(groups: list[Group], languages: Sequence[str]) -> list[Group]:
+    said = set(zip(languages[::2], languages[1::2], strict=False))
+    if not languages or not groups or (len(languages) % 2 == 0 and said == {group.languages for group in groups}):
+        return groups
+    if len(languages) == 2:
+        languages = [*languages] * len(groups)
+    if len(languages) != 2 * len(groups):
+        wanted = f"expected {2 * len(groups)}, source and target of each pair of files"
+        raise ConfigError(f"languages names {len(languages)}: {', '.join(languages)}; {wanted}.")
+    return [
+        replace(group, languages=(languages[2 * place], languages[2 * place + 1])) for place, group in enumerate(groups)
+    ]
+
+
+def _together(
+    sources: Sequence[Source], config: ParallelConfig, name: str, findings: Findings, listed: bool = False
+) -> list[Group]:
+    """The groups of a folder, an archive or a set: files whose names differ in their language, else tables."""
+    stems: dict[tuple[PurePath, str], dict[str, Source]] = {}
+    for source in sources:
+        if (parts := named(name_of(source))) is not None:
+            folder = PurePath(source.member).parent if source.member else source.path.parent
+            stems.setdefault((folder, parts.rest), {})[parts.language] = source
+    together = [files for files in stems.values() if len(files) > 1]
+    if together:
+        wanted = _wanted(together, config, name, findings, listed)
+        groups = [
+            Group(files[first], files[second], (first, second), found=True)
+            for first, second in wanted
+            for files in together
+            if first in files and second in files
+        ]
+    else:
+        tables = [source for source in sources if kind_by_name(source) == "table"]
+        if not tables and len(sources) <= MOST_LOOKED_INTO:
+            tables = [source for source in sources if kind_of(source, config.encoding) == "table"]
+        groups = _with_languages([Group(source, None, UNNAMED, found=True) for source in tables], config.languages)
+    if not groups:
+        problem = "nothing in it looks like texts and their translations"
+        remedy = "Expected files as train.en and train.de, or tables with the columns source and target."
+        raise DataError(shown(name), problem, remedy)
+    used = {each for group in groups for each in (group.first, group.second)}
+    if left := sum(source not in used for source in sources):
+        findings.skipped["without translations"] += left
+    return groups
+
+
+def _wanted(
+    together: Sequence[dict[str, Source]], config: ParallelConfig, name: str, findings: Findings, listed: bool
+) -> list[Direction]:
+    """The directions to read: those that are said, else those of the only two languages, or the first two of a set."""
+    there = list(dict.fromkeys(language for files in together for language in files))
+    said = list(config.languages)
+    if said:
+        if len(said) % 2:
+            raise ConfigError(f"languages names {len(said)}: {', '.join(said)}; expected source and target.")
+        for language in said:
+            if language not in there:
+                raise DataError(
+                    shown(name), f"no file is in {language!r}; there are: {', '.join(there)}", "Say others."
+                )
+        return list(dict.fromkeys(zip(said[::2], said[1::2], strict=True)))
+    if len(there) > 2 and not listed:
+        problem = f"which languages? There are: {', '.join(there)}"
+        raise DataError(shown(name), problem, "Say source and target with --languages, or name two files.")
+    findings.say(f"{shown(name)}: {there[0]} is translated to {there[1]}; --languages says otherwise.")
+    return [(there[0], there[1])]

@@ -1,0 +1,128 @@
+"""What a classifier or a tagger says about many texts.
+
+They are read sorted by length, a bounded number of tokens at a time; the answers come in the order of the texts.
+
+    one class: softmax of the scores      several: sigmoid of each      a number: the score itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from qkv.blocks.pooling import FirstPooling
+from qkv.data.labelled.encoding import Rows
+from qkv.evaluation import packed
+from qkv.models.classifier import Classifier, EncoderPooling
+from qkv.models.tagger import Tagger
+from qkv.tasks import reading
+from qkv.tasks.classification import Problem
+from qkv.tasks.reading import Source
+from qkv.tasks.tagging import words_of
+
+TOGETHER = 8192  # tokens, padding included
+PICTURES = 256
+NUMBERS = 2**20  # of rows of a table
+
+Autocast = Callable[[], AbstractContextManager[object]]
+
+
+def answers(
+    model: nn.Module,
+    rows: Source,
+    problem: Problem,
+    autocast: Autocast = nullcontext,
+    precision: packed.Precision = "f32",
+) -> NDArray[np.float32]:
+    """A share for every label (N, L), or the numbers (N, 1)."""
+    parts: list[tuple[NDArray[np.int64], Tensor]] = []
+    for which, scores in _scores(model, rows, autocast, precision):
+        if problem == "regression":
+            parts.append((which, scores))
+        else:
+            parts.append((which, scores.softmax(-1) if problem == "single" else scores.sigmoid()))
+    found = np.zeros((len(rows), parts[0][1].size(-1) if parts else 0), dtype=np.float32)
+    for which, shares in parts:
+        found[which] = shares.numpy()
+    return found
+
+
+def tags(model: nn.Module, rows: Rows, autocast: Autocast = nullcontext) -> NDArray[np.float32]:
+    """A share for every label of each word (W, L), in the words' order."""
+    assert rows.places is not None
+    found: NDArray[np.float32] | None = None
+    for which, scores in _scores(model, rows, autocast):
+        shares = scores.softmax(-1).numpy()
+        if found is None:
+            found = np.zeros((len(rows.places), shares.shape[-1]), dtype=np.float32)
+        for place, row in enumerate(which.tolist()):
+            begin, end, places = words_of(rows, row)
+            found[begin:end] = shares[place, places]
+    return np.zeros((0, 0), dtype=np.float32) if found is None else found
+
+
+def _scores(
+    model: nn.Module, rows: Source, autocast: Autocast, precision: packed.Precision = "f32"
+) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+    device = str(next(model.parameters()).device)
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode(), autocast():
+            ask = None if torch.is_autocast_enabled("cpu") else _reader(model, precision)
+        if ask is None and precision == "bf16":
+            autocast = partial(torch.autocast, device.partition(":")[0], torch.bfloat16)
+        for which in _batches(rows):
+            read = reading.inputs(rows, which)
+            with torch.inference_mode(), autocast():
+                if ask is not None and isinstance(read, reading.Texts):
+                    scores = ask(read)
+                else:
+                    scores = reading.moved(read, device).read_by(model)
+            yield which, scores.float().cpu()
+    finally:
+        model.train(training)
+
+
+def _reader(model: nn.Module, precision: packed.Precision) -> Callable[[reading.Texts], Tensor] | None:
+    """The model without padding, where it is a classifier or a tagger around BERT that nobody looks into."""
+    if not isinstance(model, Classifier | Tagger) or not packed.fits(model.encoder) or packed.watched(model):
+        return None
+    inside = packed.Packed(model.encoder, precision)
+    last = len(inside.model.blocks)
+    first = isinstance(model, Classifier) and isinstance(model.pooling, FirstPooling | EncoderPooling)
+
+    def ask(read: reading.Texts) -> Tensor:
+        if not first:
+            return _headed(model, inside(read.tokens, read.present, [last], read.segments)[0], read.present)
+        x = inside.first(read.tokens, read.present, read.segments)  # of [CLS] alone: no other is looked at
+        return _headed(model, x.unsqueeze(1), read.present[:, :1])
+
+    return ask
+
+
+def _headed(model: Classifier | Tagger, x: Tensor, present: Tensor) -> Tensor:
+    """From the encoder's vectors to scores."""
+    if isinstance(model, Tagger):
+        return model.head(x)
+    return model.scale(model.head(model.pooling(x, present)))
+
+
+def _batches(rows: Source) -> Iterator[NDArray[np.int64]]:
+    if not isinstance(rows, Rows):
+        size = PICTURES if rows.dtype == np.uint8 else max(1, NUMBERS // rows.shape[1])
+        for start in range(0, len(rows), size):
+            yield np.arange(start, min(start + size, len(rows)))
+        return
+    order = np.argsort(-rows.lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        size = max(1, TOGETHER // max(1, int(rows.lengths[order[start]])))
+        yield order[start : start + size]
+        start += size

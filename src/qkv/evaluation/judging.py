@@ -1,0 +1,93 @@
+"""A model on labelled examples: its answers, scored by what its task is judged by.
+
+one class      accuracy (and macro-F1, Matthews)        several labels   micro-F1
+a number       Pearson's correlation                    tags of words    accuracy, or the F1 of spans (BIO)
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from qkv.data.labelled.encoding import Rows
+from qkv.data.labelled.examples import Examples, TagExamples
+from qkv.evaluation import decisions
+from qkv.evaluation.classes import ClassScore, class_score
+from qkv.evaluation.decisions import Autocast
+from qkv.evaluation.intervals import Estimate
+from qkv.evaluation.numbers import NumberScore, number_score
+from qkv.evaluation.several import SeveralScore, several_score
+from qkv.evaluation.spans import SpanScore, is_spans, span_score
+from qkv.tasks.classification import Problem
+from qkv.tasks.reading import Source
+
+Score = ClassScore | SeveralScore | NumberScore | SpanScore
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The answers to some examples, their score, and the one figure that is looked at first."""
+
+    name: str
+    figure: Estimate
+    loss: float
+    score: Score
+    answers: NDArray[np.float32]  # shares of the labels, or numbers; of tags, word by word
+
+    @property
+    def value(self) -> float:
+        """For choosing between models: higher is better; what is not defined is worst."""
+        return -1.0 if self.figure.value is None else self.figure.value
+
+    def values(self) -> dict[str, Any]:
+        return {"metric": self.name, **self.score.values(), "loss": self.loss}
+
+    def tables(self) -> dict[str, Any]:
+        return {} if isinstance(self.score, NumberScore) else self.score.tables()
+
+
+def judge(
+    model: nn.Module,
+    rows: Source,
+    examples: Examples,
+    problem: Problem,
+    autocast: Autocast = nullcontext,
+) -> Judgement:
+    if isinstance(examples, TagExamples):
+        assert isinstance(rows, Rows)
+        return judged_tags(decisions.tags(model, rows, autocast), examples)
+    return judged(decisions.answers(model, rows, problem, autocast), examples.targets, examples.labels.names, problem)
+
+
+def judged(answers: NDArray[np.float32], targets: NDArray[Any], names: tuple[str, ...], problem: Problem) -> Judgement:
+    """Score the answers of any system: rows of shares, or of numbers."""
+    match problem:
+        case "single":
+            classes = class_score(answers, targets, names)
+            return Judgement("accuracy", classes.accuracy, classes.loss, classes, answers)
+        case "multi":
+            several = several_score(answers, targets, names)
+            return Judgement("micro_f1", several.micro_f1, several.loss, several, answers)
+        case "regression":
+            numbers = number_score(answers[:, 0], targets)
+            error = numbers.squared_error.value
+            return Judgement("pearson", numbers.pearson, float("nan") if error is None else error, numbers, answers)
+
+
+def judged_tags(answers: NDArray[np.float32], examples: TagExamples) -> Judgement:
+    names = examples.labels.names
+    words = class_score(answers, examples.targets, names)
+    if not is_spans(names):
+        return Judgement("accuracy", words.accuracy, words.loss, words, answers)
+    borders = np.concatenate([[0], np.cumsum(examples.lengths)])
+    said = [names[number] for number in words.predictions.tolist()]
+    true = [names[number] for number in words.targets.tolist()]
+    parts = [slice(int(a), int(b)) for a, b in pairwise(borders)]
+    spans = span_score([true[part] for part in parts], [said[part] for part in parts])
+    return Judgement("span_f1", spans.f1, words.loss, spans, answers)

@@ -1,0 +1,114 @@
+"""Scores of a model that answers with a number: y is the truth, p the answer.
+
+    squared error    mean of (y - p)²               absolute error   mean of |y - p|
+    Pearson          cov(y, p) / (sd(y) sd(p))      Spearman         Pearson of the ranks; equal values share theirs
+    R²               1 - sum of (y - p)² / sum of (y - mean y)²
+
+Pearson and Spearman are STS-B's metrics. What is constant has no correlation: None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qkv.errors import InputError
+from qkv.evaluation.intervals import Estimate, bootstrap
+
+Array = NDArray[Any]
+
+FLAT = 1e-13  # what differs by less than this share of itself is constant
+
+
+@dataclass(frozen=True)
+class NumberScore:
+    """What a regressor did on some rows."""
+
+    squared_error: Estimate
+    absolute_error: Estimate
+    pearson: Estimate
+    spearman: Estimate
+    r_squared: Estimate
+    errors: NDArray[np.float64] = field(repr=False)  # p - y, row by row
+
+    @property
+    def count(self) -> int:
+        return len(self.errors)
+
+    def worst(self, most: int) -> list[int]:
+        """The rows that are furthest off, the furthest first."""
+        return np.argsort(-np.abs(self.errors), kind="stable")[:most].tolist()
+
+    def values(self) -> dict[str, Any]:
+        """For JSON: the numbers."""
+        found: dict[str, Any] = {"count": self.count}
+        for each in fields(self)[:-1]:
+            found |= getattr(self, each.name).values(each.name)
+        return found
+
+
+def number_score(predictions: Array, targets: Array) -> NumberScore:
+    """Score answers, one number a row."""
+    y, p = np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
+    if y.ndim != 1 or y.shape != p.shape or not len(y):
+        raise InputError(
+            f"answers of shape {p.shape}, truths of {y.shape}: expected one number a row, one row at least."
+        )
+    if not (np.isfinite(y).all() and np.isfinite(p).all()):
+        raise InputError("an answer or a truth is not a finite number: a model that gives nan has diverged.")
+    ranks = [Ranks(each) for each in (y, p)]
+
+    def scores(drawn: Array) -> Array:
+        weights = drawn.astype(np.float64)
+        squared, absolute = weights @ (p - y) ** 2, weights @ np.abs(p - y)
+        found = [
+            squared / len(y),
+            absolute / len(y),
+            _correlation(weights, y, p),
+            _correlation(weights, *(each.among(weights) for each in ranks)),
+            1 - squared / _spread(weights, _centred(weights, y), y),
+        ]
+        return np.stack(found, axis=1)
+
+    with np.errstate(all="ignore"):  # what is no number is told by None
+        squared, absolute, pearson, spearman, r_squared = bootstrap(np.ones(len(y), np.int64), scores)
+    return NumberScore(squared, absolute, pearson, spearman, r_squared, errors=p - y)
+
+
+# Below, `weights` says how often each row was drawn, (B, rows); values are (rows) or, where draws differ, (B, rows).
+
+
+def _correlation(weights: Array, first: Array, second: Array) -> Array:
+    one, other = _centred(weights, first), _centred(weights, second)
+    together = np.einsum("bn,bn->b", weights * one, other)
+    found = together / np.sqrt(_spread(weights, one, first)) / np.sqrt(_spread(weights, other, second))
+    return np.clip(found, -1, 1)
+
+
+def _centred(weights: Array, values: Array) -> Array:
+    total = np.einsum("bn,bn->b", weights, np.broadcast_to(values, weights.shape))
+    return values - (total / weights.sum(1))[:, None]
+
+
+def _spread(weights: Array, centred: Array, values: Array) -> Array:
+    """The sum of squares around the mean, (B); nan where all that was drawn is the same."""
+    found = np.einsum("bn,bn->b", weights * centred, centred)
+    return np.where(found > weights.sum(1) * (FLAT * np.abs(values).max()) ** 2, found, np.nan)
+
+
+class Ranks:
+    """Places in the order of size; equal values share the mean of theirs."""
+
+    def __init__(self, values: Array) -> None:
+        _, self.level, counts = np.unique(values, return_inverse=True, return_counts=True)
+        self.order, self.last = np.argsort(values), np.cumsum(counts) - 1
+
+    def among(self, weights: Array) -> Array:
+        """The rank of each row among those that were drawn, (B, rows)."""
+        upto = np.cumsum(np.take(weights, self.order, axis=1), axis=1)
+        upto = np.take(upto, self.last, axis=1)  # rows of this level or a lower one
+        below = np.pad(upto[:, :-1], ((0, 0), (1, 0)))
+        return np.take((below + upto + 1) / 2, self.level, axis=1)

@@ -1,0 +1,145 @@
+"""Spans (names, chunks) in tagged words, and how many of them a tagger finds with the right ends and the right type.
+
+Tags are a letter and a type, as in B-PER: BIO, IOB1 and IO, IOBES, and its twin BILOU (L for E, U for S). Whatever the
+scheme, and however broken the sequence, spans are read as conlleval.pl does it (Tjong Kim Sang 2000), so scores equal
+those of the CoNLL shared tasks and of seqeval's default mode (Nakayama 2018): an I- that follows nothing of its type
+begins a span. seqeval does not know L and U; BILOU equals what it gives for the same tags in IOBES.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qkv.errors import InputError
+from qkv.evaluation import agreement
+from qkv.evaluation.agreement import Agreement
+from qkv.evaluation.intervals import Estimate, bootstrap
+
+Array = NDArray[Any]
+
+OUTSIDE = "O"
+NO_TYPE = "_"  # of a tag that is a letter alone
+IOBES = {"L": "E", "U": "S"}
+PREFIXED = re.compile(r"[BIESLU]-.+", re.DOTALL)
+
+
+class Span(NamedTuple):
+    """Words from `start` up to, but not including, `end`."""
+
+    type: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class SpanScore:
+    """What a tagger did on some sentences. A span is right when type, start and end are."""
+
+    accuracy: float  # of single tags
+    f1: Estimate  # over all spans; the interval draws sentences
+    micro: Agreement
+    macro: Agreement
+    by_type: Mapping[str, Agreement]
+    tokens: int
+    counts: NDArray[np.int64] = field(repr=False)  # of each sentence: spans right, spans found, spans there
+
+    @property
+    def count(self) -> int:
+        """Sentences."""
+        return len(self.counts)
+
+    def values(self) -> dict[str, Any]:
+        """For JSON: the numbers."""
+        return {
+            "count": self.count,
+            "tokens": self.tokens,
+            "accuracy": self.accuracy,
+            **self.f1.values("f1"),
+            "precision": self.micro.precision,
+            "recall": self.micro.recall,
+            "macro_f1": self.macro.f1,
+            "support": self.micro.support,
+        }
+
+    def tables(self) -> dict[str, Any]:
+        """For JSON: type by type."""
+        return {"types": {name: each.values() for name, each in self.by_type.items()}}
+
+
+def is_spans(labels: Iterable[str]) -> bool:
+    """Whether these tags mark spans; parts of speech do not."""
+    inside = [label for label in labels if label != OUTSIDE]
+    return bool(inside) and all(PREFIXED.fullmatch(label) for label in inside)
+
+
+def spans(tags: Sequence[str]) -> list[Span]:
+    """The spans of a sentence, from left to right."""
+    found: list[Span] = []
+    letter, kind, start = OUTSIDE, NO_TYPE, 0
+    for place, tag in enumerate([*tags, OUTSIDE]):
+        before, kind_before = letter, kind
+        letter, kind = _parted(tag)
+        if _ends(before, letter) or (before != OUTSIDE and kind != kind_before):
+            found.append(Span(kind_before, start, place))
+        if _begins(before, letter) or (letter != OUTSIDE and kind != kind_before):
+            start = place
+    return found
+
+
+def _parted(tag: str) -> tuple[str, str]:
+    return IOBES.get(tag[0], tag[0]), tag[1:].split("-", 1)[-1] or NO_TYPE
+
+
+def _ends(before: str, letter: str) -> bool:
+    """Whether a span ends between two words, whatever the types."""
+    return before in "ES" or (before in "BI" and letter in "BSO")
+
+
+def _begins(before: str, letter: str) -> bool:
+    return letter in "BS" or (before in "ESO" and letter in "EI")
+
+
+def span_score(true_sequences: Sequence[Sequence[str]], predicted_sequences: Sequence[Sequence[str]]) -> SpanScore:
+    """Score the tags of sentences, one a word."""
+    lengths = [[len(tags) for tags in sequences] for sequences in (true_sequences, predicted_sequences)]
+    if lengths[0] != lengths[1] or not sum(lengths[0]):
+        raise InputError(
+            f"{len(lengths[0])} sentences of {sum(lengths[0])} words, and tags for {len(lengths[1])} of "
+            f"{sum(lengths[1])}: expected one tag for each word, and one word at least."
+        )
+    right, found, there = Counter[str](), Counter[str](), Counter[str]()
+    counts = np.zeros((len(true_sequences), 3), np.int64)
+    same = 0
+    for place, (true, predicted) in enumerate(zip(true_sequences, predicted_sequences, strict=True)):
+        same += sum(one == other for one, other in zip(true, predicted, strict=True))
+        wanted, given = set(spans(true)), set(spans(predicted))
+        both = wanted & given
+        for total, own in ((right, both), (found, given), (there, wanted)):
+            total.update(span.type for span in own)
+        counts[place] = len(both), len(given), len(wanted)
+    types = sorted(found.keys() | there.keys())
+    columns = [np.array([total[name] for name in types], np.int64) for total in (right, found, there)]
+    each = agreement.by_class(*columns)
+    kinds, often = np.unique(counts, axis=0, return_counts=True)
+    (f1,) = bootstrap(often, lambda drawn: f1_of(drawn @ kinds, len(counts))[:, None])
+    return SpanScore(
+        accuracy=same / sum(lengths[0]),
+        f1=f1,
+        micro=agreement.micro(*columns),
+        macro=agreement.macro(each),
+        by_type=dict(zip(types, each, strict=True)),
+        tokens=sum(lengths[0]),
+        counts=counts,
+    )
+
+
+def f1_of(totals: Array, rows: int) -> Array:
+    """Of sums of `counts`; `intervals.paired` compares two taggers by it."""
+    return agreement.f1(*totals.T)

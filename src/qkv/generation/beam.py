@@ -1,0 +1,240 @@
+"""Decoding what a translator may say: greedy, drawn, or the best that a beam finds (Sutskever et al. 2014).
+
+    score(y) = Σ_t log p(y_t | y_<t, x) / |y|^penalty        the end counted in |y|; penalty 0: the probability itself
+
+The division is Marian's and Hugging Face's; Wu et al. 2016, eq. 14, divide by ((5 + |y|) / 6)^α. A beam keeps the best
+`beams` unfinished texts of a source; it stops once as many have ended and the best unfinished one, divided by today's
+length, is no better than the worst of them. A beam of one is greedy.
+
+Every source has one copy of its memory, whatever its rows; sources that are done leave the batch. Letters: R rows, n
+for each of B sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from qkv.blocks.state import State
+from qkv.errors import InputError
+from qkv.generation.sampling import NEVER, Sampling, pick
+
+GREEDY = Sampling(temperature=0.0)
+BLOCK = 64  # scores of the vocabulary that are looked at together
+
+
+@runtime_checkable
+class Translator(Protocol):
+    """What a model of sources and targets offers. Of R rows, neighbours share one of the B memories.
+
+    It has no `vocabulary`, which language models have: what writes without a source must not take it for one.
+    """
+
+    context: int
+
+    def encode(self, source: Int[Tensor, "B S"], present: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]: ...
+    def decode(
+        self,
+        tokens: Int[Tensor, "R T"],
+        memory: Float[Tensor, "B S D"],
+        present: Bool[Tensor, "B S"],
+        state: Any = None,
+    ) -> Float[Tensor, "R T V"]: ...
+    def state(self, rows: int, capacity: int | None = None) -> State: ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation: its ids without start and end, their log-probability, the end's included, and its score."""
+
+    tokens: list[int]
+    logprob: float
+    score: float
+    ended: bool  # False: it was cut off at the longest length
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search. With `sampling`, `best` texts are drawn instead, each from its own generator."""
+
+    beams: int = 1
+    penalty: float = 1.0
+    best: int = 1  # how many translations of each source
+    sampling: Sampling | None = None
+    seed: int = 0
+    ratio: float = 2.0  # a translation has at most ratio · source + room tokens, and never more than the context
+    room: int = 10
+    never: Collection[int] = field(default=())  # ids that are not written: padding, or a start that is not the end
+
+    def __post_init__(self) -> None:
+        if self.beams < 1 or self.best < 1:
+            raise InputError(f"beams = {self.beams}, best = {self.best}: expected 1 or more.")
+        if self.sampling is None and self.best > self.beams:
+            raise InputError(f"the {self.best} best of {self.beams} beams: ask for at least {self.best} beams.")
+
+    def limit(self, length: int, context: int) -> int:
+        return max(1, min(context, int(self.ratio * length) + self.room))
+
+
+def translate(
+    model: Translator,
+    sources: Sequence[Sequence[int]],
+    search: Search,
+    *,
+    start: int,
+    end: int,
+    rows: int = 64,
+    device: str = "cpu",
+) -> list[list[Hypothesis]]:
+    """The translations of each source, best first, in the order of the sources. Batches are of about one length."""
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
+    for first in range(0, len(order), rows):
+        batch = order[first : first + rows]
+        longest = max(1, *(len(sources[number]) for number in batch))
+        source = torch.full((len(batch), longest), end)
+        for row, number in enumerate(batch):
+            source[row, : len(sources[number])] = torch.as_tensor(list(sources[number]))
+        lengths = torch.tensor([len(sources[number]) for number in batch])
+        present = torch.arange(longest) < lengths.unsqueeze(1)
+        limits = [search.limit(len(sources[number]), model.context) for number in batch]
+        with torch.inference_mode():
+            memory = model.encode(source.to(device), present.to(device))
+            rest = Rest(model, memory, present.to(device), limits, start)
+            made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, batch)
+        for number, hypotheses in zip(batch, made, strict=True):
+            found[number] = hypotheses
+    return found
+
+
+class Rest:
+    """The sources that are not done: their memories, the state of their rows, and what comes next."""
+
+    def __init__(self, model: Translator, memory: Tensor, present: Tensor, limits: list[int], start: int) -> None:
+        self.model, self.memory, self.present, self.limits = model, memory, present, limits
+        self.sources = list(range(len(memory)))  # their numbers in the batch
+        self.state = model.state(len(memory), max(limits))
+        self.tokens = torch.full((len(memory), 1), start, device=memory.device)
+        self.length = 0
+
+    def logits(self) -> Float[Tensor, "R V"]:
+        self.length += 1
+        return self.model.decode(self.tokens, self.memory, self.present, self.state)[:, -1].float()
+
+    def keep(self, open_: list[int], rows: list[int], tokens: Int[Tensor, "R"]) -> None:
+        """Go on with these of the sources, and these of the rows, each with its new token."""
+        if not open_:
+            self.sources = []
+            return
+        if len(open_) < len(self.sources):
+            which = torch.tensor(open_, device=self.memory.device)
+            self.memory, self.present = self.memory[which], self.present[which]
+            self.sources, self.limits = ([each[row] for row in open_] for each in (self.sources, self.limits))
+        if rows != list(range(len(self.tokens))):
+            self.state = self.state.rows(rows)
+        self.tokens = tokens.unsqueeze(1)
+
+
+def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
+    """The best translations of each source, best first."""
+    beams, device = search.beams, rest.memory.device
+    never = torch.tensor(list(search.never), dtype=torch.long, device=device)
+    finished: list[list[Hypothesis]] = [[] for _ in rest.sources]
+    totals = torch.zeros(len(finished), 1, device=device)  # (B, n): one row a source before the first token
+    written = rest.tokens.new_empty(len(finished), 1, 0)  # (B, n, T)
+    while rest.sources:
+        logprobs = rest.logits().log_softmax(-1).index_fill_(1, never, NEVER)
+        divisor = rest.length**search.penalty
+        most, tokens = largest(logprobs, 2 * beams)  # twice as many: half of them may end
+        sums = (most.view(*totals.shape, -1) + totals.unsqueeze(2)).flatten(1)  # (R, m) -> (B, n m)
+        best, places = sums.topk(min(2 * beams, sums.size(1)))
+        beam, token = places // most.size(1), tokens.view(len(totals), -1).gather(1, places)
+        over = torch.tensor(rest.limits, device=device).unsqueeze(1) <= rest.length
+        ending = (token == end) | over
+        longer = torch.cat([written.take_along_dim(beam.unsqueeze(2), 1), token.unsqueeze(2)], 2)
+        for row, place in (ending & best.isfinite())[:, :beams].nonzero().tolist():
+            total = float(best[row, place])
+            made = hypothesis(longer[row, place].tolist(), total, total / divisor, end)
+            finished[rest.sources[row]].append(made)
+        for number in rest.sources:
+            finished[number] = sorted(finished[number], key=lambda made: -made.score)[:beams]
+        order = ending.int().argsort(stable=True, dim=1)[:, :beams]  # the unfinished ones first, the best of them first
+        totals = best.masked_fill(ending, NEVER).gather(1, order)
+        leading = (totals[:, 0] / divisor).tolist()
+        going = [row for row, number in enumerate(rest.sources) if can_win(leading[row], finished[number], beams)]
+        kept = torch.tensor(going, dtype=torch.long, device=device)
+        order, totals = order[kept], totals[kept]
+        rows = beam[kept].gather(1, order) + kept.unsqueeze(1) * written.size(1)
+        written = longer[kept].take_along_dim(order.unsqueeze(2), 1)
+        rest.keep(going, rows.flatten().tolist(), written[:, :, -1].flatten())
+    return [hypotheses[: search.best] for hypotheses in finished]
+
+
+def largest(scores: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]:
+    """The largest of each row and their places. Of a large vocabulary only the blocks with the largest maxima are
+    sorted: all others are looked at once."""
+    vocabulary = scores.size(1)
+    blocks = vocabulary // BLOCK
+    if blocks < 2 * count:
+        return scores.topk(min(count, vocabulary))
+    whole = blocks * BLOCK
+    parts = scores[:, :whole].reshape(-1, blocks, BLOCK)
+    chosen = parts.amax(2).topk(count).indices
+    places = (chosen.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=scores.device)).flatten(1)
+    rest = torch.arange(whole, vocabulary, device=scores.device).expand(len(scores), -1)
+    places = torch.cat([places, rest], 1)
+    most, which = scores.gather(1, places).topk(count)
+    return most, places.gather(1, which)
+
+
+def can_win(score: float, finished: list[Hypothesis], beams: int) -> bool:
+    """Whether an unfinished text of this score may yet be among the best."""
+    return score > NEVER and (len(finished) < beams or score > finished[-1].score)
+
+
+def hypothesis(ids: list[int], logprob: float, score: float, end: int) -> Hypothesis:
+    ended = ids[-1] == end
+    return Hypothesis(ids[:-1] if ended else ids, logprob, score, ended)
+
+
+def sample(rest: Rest, search: Search, end: int, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+    """`search.best` texts of each source, as they were drawn; of temperature 0, the likeliest token at each step.
+
+    A source draws by its number, so what it gets does not depend on the others of its batch.
+    """
+    sampling, each = search.sampling or GREEDY, search.best
+    device, count = rest.memory.device, len(rest.sources) * search.best
+    never = torch.tensor(list(search.never), dtype=torch.long, device=device)
+    seeds = [search.seed * 1_000_003 + number * each + k for number in numbers for k in range(each)]
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    made: list[Hypothesis | None] = [None] * count
+    totals, written = torch.zeros(count, device=device), rest.tokens.new_empty(count, 0)
+    running = list(range(count))
+    rest.keep(rest.sources, [row // each for row in running], rest.tokens.squeeze(1).repeat_interleave(each))
+    while rest.sources:
+        logits = rest.logits()
+        drawn = [
+            0.0 if sampling.temperature == 0 else torch.rand(1, generator=generators[row]).item() for row in running
+        ]
+        uniform = torch.tensor(drawn, device=device)
+        chosen = pick(logits.index_fill(1, never, NEVER), sampling, written, uniform)
+        totals = totals + logits.log_softmax(-1).gather(1, chosen.unsqueeze(1)).squeeze(1)
+        written = torch.cat([written, chosen.unsqueeze(1)], 1)
+        for row, token in enumerate(chosen.tolist()):
+            number = running[row]
+            if made[number] is None and (token == end or rest.length >= rest.limits[row // each]):
+                total = float(totals[row])
+                made[number] = hypothesis(written[row].tolist(), total, total / rest.length**search.penalty, end)
+        whole = [all(made[number] for number in running[row : row + each]) for row in range(0, len(running), each)]
+        going = [source for source, done in enumerate(whole) if not done]
+        rows = [source * each + k for source in going for k in range(each)]
+        running = [running[row] for row in rows]
+        totals, written = totals[rows], written[rows]
+        rest.keep(going, rows, chosen[rows])
+    texts = [text for text in made if text is not None]
+    return [texts[first : first + each] for first in range(0, count, each)]

@@ -1,0 +1,189 @@
+"""Heads that know grammar: gold edges of a CoNLL-U file beside what each head looks at most (Clark et al. 2019).
+
+    hit: of a word's attention to the other words (pieces added up), the largest is on the word at the edge's other end
+
+Both ways are tried, from the dependent to its head and back. Each relation's head, and the fixed distance it is
+compared with, are chosen on the first half of the sentences; what is told is of the second half. "antecedent" are the
+file's `ref` edges: from who, which, that to the word they stand for (deck 001, "from a pronoun to its antecedent").
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from qkv.errors import DataError, InputError
+from qkv.evaluation.intervals import bootstrap
+from qkv.inspection.roles import Head
+from qkv.inspection.subject import Inputs, StackName, Subject, stacks
+from qkv.inspection.walking import Attended, walk
+from qkv.text.tokenizer import Tokenizer
+
+REACH = 10  # words: fixed distances that are tried
+FEWEST = 30  # edges of a relation, in either half
+SPACED = ("bpe", "sentencepiece")  # vocabularies that keep the space before a word
+ANTECEDENT = "antecedent"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """Words, whether a space stands before each, and edges: relation, dependent, head, counted from 0."""
+
+    words: tuple[str, ...]
+    spaced: tuple[bool, ...]
+    edges: tuple[tuple[str, int, int], ...]
+
+
+def read(path: str | Path, most: int | None = None) -> list[Sentence]:
+    """The sentences of a .conllu file, .gz or not; tokens of several words and empty nodes are left out."""
+    place = Path(path)
+    found: list[Sentence] = []
+    rows: list[list[str]] = []
+    try:
+        with (
+            gzip.open(place, "rt", encoding="utf-8") if place.suffix == ".gz" else place.open(encoding="utf-8") as file
+        ):
+            for number, line in enumerate(file, 1):
+                if line.strip() and not line.startswith("#"):
+                    cells = line.rstrip("\n").split("\t")
+                    if len(cells) != 10:
+                        remedy = "Give a CoNLL-U file, as of Universal Dependencies."
+                        raise DataError(f"{place}:{number}", f"expected 10 columns, found {len(cells)}", remedy)
+                    rows += [cells] if cells[0].isdecimal() else []
+                elif not line.strip() and rows:
+                    found.append(_sentence(rows))
+                    rows = []
+                    if most is not None and len(found) == most:
+                        return found
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{place}: cannot be read: {error}. Expected a .conllu file in UTF-8.") from None
+    return [*found, _sentence(rows)] if rows else found
+
+
+def _sentence(rows: list[list[str]]) -> Sentence:
+    edges: list[tuple[str, int, int]] = []
+    for dependent, cells in enumerate(rows):
+        if cells[6].isdecimal() and int(cells[6]) > 0:
+            edges.append((cells[7].partition(":")[0], dependent, int(cells[6]) - 1))
+        for each in cells[8].split("|"):
+            head, _, relation = each.partition(":")
+            if relation == "ref" and head.isdecimal():
+                edges.append((ANTECEDENT, dependent, int(head) - 1))
+    joined = ["SpaceAfter=No" in cells[9] for cells in rows]
+    spaced = [False, *(not each for each in joined[:-1])]
+    kept = tuple(each for each in edges if 0 <= each[2] < len(rows))
+    return Sentence(tuple(cells[1] for cells in rows), tuple(spaced), kept)
+
+
+def encoded(tokenizer: Tokenizer, sentence: Sentence) -> tuple[Inputs, list[int]]:
+    """Its pieces, word by word, and of each piece the number of its word; -1 for what stands around the text."""
+    lead = tokenizer.kind in SPACED
+    pieces = tokenizer.encode_batch(
+        [" " + word if lead and space else word for word, space in zip(sentence.words, sentence.spaced, strict=True)]
+    )
+    opening, closing = list(tokenizer.opening), list(tokenizer.closing)
+    ids = [*opening, *(token for word in pieces for token in word), *closing]
+    places = [*[-1] * len(opening), *(n for n, word in enumerate(pieces) for _ in word), *[-1] * len(closing)]
+    return Inputs(tuple(ids)), places
+
+
+def by_word(weights: Tensor, places: Sequence[int], words: int) -> Tensor:
+    """(H, T, S) -> (H, W, W): the sum over a word's pieces that are looked at, the mean over those that look."""
+    member = torch.zeros(len(places), words, device=weights.device)
+    for place, word in enumerate(places):
+        if word >= 0:
+            member[place, word] = 1.0
+    mean = member / member.sum(0, keepdim=True).clamp(min=1)
+    return mean.T @ weights @ member
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Edges in the order of the sentences: relation and way, the sentence, the distance, and whether each head hit."""
+
+    kinds: list[str]
+    sentences: NDArray[np.int64]
+    distances: NDArray[np.int64]
+    hits: NDArray[np.bool_]  # (edges, L H)
+
+
+def looked(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> Hits:
+    """Each head's guess for every edge that it could see."""
+    tower = stacks(subject.model)[stack]
+    context = int(getattr(subject.inside, "context", 10**9))
+    kinds: list[str] = []
+    numbers, distances, hits = [], [], []
+    for number, sentence in enumerate(sentences):
+        inputs, places = encoded(subject.tokenizer, sentence)
+        if len(inputs.tokens) > context or not sentence.edges or len(sentence.words) < 2:
+            continue
+        best: list[Tensor] = []
+        causal = [False]
+
+        def see(
+            each: Attended, places: list[int] = places, words: int = len(sentence.words), best: list[Tensor] = best
+        ) -> None:
+            causal[0] = each.causal  # noqa: B023  (asked for below, in the same turn)
+            table = by_word(each.weights, places, words)
+            table.diagonal(dim1=1, dim2=2).fill_(-1.0)  # a word is no answer to itself
+            best.append(table.argmax(-1).cpu())
+
+        walk(subject.reading(inputs), see, layers={stack: range(len(tower.layers))})
+        guesses = torch.cat(best).numpy()  # (L H, W)
+        for kind, asks, answers in _ways(sentence, causal[0]):
+            kinds.append(kind)
+            numbers.append(number)
+            distances.append(answers - asks)
+            hits.append(guesses[:, asks] == answers)
+    return Hits(kinds, np.array(numbers), np.array(distances), np.array(hits, dtype=bool))
+
+
+def _ways(sentence: Sentence, causal: bool) -> Iterator[tuple[str, int, int]]:
+    for relation, dependent, head in sentence.edges:
+        for kind, asks, answers in (
+            (f"{relation} → its head", dependent, head),
+            (f"head → its {relation}", head, dependent),
+        ):
+            if asks != answers and not (causal and answers > asks):
+                yield kind, asks, answers
+
+
+def found_edges(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> list[Head]:
+    """For each relation and way its best head, beside the best fixed distance; where edges are few, none."""
+    seen, heads = looked(subject, stack, sentences), stacks(subject.model)[stack].heads
+    kinds, early = np.array(seen.kinds), seen.sentences < len(sentences) // 2
+    found = []
+    for kind in sorted(set(seen.kinds)):
+        first, second = (kinds == kind) & early, (kinds == kind) & ~early
+        if min(first.sum(), second.sum()) < FEWEST:
+            continue
+        best = int(seen.hits[first].mean(0).argmax())
+        fixed = max(
+            (each for each in range(-REACH, REACH + 1) if each), key=lambda each: (seen.distances[first] == each).sum()
+        )
+        baseline = float((seen.distances[second] == fixed).mean())
+        score, low, high = _estimate(seen.hits[second, best], seen.sentences[second])
+        found.append(Head(stack, best // heads, best % heads, kind, score, baseline, low, high))
+    return sorted(found, key=lambda each: each.score - each.baseline, reverse=True)
+
+
+def _estimate(hits: NDArray[np.bool_], sentences: NDArray[np.int64]) -> tuple[float, float, float]:
+    """The share of hits, with its interval over sentences."""
+    _, member = np.unique(sentences, return_inverse=True)
+    right, edges = np.bincount(member, hits), np.bincount(member)
+
+    def share(counts: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = ((counts @ right) / np.maximum(1, counts @ edges))[:, None]
+        return found
+
+    (each,) = bootstrap(np.ones(len(edges), dtype=np.int64), share)
+    value = each.value or 0.0
+    return value, value if each.low is None else each.low, value if each.high is None else each.high

@@ -1,0 +1,107 @@
+"""Attention as pictures of numbers: one head, the grid of all, and rollout through the layers.
+
+    Ã_l = ½ (mean over heads of A_l + 1),  R_l = Ã_l R_{l-1}      Abnar and Zuidema 2020; decks 001, 002 draw one head
+
+What is packed for the page is said with it: every weight in steps of 1/255, or the largest k of each row.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from qkv.inspection.subject import StackName, Subject, stacks
+from qkv.inspection.walking import Attended, walk
+
+MOST = 3_000_000  # weights of a tower that are packed whole
+BYTES = 2_200_000  # of a larger tower's largest weights, three each: a page stays below 5 MB
+FEWEST = 4  # of a row, where only the largest are kept
+SHADES = " ░▒▓█"
+
+
+def rollout(weights: Float[Tensor, "L H T T"]) -> Float[Tensor, "T T"]:
+    """How much of each first token is in each last one, if heads were averaged and the residual counted as one half."""
+    found = torch.eye(weights.size(-1), dtype=weights.dtype, device=weights.device)
+    for layer in weights.mean(1):
+        half = (layer + torch.eye(len(layer), dtype=layer.dtype, device=layer.device)) / 2
+        found = half / half.sum(-1, keepdim=True) @ found
+    return found
+
+
+def shaded(weights: Float[Tensor, "T S"]) -> list[str]:
+    """One line a row, a character a weight, for terminals: the darker, the more is looked at."""
+    steps = (weights.clamp(0, 1) * (len(SHADES) - 1)).round().long().tolist()
+    return ["".join(SHADES[step] for step in row) for row in steps]
+
+
+@dataclass
+class Packed:
+    """One tower's weights on their way into a page: bytes, layer after layer."""
+
+    name: StackName
+    layers: int
+    heads: int
+    rows: int
+    columns: int
+    k: int = 0  # the largest of a row that are kept; 0: all
+    causal: bool = False
+    scale: float = 1.0
+    parts: list[bytes] = field(default_factory=list)
+    indices: list[bytes] = field(default_factory=list)
+    sums: list[Tensor] = field(default_factory=list)  # means over heads, for rollout
+    kept: float = 1.0  # the smallest share of a row that is kept
+
+    def add(self, each: Attended) -> None:
+        self.causal, self.scale = each.causal, each.scale
+        if not self.k:
+            self.parts.append(_bytes(each.weights))
+            return
+        found = each.weights.topk(self.k, -1)
+        self.kept = min(self.kept, float(found.values.sum(-1).min()))
+        self.parts.append(_bytes(found.values))
+        self.indices.append(found.indices.to(torch.uint16).cpu().numpy().astype("<u2").tobytes())
+
+    def document(self) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "name": self.name,
+            "layers": self.layers,
+            "heads": self.heads,
+            "rows": self.rows,
+            "columns": self.columns,
+            "causal": self.causal,
+            "scale": self.scale,
+        }
+        data = base64.b64encode(b"".join(self.parts)).decode()
+        if not self.k:
+            return {**said, "data": data}
+        return {**said, "k": self.k, "index": base64.b64encode(b"".join(self.indices)).decode(), "value": data}
+
+    @property
+    def exact(self) -> str:
+        if not self.k:
+            return "every weight, rounded to 1/255"
+        return f"the {self.k} largest weights of each row, rounded to 1/255; they hold at least {self.kept:.0%} of it"
+
+
+def _bytes(weights: Tensor) -> bytes:
+    data: bytes = (weights.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy().tobytes()
+    return data
+
+
+def packed(subject: Subject, most: int = MOST) -> list[Packed]:
+    """Every tower of the model over the subject's text; one layer at a time is in memory."""
+    T, R = len(subject.inputs.tokens), len(subject.inputs.source or ())
+    shape = {"self": (T, T), "encoder": (R, R), "decoder": (T, T), "cross": (T, R)}
+    found: dict[StackName, Packed] = {}
+    for name, stack in stacks(subject.model).items():
+        rows, columns = shape[name]
+        lines = len(stack.layers) * stack.heads * rows
+        k = 0 if lines * columns <= most else max(FEWEST, min(most, BYTES) // lines // 3)
+        found[name] = Packed(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
+    walk(subject, lambda each: found[each.stack].add(each))
+    return list(found.values())

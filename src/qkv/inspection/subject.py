@@ -1,0 +1,165 @@
+"""A model with a text before it: what every view of this room starts from, and how its parts are called.
+
+Letters: T positions that ask, S positions that answer, L layers, H heads. A stack is one tower of attention: "self" of
+a model with one text; "encoder", "decoder" and "cross" of a translator (deck 002's figure has all three).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from qkv.blocks.attention import MultiHeadAttention
+from qkv.blocks.decoder import GlobalAttention
+from qkv.errors import InputError
+from qkv.generation.beam import Translator
+from qkv.models.classifier import Classifier
+from qkv.models.language_model import LanguageModel
+from qkv.models.masked import Masked
+from qkv.models.tagger import Tagger
+from qkv.text.tokenizer import Tokenizer
+
+StackName = Literal["self", "encoder", "decoder", "cross"]
+Answer = Literal["next", "mask", "label", "tags", "vectors"]
+Attention = MultiHeadAttention | GlobalAttention
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One text as a model reads it; of a translator, `tokens` are what it writes."""
+
+    tokens: tuple[int, ...]
+    source: tuple[int, ...] | None = None
+    segments: tuple[int, ...] | None = None
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """What is given: the source of a translator, else the tokens."""
+        return self.tokens if self.source is None else self.source
+
+    def without(self, places: Sequence[int]) -> Inputs:
+        """The same with some of what is read left out."""
+        gone = set(places)
+
+        def kept(row: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(each for place, each in enumerate(row) if place not in gone)
+
+        if self.source is not None:
+            return replace(self, source=kept(self.source))
+        return replace(self, tokens=kept(self.tokens), segments=kept(self.segments) if self.segments else None)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, its tokenizer and a text; made of a bundle by `recipe.looking`."""
+
+    model: nn.Module
+    tokenizer: Tokenizer
+    kind: str
+    inputs: Inputs
+    text: str = ""
+    name: str = ""
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inside(self) -> Any:
+        """The part that has the blocks: the model itself, or the encoder of a classifier."""
+        model: Any = self.model
+        return model if isinstance(model, Translator) else getattr(model, "encoder", model)
+
+    @property
+    def answer(self) -> Answer:
+        """What comes out: scores of the next piece, of a hidden one, of labels, of tags, or vectors alone."""
+        if isinstance(self.model, LanguageModel | Translator):
+            return "next"
+        kinds: dict[type, Answer] = {Masked: "mask", Classifier: "label", Tagger: "tags"}
+        return next((name for kind, name in kinds.items() if isinstance(self.model, kind)), "vectors")
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Ids as people read them; a row of the model without a token is its number."""
+        known = self.tokenizer.vocabulary
+        return [self.tokenizer.piece(each) if each < known else f"<{each}>" for each in ids]
+
+    def reading(self, inputs: Inputs) -> Subject:
+        """The same model before another text."""
+        return replace(self, inputs=inputs)
+
+
+def forward(model: nn.Module, inputs: Inputs) -> Float[Tensor, "1 ..."]:
+    """One pass over one text, in evaluation: what the model gives, with its batch of one."""
+    device = next(model.parameters()).device
+    tokens = torch.tensor([inputs.tokens], device=device)
+    model.eval()
+    if inputs.source is not None:
+        source = torch.tensor([inputs.source], device=device)
+        return model(source, torch.ones_like(source, dtype=torch.bool), tokens)
+    if inputs.segments is not None:
+        return model(tokens, None, torch.tensor([inputs.segments], device=device))
+    return model(tokens)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One tower of attention: its layers in order, each with its path in the model."""
+
+    name: StackName
+    paths: tuple[str, ...]
+    layers: tuple[Attention, ...]
+
+    @property
+    def heads(self) -> int:
+        return max(heads_of(layer) for layer in self.layers)
+
+
+def heads_of(layer: Attention) -> int:
+    return layer.heads if isinstance(layer, MultiHeadAttention) else 1
+
+
+def stacks(model: nn.Module) -> dict[StackName, Stack]:
+    """The towers of a model, by name; none where nothing attends."""
+    found: dict[StackName, list[tuple[str, Attention]]] = {}
+    two = isinstance(model, Translator)
+    for path, module in model.named_modules():
+        if isinstance(module, GlobalAttention) or (isinstance(module, MultiHeadAttention) and ".crossing" in path):
+            found.setdefault("cross", []).append((path, module))
+        elif isinstance(module, MultiHeadAttention):
+            name: StackName = "self" if not two else "encoder" if path.startswith("encoder.") else "decoder"
+            found.setdefault(name, []).append((path, module))
+    order = [name for name in get_args(StackName) if name in found]
+    return {name: Stack(name, *map(tuple, zip(*found[name], strict=True))) for name in order}
+
+
+def main_stack(found: dict[StackName, Stack]) -> Stack:
+    """The tower that people ask about first: of a translator the one that looks at the source."""
+    if not found:
+        raise InputError(
+            "this model has no attention to look at. Inspect a gpt, modern, bert, transformer or the like."
+        )
+    return found.get("self") or found.get("cross") or next(iter(found.values()))
+
+
+def chosen(asked: Sequence[int] | None, there: int, what: str) -> tuple[int, ...]:
+    """Numbers from 0; negative ones count from the end; None is all."""
+    if asked is None:
+        return tuple(range(there))
+    for number in asked:
+        if not -there <= number < there:
+            raise InputError(f"{what} {number}: this model has {there}; expected 0 to {there - 1}.")
+    return tuple(sorted({number % there for number in asked}))
+
+
+@contextmanager
+def hooked(hooks: Sequence[Any]) -> Iterator[None]:
+    """Within it the hooks stay; after it they are gone, whatever happened."""
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

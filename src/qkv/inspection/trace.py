@@ -1,0 +1,209 @@
+"""A trace: every value on a text's way through a model, by name, equal to what the untraced model computes.
+
+    trace = qkv.load("runs/book").trace("The animal didn't cross the street because it was too tired")
+    trace.attention                       # (layers, heads, T, S)
+    trace.layer(2).scores                 # (heads, T, S), scaled, before the mask
+
+Embeddings and residual streams of all layers are always there; q, k, v, scores, weights, head outputs and the
+feed-forward's hidden values of the layers and heads that were asked for. Decks 000-004, one name for each arrow.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from qkv.blocks.positions import RotaryPositions
+from qkv.blocks.tap import taps
+from qkv.errors import InputError
+from qkv.inspection.subject import StackName, Subject, chosen, hooked, main_stack, stacks
+from qkv.inspection.walking import Attended, walk
+
+MOST = 2 * 2**30  # bytes that a trace may hold
+ALWAYS = ("embedded", "stream", "logits", "pooled", "vectors")  # taps that are kept of every layer
+FIRST: tuple[StackName, ...] = ("self", "cross", "encoder", "decoder")
+SOURCE = "source."  # before the names of what a translator's source passed first
+
+
+@dataclass(frozen=True)
+class Token:
+    id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One text's way. `values` holds every tap by its path; `layers` every attention that was asked for."""
+
+    tokens: list[Token]
+    source_tokens: list[Token]  # none where nothing is translated
+    values: dict[str, Tensor]
+    layers: dict[StackName, list[Attended]]
+    embeddings: Float[Tensor, "T _"] | None
+    positions: Float[Tensor, "T _"] | None
+    output: Tensor  # logits (T, V), scores of labels (L), or vectors (T, D)
+
+    @property
+    def logits(self) -> Tensor:
+        return self.values.get("logits", self.output)
+
+    @property
+    def attention(self) -> Float[Tensor, "L H T S"]:
+        """The weights of self-attention, or of a translator's look at the source."""
+        return self.maps(self.main)
+
+    @property
+    def main(self) -> StackName:
+        """The tower that people ask about first."""
+        for name in FIRST:
+            if name in self.layers:
+                return name
+        raise InputError("this trace holds no attention: the model has none, or no layer was asked for.")
+
+    def maps(self, stack: StackName) -> Float[Tensor, "L H T S"]:
+        """The weights of one tower, of the layers and heads that were asked for."""
+        return torch.stack([each.weights for each in self.layers[stack]])
+
+    def layer(self, number: int, stack: StackName | None = None) -> Attended:
+        """One layer's attention, by its number in the model."""
+        name = stack or self.main
+        for each in self.layers[name]:
+            if each.layer == number:
+                return each
+        held = ", ".join(str(each.layer) for each in self.layers[name])
+        raise InputError(
+            f"layer {number} is not in this trace, which holds {held}. Ask for it: trace(..., layers=...)."
+        )
+
+    def residual(self, stack: StackName = "self") -> list[Float[Tensor, "T D"]]:
+        """What enters the first block of a tower, then what leaves each block."""
+        first = SOURCE + "embedded" if stack == "encoder" and SOURCE + "embedded" in self.values else "embedded"
+        tower = {"encoder": "encoder.", "decoder": "decoder.", "cross": "decoder."}.get(stack, "blocks.")
+        found = [self._ending(first)] if self._ending(first) is not None else []
+        streams = [name for name in self.values if name.endswith("feedforward.stream") and tower in name]
+        return [each for each in [*found, *(self.values[name] for name in streams)] if each is not None]
+
+    def _ending(self, name: str) -> Tensor | None:
+        if name in self.values:
+            return self.values[name]
+        return next((each for key, each in self.values.items() if key.endswith("." + name)), None)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the tokens, and what is held."""
+        said = "".join(f"<td>{html.escape(token.text)}</td>" for token in self.tokens)
+        rows = "".join(
+            f"<tr><td><code>{html.escape(name)}</code></td><td>{tuple(each.shape)}</td></tr>"
+            for name, each in self.values.items()
+        )
+        return f"<table><tr>{said}</tr></table><table>{rows}</table>"
+
+
+@torch.no_grad()
+def trace(
+    subject: Subject, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None, most: int = MOST
+) -> Trace:
+    """The subject's text through its model. Layers and heads count from 0; None is all, [] is none."""
+    model, towers = subject.model, stacks(subject.model)
+    if not towers:
+        chosen(layers, 1, "layer")
+    deepest = max((len(each.layers) for each in towers.values()), default=1)
+    wanted = chosen(layers, deepest, "layer")
+    per_tower: dict[StackName, list[int]] = {
+        name: [each for each in wanted if each < len(stack.layers)] for name, stack in towers.items()
+    }
+    require_room(subject, per_tower, heads, most)
+    kept: dict[StackName, list[Attended]] = {name: [] for name, asked in per_tower.items() if asked}
+    values: dict[str, Tensor] = {}
+    table: list[Tensor] = []
+    opened = {_block(towers[name].paths[each]) for name, asked in per_tower.items() for each in asked}
+    inside = subject.inside
+    hooks = [tap.register_forward_hook(_keep(values, name)) for name, tap in taps(model).items() if _held(name, opened)]
+    for part in _tables(inside):
+        hooks.append(part.register_forward_hook(lambda module, given, made: table.append(made[0].float())))
+    with hooked(hooks):
+        output = walk(subject, lambda each: kept[each.stack].append(each), layers=per_tower, heads=heads)
+    return Trace(
+        tokens=_tokens(subject, subject.inputs.tokens),
+        source_tokens=_tokens(subject, subject.inputs.source or ()),
+        values=values,
+        layers=kept,
+        embeddings=table[-1] if table else None,
+        positions=positions(inside, len(subject.inputs.tokens)),
+        output=output[0].float(),
+    )
+
+
+def _block(path: str) -> str:
+    """The block that an attention is part of."""
+    return path.split(".attention")[0].split(".crossing")[0]
+
+
+def _tokens(subject: Subject, ids: Sequence[int]) -> list[Token]:
+    return [Token(*each) for each in zip(ids, subject.pieces(ids), strict=True)]
+
+
+def _held(name: str, opened: set[str]) -> bool:
+    """Attention's own taps are told by `walk`; a layer's other values are kept where the layer was asked for."""
+    last = name.rsplit(".", 1)[-1]
+    if last in ALWAYS:
+        return True
+    block = next((path for path in opened if path and name.startswith(path + ".")), None)
+    return block is not None and last in ("added", "hidden")
+
+
+def _keep(values: dict[str, Tensor], name: str) -> Any:
+    def hook(module: nn.Module, given: Any, made: Tensor) -> None:
+        if name in values:  # a translator embeds its source first
+            values[SOURCE + name] = values.pop(name)
+        values[name] = made[0].detach().float()
+
+    return hook
+
+
+def _tables(inside: Any) -> list[nn.Module]:
+    """The embedding, or both of a translator with two vocabularies."""
+    table = getattr(inside, "embedding", None)
+    if isinstance(table, nn.ModuleList):
+        return list(dict.fromkeys(table))
+    return [table] if isinstance(table, nn.Module) else []
+
+
+def positions(inside: Any, length: int) -> Float[Tensor, "T _"] | None:
+    """What says where a token stands: vectors that are added, or cosines and sines that turn queries and keys."""
+    places = torch.arange(length, device=next(inside.parameters()).device)
+    added = getattr(inside, "positions", None)
+    tower = next(iter(stacks(inside).values()), None)
+    turned = getattr(tower.layers[0], "positions", None) if tower else None
+    if isinstance(turned, RotaryPositions):
+        return torch.cat([turned.cosines[places], turned.sines[places]], -1).float()
+    if isinstance(added, nn.Module):
+        width = inside.embedding.embedding_dim
+        found: Tensor = added(torch.zeros(1, length, width, device=places.device), places)[0]
+        return found.float() if bool(found.any()) else None
+    return None
+
+
+def require_room(
+    subject: Subject, asked: dict[StackName, list[int]], heads: Sequence[int] | None, most: int = MOST
+) -> None:
+    """Refuse a trace that would hold more than `most` bytes, before anything is computed."""
+    towers = stacks(subject.model)
+    T, R = len(subject.inputs.tokens), len(subject.inputs.source or ())
+    shape = {"self": (T, T), "encoder": (R, R), "decoder": (T, T), "cross": (T, R)}
+    numbers = 0
+    for name, layers in asked.items():
+        rows, columns = shape[name]
+        taken = len(chosen(heads, towers[name].heads, "head"))
+        numbers += len(layers) * taken * 2 * rows * columns  # scores and weights
+    if 4 * numbers > most:
+        main = main_stack(towers)
+        raise InputError(
+            f"a trace of {T:,} tokens, {len(asked.get(main.name, ())):,} layers and {main.heads} heads would hold "
+            f"{4 * numbers / 2**30:.1f} GB, more than {most / 2**30:.1f} GB. Ask for less: layers=[0], heads=[0]."
+        )

@@ -1,0 +1,148 @@
+"""Alignment heads: which head of a translator looks at the source word that it writes (Bahdanau et al. 2015, figure 3).
+
+Nobody has marked the true alignments of a user's pairs, so an old independent method marks them: IBM Model 1, learned
+from the pairs themselves (Brown et al. 1993), whose links know words and no order:
+
+    t(f|e) ∝ Σ over pairs of the share of f that e explains        a few rounds of expectation and maximization
+
+Score: of the target words, the share whose most looked-at source word is the model's link. Baseline: the diagonal, the
+source word at the same share of the sentence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from qkv.evaluation.intervals import bootstrap
+from qkv.inspection.roles import Head, ranked
+from qkv.inspection.subject import Inputs, Subject, stacks
+from qkv.inspection.walking import Attended, walk
+from qkv.text.words import Words, words_of
+
+ROUNDS = 5
+SURE = 0.5  # of a link: below, nobody knows
+Pair = tuple[list[str], list[str]]
+
+
+class Dictionary:
+    """IBM Model 1: how likely a target word is, given a source word; the empty word explains what has no source."""
+
+    def __init__(self, pairs: Sequence[Pair], rounds: int = ROUNDS) -> None:
+        self.table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
+        for _ in range(rounds):
+            counts: dict[tuple[str, str], float] = defaultdict(float)
+            totals: dict[str, float] = defaultdict(float)
+            for source, target in pairs:
+                given = ["", *source]
+                for word in target:
+                    shares = self._shares(given, word)
+                    for other, share in zip(given, shares, strict=True):
+                        counts[other, word] += share
+                        totals[other] += share
+            self.table = defaultdict(float, {key: value / totals[key[0]] for key, value in counts.items()})
+
+    def _shares(self, given: Sequence[str], word: str) -> list[float]:
+        found = [self.table[other, word] for other in given]
+        total = sum(found) or 1.0
+        return [each / total for each in found]
+
+    def links(self, source: Sequence[str], target: Sequence[str]) -> list[int]:
+        """For each target word the place of its source word; -1 where no word is sure."""
+        if not source:
+            return [-1] * len(target)
+        found = []
+        for word in target:
+            shares = self._shares(["", *source], word)
+            best = int(np.argmax(shares))
+            found.append(best - 1 if best > 0 and shares[best] >= SURE else -1)
+        return found
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A pair as the model reads it, in words."""
+
+    inputs: Inputs
+    source: Words
+    target: Words  # of what each position writes: the tokens without their start
+
+
+def sides(subject: Subject, inputs: Inputs) -> Sides:
+    source, tokenizer = inputs.source or (), subject.tokenizer
+    return Sides(inputs, words_of(tokenizer, list(source)), words_of(tokenizer, list(inputs.tokens[1:])))
+
+
+def diagonal(place: int, target: int, source: int) -> int:
+    return min(source - 1, int((place + 0.5) * source / max(1, target)))
+
+
+WAYS = {"alignment": 0, "alignment, later": 1}
+"""The position that looks: the one whose answer is the word, or the next, which has just read it (Chen et al. 2020)."""
+
+
+def looked_at(weights: Float[Tensor, "H T S"], found: Sides, later: int = 0) -> Int[Tensor, "H W"]:
+    """For each target word the source word with the largest share of its pieces."""
+    columns, rows = (_member(each) for each in (found.source, found.target))
+    asking = weights[:, later : later + len(rows)].cpu()  # row 0, the start, writes the first piece
+    return (rows[: asking.size(1)].T @ asking @ columns).argmax(-1)
+
+
+def _member(words: Words) -> Float[Tensor, "T W"]:
+    """Which piece is part of which word."""
+    found = torch.zeros(len(words.places), len(words.words))
+    for place, word in enumerate(words.places):
+        if word >= 0:
+            found[place, word] = 1.0
+    return found
+
+
+def found_alignments(subject: Subject, pairs: Sequence[Inputs], most: int = 200) -> list[Head]:
+    """Every head that looks at the source, best first, beside the diagonal; the dictionary learns from all pairs, the
+    heads are judged by the first `most`, with intervals over sentences."""
+    tower = stacks(subject.model).get("cross")
+    given = [each for each in (sides(subject, inputs) for inputs in pairs) if each.source.words and each.target.words]
+    if tower is None or not given:
+        return []
+    lower = [([w.lower() for w in each.source.words], [w.lower() for w in each.target.words]) for each in given]
+    known = Dictionary(lower)
+    given = given[:most]
+    right = np.zeros((len(WAYS), len(given), len(tower.layers), tower.heads))
+    straight, count = np.zeros(len(given)), np.zeros(len(given))
+    for number, (each, (source, target)) in enumerate(zip(given, lower, strict=False)):
+        links = known.links(source, target)
+        sure = [place for place, link in enumerate(links) if link >= 0]
+        count[number] = len(sure)
+        straight[number] = sum(diagonal(place, len(target), len(source)) == links[place] for place in sure)
+        expected = torch.tensor([links[place] for place in sure])
+        see = partial(_see, each=each, sure=sure, expected=expected, right=right[:, number])
+        walk(subject.reading(each.inputs), see, layers={"cross": range(len(tower.layers))})
+    baseline = float(straight.sum() / max(1.0, count.sum()))
+    found = []
+    for way, table in zip(WAYS, right, strict=True):
+        flat = table.reshape(len(given), -1)
+        estimates = bootstrap(np.ones(len(given), dtype=np.int64), partial(_share, right=flat, count=count))
+        for place, made in enumerate(estimates):
+            score, low, high = (value or 0.0 for value in (made.value, made.low, made.high))
+            found.append(Head("cross", *divmod(place, tower.heads), way, score, baseline, low, high))
+    return ranked(found)
+
+
+def _see(layer: Attended, each: Sides, sure: list[int], expected: Tensor, right: NDArray[np.float64]) -> None:
+    for way, later in enumerate(WAYS.values()):
+        hits = looked_at(layer.weights, each, later)[:, sure] == expected
+        right[way, layer.layer, : len(hits)] = hits.sum(-1).numpy()
+
+
+def _share(drawn: NDArray[Any], right: NDArray[np.float64], count: NDArray[np.float64]) -> NDArray[Any]:
+    found: NDArray[Any] = (drawn @ right) / np.maximum(1, drawn @ count)[:, None]
+    return found

@@ -1,0 +1,136 @@
+"""One pass with open eyes: each attention that is asked for shows its sums one by one, and nothing of it is kept here.
+
+    q·k · scale  →  mask  →  softmax  →  weighted values        Vaswani et al. 2017, eq. 1; deck 002, steps 1 to 4
+
+Layers that nobody asked for stay fused, and of an open layer only the heads that were asked for are written down, so
+memory grows with what is looked at and not with the model. What comes out equals the untraced model within rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from qkv.blocks.attention import Mix, MultiHeadAttention, fused, opened
+from qkv.blocks.decoder import GlobalAttention
+from qkv.blocks.masks import Band
+from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, hooked, stacks
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What one attention computed for one text, of the heads in `heads`; scores are scaled and not yet masked."""
+
+    stack: StackName
+    layer: int
+    path: str
+    heads: tuple[int, ...]
+    scale: float
+    queries: Float[Tensor, "H T K"]
+    keys: Float[Tensor, "H S K"]
+    values: Float[Tensor, "H S V"]
+    scores: Float[Tensor, "H T S"]
+    allowed: Bool[Tensor, "T S"]
+    weights: Float[Tensor, "H T S"]
+    mixed: Float[Tensor, "H T V"]
+
+    @property
+    def masked(self) -> Float[Tensor, "H T S"]:
+        """The scores as softmax sees them: minus infinity where nobody may look."""
+        return self.scores.masked_fill(~self.allowed, float("-inf"))
+
+    @property
+    def causal(self) -> bool:
+        """Whether nobody looks at what comes later."""
+        return self.stack != "cross" and self.allowed.size(1) > 1 and not bool(self.allowed.triu(1).any())
+
+
+See = Callable[[Attended], None]
+
+
+@torch.no_grad()
+def walk(
+    subject: Subject,
+    see: See,
+    *,
+    layers: Mapping[StackName, Sequence[int]] | Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> Float[Tensor, "1 ..."]:
+    """One pass over the subject's text; `see` is called as soon as each wanted attention is done. None is all."""
+    hooks: list[Any] = []
+    before: list[tuple[MultiHeadAttention, Mix]] = []
+    try:
+        for name, stack in stacks(subject.model).items():
+            asked = layers.get(name, ()) if isinstance(layers, Mapping) else layers
+            for layer in chosen(asked, len(stack.layers), f"layer of {name}"):
+                module, path = stack.layers[layer], stack.paths[layer]
+                wanted = chosen(heads, heads_of(module), "head")
+                if isinstance(module, MultiHeadAttention):
+                    before.append((module, module.mix))
+                look = _Look(name, layer, path, wanted, see)
+                hooks += look.hang(module)
+        with hooked(hooks):
+            return forward(subject.model, subject.inputs)
+    finally:
+        for module, mix in before:
+            module.mix = mix
+
+
+class _Look:
+    """The hooks of one attention, and what they have seen until it is done."""
+
+    def __init__(self, stack: StackName, layer: int, path: str, heads: tuple[int, ...], see: See) -> None:
+        self.stack, self.layer, self.path, self.heads, self.see = stack, layer, path, heads, see
+        self.seen: dict[str, Tensor] = {}
+
+    def hang(self, module: Attention) -> list[Any]:
+        names = ("queries", "keys", "values", "scores", "weights", "mixed")
+        if isinstance(module, GlobalAttention):
+            hooks = [getattr(module, name).register_forward_hook(self._keep(name)) for name in names[3:]]
+            return [*hooks, module.register_forward_hook(self._of_recurrence, with_kwargs=True)]
+        module.mix = self._mix
+        hooks = [getattr(module, name).register_forward_hook(self._keep(name)) for name in names[:5]]
+        return [*hooks, module.mixed.register_forward_hook(self._done(module))]
+
+    def _keep(self, name: str) -> Any:
+        return lambda module, given, made: self.seen.__setitem__(name, made)
+
+    def _mix(self, module: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Band | None) -> Tensor:
+        """Open for the wanted heads, fused for the others."""
+        written = mask.written(q.size(2), q.device) if isinstance(mask, Band) else mask
+        self.seen["mask"] = q.new_ones(1, k.size(2), dtype=torch.bool) if written is None else written
+        if len(self.heads) == module.heads:
+            return opened(module, q, k, v, mask)
+        where = torch.tensor(self.heads, device=q.device)
+        part = opened(module, q[:, where], k[:, where], v[:, where], mask)
+        return fused(module, q, k, v, mask).index_copy(1, where, part)
+
+    def _done(self, module: MultiHeadAttention) -> Any:
+        def hook(tap: nn.Module, given: Any, made: Tensor) -> None:
+            where = torch.tensor(self.heads, device=made.device)
+            shared = where // (module.heads // module.key_heads)  # a group of heads looks at the same keys
+            seen = self.seen
+            picked = {"queries": where, "keys": shared, "values": shared}
+            found = {name: seen[name][0, index] for name, index in picked.items()}
+            self._tell(module.scale, seen["scores"][0], seen["weights"][0], mixed=made[0, where], **found)
+
+        return hook
+
+    def _of_recurrence(self, module: GlobalAttention, given: Any, named: Any, made: Tensor) -> None:
+        x, memory = given[:2]
+        seen, self.seen["mask"] = self.seen, named["mask"]
+        found = {"queries": x, "keys": module.key(memory), "values": memory, "mixed": seen["mixed"]}
+        self._tell(1.0, seen["scores"], seen["weights"], **found)
+
+    def _tell(self, scale: float, scores: Tensor, weights: Tensor, **found: Tensor) -> None:
+        mask = self.seen["mask"]
+        allowed = mask.reshape(-1, *mask.shape[-2:])[0].expand(scores.shape[-2:])
+        self.seen = {}
+        values = {"scores": scores, "weights": weights, **found}
+        plain: Any = {name: each.detach().float() for name, each in values.items()}
+        self.see(Attended(self.stack, self.layer, self.path, self.heads, scale, allowed=allowed, **plain))

@@ -1,0 +1,171 @@
+"""Marian: models/transformer.py as it stands, and Hugging Face's `MarianMTModel` (Junczys-Dowmunt et al. 2018).
+
+Tensor for tensor the same, only the names differ, and the bias over the pieces is a row of its own. Source, target and
+head share one table, in both: it is saved once. Where a text starts and ends is the tokenizer's: the caller adds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from qkv.blocks.positions import sinusoids
+from qkv.config import parse
+from qkv.errors import ConfigError, RefusedError
+from qkv.interop.names import AS_A_ROW, Row, Table, require, sizes
+from qkv.interop.tensor_files import TensorFiles
+from qkv.models.transformer import TransformerConfig
+
+MODEL_TYPES = ("marian",)
+ARCHITECTURE = "MarianMTModel"
+SHARED, BIAS = "model.shared.weight", "final_logits_bias"
+# the same table under other names, and the waves, which are computed here
+TABLES = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+WAVES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+HALF = 2e-3  # how far a wave is off that was kept in 16 bits
+
+PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+
+
+def _attention(ours: str, theirs: str) -> Table:
+    named = [(f"{ours}.sublayer.{own}", f"{theirs}.{other}") for own, other in PARTS.items()]
+    return _both(*named, (f"{ours}.norm", f"{theirs}_layer_norm"))
+
+
+def _feedforward(ours: str, theirs: str) -> Table:
+    inside = (
+        (f"{ours}.feedforward.sublayer.{own}", f"{theirs}.{other}")
+        for own, other in (("inner", "fc1"), ("outer", "fc2"))
+    )
+    return _both(*inside, (f"{ours}.feedforward.norm", f"{theirs}.final_layer_norm"))
+
+
+def _both(*named: tuple[str, str]) -> Table:
+    """Weight and bias of each."""
+    return tuple(Row(f"{ours}.{part}", f"{theirs}.{part}") for ours, theirs in named for part in ("weight", "bias"))
+
+
+ENCODER, DECODER = "model.encoder.layers.{i}", "model.decoder.layers.{i}"
+TABLE = (
+    Row("embedding.weight", SHARED),
+    *_attention("encoder.{i}.attention", f"{ENCODER}.self_attn"),
+    *_feedforward("encoder.{i}", ENCODER),
+    *_attention("decoder.{i}.attention", f"{DECODER}.self_attn"),
+    *_attention("decoder.{i}.crossing", f"{DECODER}.encoder_attn"),
+    *_feedforward("decoder.{i}", DECODER),
+    Row("head.bias", BIAS, AS_A_ROW),
+)
+
+SIZES = {
+    "vocabulary": "vocab_size",
+    "layers": "encoder_layers",
+    "decoder_layers": "decoder_layers",
+    "heads": "encoder_attention_heads",
+    "width": "d_model",
+    "hidden": "encoder_ffn_dim",
+    "context": "max_position_embeddings",
+    "activation": "activation_function",
+    "dropout": "dropout",
+}
+ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
+# What theirs means where a file says nothing.
+USUAL = {
+    "max_position_embeddings": 1024,
+    "activation_function": "gelu",
+    "dropout": 0.1,
+    "scale_embedding": False,
+    "decoder_start_token_id": 58100,
+    "pad_token_id": 58100,
+    "eos_token_id": 0,
+}
+# What our figure has and theirs may depart from.
+FIXED = {
+    "scale_embedding": True,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+    "is_encoder_decoder": True,
+    "static_position_embeddings": True,
+    "normalize_before": False,
+    "normalize_embedding": False,
+    "add_final_layer_norm": False,
+    "add_bias_logits": False,
+}
+KNOWN = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings", "is_encoder_decoder")
+
+
+def table(config: TransformerConfig) -> Table:
+    return TABLE
+
+
+def tidy(config: TransformerConfig, names: Iterable[str]) -> dict[str, str]:
+    """Files may hold the shared table under several names, and the waves; the first such table is taken."""
+    there = list(names)
+    tables = [name for name in TABLES if name in there]
+    kept = {name: name for name in there if name not in (*TABLES, *WAVES)}
+    return {**dict.fromkeys(tables[:1], SHARED), **kept}
+
+
+def confirm(config: TransformerConfig, files: TensorFiles) -> None:
+    """What `tidy` leaves out must say what is computed here: other waves, or another head, are another model."""
+    tables = [name for name in TABLES if name in files]
+    for name in tables[1:]:
+        if not torch.equal(files[name], files[tables[0]]):
+            raise RefusedError(
+                f"{files.places[name]}: tensor {name} is not {tables[0]}; expected one table for source, target and "
+                "head. Use a model that shares them."
+            )
+    for name in WAVES:
+        if name in files and not _waves(files[name], config):
+            raise RefusedError(
+                f"{files.places[name]}: tensor {name} does not hold Marian's sines and cosines; learned positions have "
+                "no twin here. Use another model."
+            )
+
+
+def _waves(found: Tensor, config: TransformerConfig) -> bool:
+    if found.shape != (config.context, config.width):
+        return False
+    return torch.allclose(found, sinusoids(config.context, config.width, "concatenated"), atol=HALF, rtol=0.0)
+
+
+def export_config(config: TransformerConfig) -> dict[str, Any]:
+    """The values of a `MarianConfig`, as config.json holds them."""
+    for name, expected in (("norm", "post"), ("positions", "sinusoidal")):
+        if getattr(config, name) != expected:
+            raise ConfigError(
+                f"{name} = {getattr(config, name)!r} has no twin in Marian, so it cannot be exported there. Train one "
+                f"with {name} = {expected!r}."
+            )
+    numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
+    numbers |= {"decoder_layers": config.decoder_layers or config.layers, "decoder_vocab_size": config.vocabulary}
+    hidden = config.hidden or 4 * config.width
+    numbers |= {"encoder_ffn_dim": hidden, "decoder_ffn_dim": hidden, "decoder_attention_heads": config.heads}
+    named = {"model_type": "marian", "architectures": [ARCHITECTURE], "dtype": "float32"}
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+    fixed = {key: FIXED[key] for key in KNOWN}
+    dropout = {"attention_dropout": 0.0, "activation_dropout": 0.0}
+    return {**named, **numbers, "activation_function": activation, **dropout, **fixed}
+
+
+def import_config(values: Mapping[str, Any]) -> TransformerConfig:
+    """A `MarianConfig`'s values as ours; what our figure does not have is refused."""
+    said = USUAL | {key: value for key, value in values.items() if value is not None}
+    if said.get("architectures", [ARCHITECTURE]) != [ARCHITECTURE]:
+        raise ConfigError(f"config.json: architectures = {said['architectures']!r}: expected [{ARCHITECTURE!r}].")
+    found = sizes(said, SIZES)
+    require(said, FIXED | {"model_type": "marian"}, "Marian")
+    same = {"decoder_ffn_dim": found["hidden"], "decoder_attention_heads": found["heads"]}
+    require(said, {**same, "decoder_vocab_size": found["vocabulary"]}, "Marian")
+    if found["activation"] not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise ConfigError(f"Marian: activation_function = {found['activation']!r} has no twin here; known: {known}.")
+    for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
+        number = said[key]
+        if type(number) is not int or not 0 <= number < found["vocabulary"]:
+            raise ConfigError(f"Marian: {key} = {number!r} is not one id of the vocabulary of {found['vocabulary']!r}.")
+    decoder = 0 if found["decoder_layers"] == found["layers"] else found["decoder_layers"]
+    parts = {"activation": ACTIVATIONS[found["activation"]], "decoder_layers": decoder}
+    return parse(TransformerConfig, {**found, **parts}, "config.json")

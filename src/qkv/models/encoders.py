@@ -1,0 +1,67 @@
+"""Every encoder that a classifier or a tagger can be built around. The union is the registry.
+
+A text encoder gives a vector for every token, `encoder(tokens, present, segments)`, and has `vocabulary`, `context` and
+`width`; padding stands behind the text and changes nothing. An encoder of pictures takes pixels instead of tokens. A
+language model is one, too, without its head: each vector knows what came before it (Radford et al. 2018; deck 000).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, get_args
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from qkv.models.bag import BagConfig
+from qkv.models.bert import BertConfig
+from qkv.models.cnn import CNNConfig
+from qkv.models.encoder import EncoderConfig
+from qkv.models.gpt import GPTConfig
+from qkv.models.linear import LinearConfig
+from qkv.models.llama import LlamaConfig
+from qkv.models.mlp import MLPConfig
+from qkv.models.modern import ModernConfig
+from qkv.models.modern_fast import ModernFastConfig
+from qkv.models.patches import PatchesConfig
+from qkv.models.picture_cnn import PictureCNNConfig
+from qkv.models.recurrent import RecurrentConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
+from qkv.models.text_cnn import TextCNNConfig
+
+ReaderConfig = BertConfig | EncoderConfig | BagConfig | LinearConfig | TextCNNConfig | RecurrentEncoderConfig
+WriterConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
+TextEncoderConfig = ReaderConfig | WriterConfig
+PictureEncoderConfig = PictureCNNConfig | PatchesConfig
+
+
+def build(config: TextEncoderConfig | PictureEncoderConfig, labels: int) -> Any:
+    """The encoder of a config; a linear one gives a score for each label, a language model leaves its head behind."""
+    if isinstance(config, LinearConfig):
+        if config.width not in (0, labels):
+            raise ValueError(f"a linear model has a score for each of {labels} labels: encoder.width = {config.width}")
+        return replace(config, width=labels).build()
+    if isinstance(config, get_args(WriterConfig)):
+        return FromLanguageModel(config.build(), config.width)
+    return config.build()
+
+
+class FromLanguageModel(nn.Module):
+    """A language model as an encoder. Its parts keep their names, so that a trained one's weights fit; no head."""
+
+    def __init__(self, model: Any, width: int) -> None:
+        super().__init__()
+        self.vocabulary, self.context, self.width = model.vocabulary, model.context, width
+        del model.head
+        self._model = (model,)  # in a tuple: its parts stand below under their own names, and are saved once
+        for name, part in model.named_children():
+            self.add_module(name, part)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        present: Bool[Tensor, "B T"] | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Padding stands behind the text, where nobody looks: it needs no mask."""
+        return self._model[0].vectors(tokens)

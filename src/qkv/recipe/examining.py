@@ -1,0 +1,155 @@
+"""A classifier or a tagger on examples that it has not been trained with: columns and labels are matched to its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from qkv.data.findings import Findings
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import (
+    Examples,
+    ImageExamples,
+    Labelled,
+    NumberExamples,
+    TagExamples,
+    TextExamples,
+)
+from qkv.data.labelled.finding import find
+from qkv.data.labelled.preparing import rows_of
+from qkv.data.labelled.reading import read_examples
+from qkv.data.labelled.tables import open_table
+from qkv.data.parallel.describing import parallel
+from qkv.errors import InputError, QkvError
+from qkv.evaluation.judging import Judgement, judge
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.recipe import TableConfig, load
+from qkv.tasks.classification import Problem
+
+ROLES = ("text", "text2", "label")
+JUDGES = ("classifier", "tagger", "linear-table", "mlp-table")
+TASKS = {"single": "classification", "multi": "multi-label", "regression": "regression"}
+
+
+def judged_examples(bundle: Bundle, config: ExamplesConfig) -> tuple[Judgement, Examples, list[str]]:
+    examples, notes = examples_for(bundle, config)
+    model: Any = bundle.model
+    if isinstance(examples, ImageExamples):
+        return judge(model, examples.pixels, examples, "single"), examples, notes
+    if isinstance(examples, NumberExamples):
+        return judge(model, examples.numbers, examples, model_problem(bundle)), examples, notes
+    rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
+    judgement = judge(model, rows, examples, model_problem(bundle))
+    return judgement, examples, [*notes, *rows.notes("texts", bundle.config.context)]
+
+
+def model_problem(bundle: Bundle) -> Problem:
+    return getattr(bundle.config, "problem", "single")
+
+
+def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list[str]]:
+    """All examples of the files, with the model's own numbers for their labels; those it does not know are left out."""
+    model: Any = bundle.config
+    if model.kind not in JUDGES:
+        raise InputError(
+            f"this model is of kind {model.kind}; labelled examples are judged by a classifier or a tagger. "
+            "Train one: qkv train FILE."
+        )
+    _require_labels(model.kind, config)
+    numeric = isinstance(model, get_args(TableConfig))
+    if numeric:
+        config = replace(
+            config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
+        )
+    elif model.kind == "classifier" and not hasattr(model.encoder, "channels"):
+        config = replace(config, **as_learned(bundle, config))
+    if config.task is None and model.kind != "tagger":
+        pictures = model.kind == "classifier" and hasattr(model.encoder, "channels")
+        config = replace(config, task="images" if pictures else TASKS[model.problem])  # type: ignore[arg-type]
+    found = read_examples(config, purpose="judge")
+    if (found.task == "tagging") != (model.kind == "tagger"):
+        wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
+        raise InputError(f"these files are for {found.task}; the model is a {model.kind}: give it {wanted}.")
+    if found.numeric != numeric:
+        remedy = "Give rows of the columns it learned from." if numeric else "Say which column is text with --text."
+        holds = "rows of numbers" if found.numeric else "no table of numbers"
+        raise InputError(f"{config.files[0]}: holds {holds}; the model is a {model.kind}. {remedy}")
+    if found.pairs != (getattr(model, "texts", 1) == 2):
+        wanted = (
+            "pairs of texts: name both with --text and --text2" if not found.pairs else "one text: name it by --text"
+        )
+        raise InputError(f"{config.files[0]}: the model judges {wanted}.")
+    notes = [note for note in found.notes if not note.startswith(("leak:", "task:"))]
+    if found.task == "regression":
+        return found.train, notes
+    return _matched(found, model.labels, notes)
+
+
+def _require_labels(kind: str, config: ExamplesConfig) -> None:
+    """Refuse a text and its translation, which only a translator is judged by."""
+    if len(config.files) > 1 and config.label is None and parallel(config.files, config.encoding):
+        wanted = "words with tags, as CoNLL" if kind == "tagger" else "a table with a label in each row"
+        raise InputError(
+            f"{config.files[0]} and {config.files[1]}: look like a text and its translation, without labels; the model "
+            f"is a {kind}. Give it {wanted}; pairs of texts are for a translator."
+        )
+
+
+def as_learned(bundle: Bundle, config: ExamplesConfig) -> dict[str, Any]:
+    """The columns that the model's run learned from, where nobody says others and the files have them."""
+    try:
+        first = find(config, Findings()).train[0]
+        there = open_table(first.source, config.encoding, Findings()).columns if first.kind == "table" else []
+    except QkvError:  # it is said where it is read
+        return {}
+    if any(getattr(config, role) is not None for role in ROLES):
+        return {}
+    learned = learned_columns(bundle, there)
+    return learned if learned.get("label") in there else {}
+
+
+def learned_columns(bundle: Bundle, there: Sequence[str]) -> dict[str, Any]:
+    """Text, second text and label as the run's recipe has them; nothing where a text is not among those there."""
+    recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
+    if recipe is None or not recipe.is_file():
+        return {}
+    try:
+        learned: Any = load(recipe).corpus
+    except QkvError:
+        return {}
+    found = {role: getattr(learned, role, None) for role in ROLES}
+    missing = [name for role, name in found.items() if name is not None and role != "label" and name not in there]
+    return {} if missing or not found["text"] else {role: name for role, name in found.items() if name in there}
+
+
+def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tuple[Examples, list[str]]:
+    known = {name: number for number, name in enumerate(labels)}
+    unknown = [name for name in found.labels.names if name not in known]
+    if len(unknown) == len(found.labels):
+        raise InputError(
+            f"none of the labels here ({', '.join(unknown[:5])}) is the model's ({', '.join(labels[:5])})."
+        )
+    numbers = np.array([known.get(name, -1) for name in found.labels.names], dtype=np.int32)
+    own = replace(found.labels, names=labels)
+    examples: Any = found.train
+    if isinstance(examples, TagExamples):
+        tags = numbers[examples.all_tags]
+        bad = {int(row) for row in examples.rows if (tags[examples.starts[row] : examples.starts[row + 1]] < 0).any()}
+        kept = np.array([row for row in examples.rows.tolist() if row not in bad], dtype=np.int64)
+        matched = replace(examples, labels=own, all_tags=tags, rows=kept)
+    elif examples.all_targets.ndim == 2:
+        table = np.zeros((len(examples.all_targets), len(labels)), dtype=bool)
+        for column, number in enumerate(numbers.tolist()):
+            if number >= 0:
+                table[:, number] = examples.all_targets[:, column]
+        matched = replace(examples, labels=own, all_targets=table)
+    else:
+        targets = numbers[examples.all_targets]
+        matched = replace(examples, labels=own, all_targets=targets, rows=examples.rows[targets[examples.rows] >= 0])
+    if left := len(examples) - len(matched):
+        notes = [*notes, f"{left:,} examples have labels that the model does not know ({', '.join(unknown[:5])})."]
+    assert isinstance(matched, TextExamples | TagExamples | ImageExamples | NumberExamples)
+    return matched, notes

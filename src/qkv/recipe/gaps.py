@@ -1,0 +1,44 @@
+"""A model that fills gaps on any text: its score, beside what the frequencies of its own training text would reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from qkv.data.corpus import CorpusConfig
+from qkv.data.prepare import prepare, require, stream
+from qkv.errors import InputError, QkvError
+from qkv.evaluation import masked
+from qkv.evaluation.masked import MaskedScore
+from qkv.models.masked import Masked
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.recipe import load
+from qkv.tasks.masked_language_modelling import MaskedLanguageModellingConfig
+from qkv.tasks.pieces import Pieces
+
+PSEUDO = 1024  # pieces that are hidden one by one
+
+
+def score_gaps(bundle: Bundle, corpus: CorpusConfig) -> tuple[MaskedScore, list[str]]:
+    model: Any = bundle.model
+    if not isinstance(model, Masked):
+        raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
+    found, notes = stream(bundle.tokenizer, corpus)
+    require(found, model.context, "an evaluation")
+    pieces = Pieces.of(bundle.tokenizer)
+    task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
+    usual = None
+    recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
+    try:
+        if recipe is not None and recipe.is_file():
+            own: Any = load(recipe)
+            prepared = prepare(own.corpus, own.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)
+            task, usual = own.task, masked.frequencies(prepared.train.tokens, pieces)
+    except QkvError:  # the training text is gone, or another
+        usual = None
+    said = list(notes)
+    if usual is None:
+        usual = masked.frequencies(found.tokens, pieces)
+        said.append("the training text is not there: the frequencies beside the model are those of this text itself.")
+    return masked.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO), said

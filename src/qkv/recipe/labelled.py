@@ -1,0 +1,281 @@
+"""Classifiers and taggers as a lesson: examples are prepared, a system is chosen and sized, answers are scored."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from qkv.blocks.spelling import SpelledEmbedding
+from qkv.config import parse, plain
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, NumberExamples
+from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
+from qkv.data.progress import Progress
+from qkv.errors import ConfigError
+from qkv.evaluation.judging import Judgement, judge
+from qkv.recipe import bundle, choices, origin, systems, tables
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.language import autocast_of, require_same
+from qkv.recipe.lesson import Costs, Values
+from qkv.recipe.recipe import LabelledRecipe, Recipe, check_sections, parse_section
+from qkv.tasks.classification import Classification, Problem
+from qkv.tasks.tagging import Tagging
+from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
+from qkv.training.run import Scores
+from qkv.training.settings import TrainingConfig
+
+PROBED = 64  # examples whose evaluation is timed
+EVALUATED = 4096  # examples looked at while a run goes on
+EVALUATIONS, FEWEST_LOOKS = 12, 3
+LOOKING = 0.15  # of the time, at most, goes into evaluations, unless there would be too few
+FEWEST = 256  # examples
+FAR = 600  # characters, from which on a usual text is long
+OFTEN = 30.0  # epochs at most, for the sake of steps
+CLOSING = 1.0  # seconds for the card and the words
+PROBLEMS: dict[str, Problem] = {
+    "classification": "single",
+    "images": "single",
+    "tagging": "single",
+    "multi-label": "multi",
+    "regression": "regression",
+}
+
+
+@dataclass
+class LabelledLesson:
+    prepared: PreparedExamples
+    said: tuple[str, ...] = ()
+    system: systems.System = field(default_factory=lambda: systems.TEXTS["lstm"])
+    context: int = 0
+    looks: int = EVALUATIONS
+    looked_at: int = EVALUATED
+    _rows: dict[tuple[str, int], Any] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, values: Values, where: str, progress: Progress | None) -> LabelledLesson:
+        check_sections(values, where)
+        parse_section("training", values, where)
+        corpus = parse(ExamplesConfig, values.get("corpus", {}), f"{where}: [corpus]")
+        tokenizer = parse_section("tokenizer", values, where)
+        start = values.get("training", {}).get("start", "")
+        given = origin.opened(start).pieces if start else None
+        return cls(prepare_examples(corpus, tokenizer, given_tokenizer=given, progress=progress))
+
+    @classmethod
+    def again(
+        cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
+    ) -> LabelledLesson:
+        corpus: Any = recipe.corpus
+        if tokenizer is None and recipe.training.start:  # it stopped before it had a model of its own
+            tokenizer = origin.opened(recipe.training.start).pieces
+        prepared = prepare_examples(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
+        require_same(prepared.config.fingerprint, corpus, folder)
+        made = cls(prepared)
+        made.context = corpus.longest
+        made.system = systems.known(recipe.model)
+        return made
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.prepared.notes, *self.said)
+
+    def say(self, note: str) -> None:
+        self.said = (*self.said, note)
+
+    @property
+    def problem(self) -> Problem:
+        return PROBLEMS[self.prepared.labelled.task]
+
+    @property
+    def labels(self) -> LabelMap:
+        found = self.prepared.labelled
+        return LabelMap(("value",)) if found.task == "regression" else found.labels
+
+    def side(self, name: str) -> Any:
+        """A side's rows of ids, pixels or numbers; kept."""
+        key = (name, self.context)
+        if key not in self._rows:
+            examples: Examples = getattr(self.prepared.labelled, name)
+            self._rows[key] = self.prepared.rows(examples, self.context)
+        return self._rows[key]
+
+    def choose(self, values: Values, ends_at: float | None) -> float:
+        found = self.prepared.labelled
+        values["task"] = {**values.get("task", {})}
+        values["task"].setdefault("kind", "tagging" if found.task == "tagging" else "classification")
+        if values["task"].get("weights") == "balanced" and (self.problem != "single" or found.task == "tagging"):
+            raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {found.task}.")
+        training = values.setdefault("training", {})
+        if isinstance(found.train, NumberExamples):
+            return self._choose_numbers(values, found.train)
+        said = values.get("model", {})
+        if training.get("start"):
+            model, self.system = systems.tuned(
+                origin.opened(training["start"]), values.get("model", {}), training, found
+            )
+        else:
+            if "kind" not in said and found.task in systems.LONG and np.median(found.train.lengths) > FAR:
+                said = {**said, "kind": systems.LONG[found.task]}
+                self.say(f"model: {said['kind']}, for texts are long; --model says otherwise, as --model lstm.")
+            model, self.system = systems.unfolded(said, found.task, "the recipe")
+        model["labels"] = list(self.labels.names)
+        encoder = model["encoder"]
+        if isinstance(found.train, ImageExamples):
+            shape = found.train.all_pixels.shape[1:]
+            encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
+            if encoder["kind"] == "patches" and "patch" not in {**said, **said.get("encoder", {})}:
+                encoder["patch"] = patch_of(shape[0], shape[1], encoder["patch"])
+        else:
+            assert self.prepared.tokenizer is not None
+            if not training.get("start"):
+                encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
+                encoder["context"] = encoder.get("context") or self.prepared.config.longest or self.prepared.context
+                if found.pairs and encoder["kind"] == "encoder":
+                    encoder.setdefault("segments", 2)
+            wanted = self.prepared.config.longest or self.prepared.context
+            self.context = min(wanted, encoder["context"])
+            self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.context))
+        if found.task != "tagging":
+            model["problem"] = self.problem
+            model["texts"] = 2 if found.pairs else 1
+        if self.problem == "regression":
+            targets = found.train.targets
+            model.setdefault("center", round(float(np.mean(targets)), 6))
+            model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
+        values["model"] = model
+        for name, rows in (("training texts", "train"), ("texts to check on", "valid")):
+            if not isinstance(found.train, ImageExamples):
+                for note in self.side(rows).notes(name, self.context):
+                    self.say(note)
+        self._choose_training(values)
+        return self.system.epochs
+
+    def _choose_numbers(self, values: Values, train: NumberExamples) -> float:
+        training = values.setdefault("training", {})
+        if training.get("start"):
+            raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
+        model, self.system = systems.of_numbers(values.get("model", {}), "the recipe")
+        model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
+        model["target"] = self.prepared.labelled.columns["label"]
+        values["model"] = model
+        if tables.solved(model["kind"], self.problem):
+            self.say("linear regression starts from its closed form, the least squares; steps hardly move it.")
+            self.system = replace(self.system, rate=tables.SOLVED, epochs=0.0)
+        self._choose_training(values)
+        return self.system.epochs
+
+    def begin(self, recipe: Recipe, model: nn.Module) -> None:
+        if isinstance(self.prepared.labelled.train, NumberExamples):
+            tables.fit(model, recipe.model, self.prepared.labelled.train, recipe.training.device)
+        for part in model.modules():
+            if isinstance(part, SpelledEmbedding) and not recipe.training.start:
+                part.spell(spellings(self.prepared.tokenizer))
+
+    def _choose_training(self, values: Values) -> None:
+        training, system = values.setdefault("training", {}), self.system
+        count = len(self.prepared.labelled.train)
+        accumulate = training.get("accumulate", 1)
+        batch = max(1, min(system.batch, count // 8) // accumulate) * accumulate
+        choices.fill(training, TrainingConfig, optimizer=system.optimizer, rate=system.rate, batch=batch)
+        for key, value in {
+            "weight_decay": system.weight_decay,
+            "betas": [0.9, 0.98],
+            "patience": 0,  # a slow start is no end, and the best step is kept in any case
+            **system.training,
+        }.items():
+            training.setdefault(key, value)
+        device, dtype = choices.device_and_dtype(training)
+        choices.fill(training, TrainingConfig, device=device, dtype=dtype)
+        choices.fill(training, TrainingConfig, threads=devices.choose_threads(), compile="off")
+        choices.fill(training, TrainingConfig, matrix_rate=training["rate"])
+
+    def steps_worth(self, values: Values, epochs: float) -> int:
+        """Few examples are gone through more often: epochs alone would end before anything is learned."""
+        an_epoch = len(self.prepared.labelled.train) / values["training"]["batch"]
+        return max(1, int(max(epochs * an_epoch, min(self.system.steps, OFTEN * an_epoch))))
+
+    def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
+        training = values["training"]
+        choices.fill(training, TrainingConfig, steps=max(1, steps))
+        steps = training["steps"]
+        if training.get("warmup", -1) == -1:
+            training["warmup"] = min(steps // 10, 200)
+        every = max(1, steps // self.looks)
+        choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=self.looked_at)
+        choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=EVALUATED)
+
+    def complete(self, values: Values) -> Recipe:
+        known = {"corpus": plain(self.prepared.config), "tokenizer": plain(self.prepared.tokenizer_config)}
+        found: LabelledRecipe = parse(LabelledRecipe, {**values, **known}, "the recipe")
+        return found
+
+    def task(self, recipe: Recipe) -> Classification | Tagging:
+        config: Any = recipe.task
+        rows, targets = self.side("train"), self.prepared.labelled.train.targets
+        if config.kind == "tagging":
+            return Tagging(config, rows, targets, recipe.training.batch, recipe.training.seed)
+        return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
+
+    def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> Judgement:
+        """The model on a side, or on its first so many examples."""
+        examples: Examples = getattr(self.prepared.labelled, side)
+        rows = self.side(side)
+        if most is not None and most < len(examples):
+            examples = first(examples, most)
+            key = (f"{side} {most}", self.context)
+            if key not in self._rows:
+                self._rows[key] = self.prepared.rows(examples, self.context)
+            rows = self._rows[key]
+        return judge(model, rows, examples, self.problem, autocast_of(recipe.training))
+
+    def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
+        found = self.judged(recipe, model, "valid", recipe.training.evaluate_tokens)
+        # of two models that are right as often, the one that is surer of it
+        judged = 1 - found.value + 1e-4 * min(found.loss, 100.0)
+        return {"loss": found.loss, found.name: found.value, "judged": judged}
+
+    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
+        valid = len(self.prepared.labelled.valid)
+        mark = time.perf_counter()
+        self.judged(recipe, model, "valid", PROBED)
+        an_example = (time.perf_counter() - mark) / min(PROBED, valid)
+        share = LOOKING * left / an_example  # examples that there is time to look at
+        self.looks = int(max(FEWEST_LOOKS, min(EVALUATIONS, share / min(valid, EVALUATED))))
+        self.looked_at = int(max(FEWEST, min(valid, EVALUATED, share / self.looks)))
+        test = self.prepared.labelled.test
+        judged = valid + (0 if test is None else len(test))  # in the end, each side as a whole
+        return Costs(in_all=self.looks * an_example * self.looked_at, closing=CLOSING + an_example * judged)
+
+    def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
+        return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step)
+
+    def final(self, recipe: Recipe, folder: Path) -> dict[str, Judgement]:
+        """The best model on every side that is held out."""
+        best: Any = bundle.load(folder, recipe.training.device).model
+        sides = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
+        return {side: self.judged(recipe, best, side) for side in sides}
+
+
+def spellings(tokenizer: Tokenizer | None) -> list[str]:
+    """How each piece of a vocabulary is written; special ones are not."""
+    assert tokenizer is not None
+    numbers = range(tokenizer.vocabulary)
+    return ["" if tokenizer.is_special(number) else tokenizer.piece(number) for number in numbers]
+
+
+def patch_of(height: int, width: int, usual: int) -> int:
+    """The side of a patch nearest to the usual one that divides the picture."""
+    sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
+    return min(sides, key=lambda side: (abs(side - usual), side))
+
+
+def first(examples: Any, most: int) -> Any:
+    """The first examples of a side; the side is in a drawn order already, or in the file's."""
+    return replace(examples, rows=examples.rows[:most])

@@ -1,0 +1,84 @@
+"""Which lesson a recipe is about. The task follows from the data, unless somebody says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qkv.data.labelled.describing import labelled, numeric
+from qkv.data.parallel.describing import parallel
+from qkv.data.progress import Progress
+from qkv.errors import ConfigError
+from qkv.recipe.labelled import LabelledLesson
+from qkv.recipe.language import LanguageLesson
+from qkv.recipe.lesson import Lesson, Values
+from qkv.recipe.masked import MaskedLesson, fills
+from qkv.recipe.recipe import LABELLED, MASKED, TASKS, TRANSLATION, Recipe, sections
+from qkv.recipe.systems import USUAL_TABLE
+from qkv.recipe.translation import TranslationLesson, translates
+from qkv.text.tokenizer import Tokenizer
+
+PAIRED = ("source", "target", "languages", "directions")  # that only texts with translations have
+COLUMNS = ("label", "text2", "id", "task", "header")  # that only labelled files have
+
+
+def task_of(values: Values, where: str) -> str:
+    """The name of the task: as it is said, as the model asks for, or as the files show."""
+    said = values.get("task", {}).get("kind") if isinstance(values.get("task", {}), dict) else None
+    if said is not None:
+        if said not in TASKS:
+            raise ConfigError(f"{where}: task.kind = {said!r} is not known; expected one of {', '.join(TASKS)}.")
+        return str(said)
+    corpus: Any = values.get("corpus", {})
+    if not isinstance(corpus, dict):
+        return "language-modelling"  # whose sections say what is wrong
+    if any(corpus.get(name) is not None for name in COLUMNS):
+        return "classification"
+    task: Any = values.get("task", {})
+    if translates(values) or any(corpus.get(name) for name in PAIRED) or "metric" in task:
+        return TRANSLATION
+    of_text = any(corpus.get(name) for name in ("documents", "filter"))
+    files = corpus.get("files", ())
+    encoding = corpus.get("encoding") or "utf-8"
+    if not of_text and files and parallel(list(files), encoding):
+        return TRANSLATION
+    if not of_text and files and labelled(list(files), encoding):
+        return "classification"
+    return MASKED if fills(values) else "language-modelling"
+
+
+def usual_model(values: Values) -> str:
+    """The model that is trained when nothing is said, by the looks of the files."""
+    task = task_of(values, "the recipe")
+    if task not in LABELLED:
+        return "transformer" if task == TRANSLATION else "modern"
+    corpus = {key: value for key, value in values.get("corpus", {}).items() if value is not None}
+    return USUAL_TABLE if numeric(corpus) else "lstm"
+
+
+def open_lesson(values: Values, where: str, progress: Progress | None) -> Lesson:
+    """Read what is to be learned from; names of models and presets are unfolded in `values`."""
+    task = task_of(values, where)
+    if task in LABELLED:
+        return LabelledLesson.open(values, where, progress)
+    if isinstance(values.get("task"), dict) and "weights" in values["task"]:
+        raise ConfigError(f"{where}: task.weights (--class-weights) is for labelled examples, and this is {task}.")
+    if task == MASKED:
+        return MaskedLesson.open(values, where, progress)
+    if task == TRANSLATION:
+        return TranslationLesson.open(values, where, progress)
+    unfolded = dict(sections(values, where))
+    values.clear()
+    values.update(unfolded)
+    return LanguageLesson.open(values, where, progress)
+
+
+def again(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Lesson:
+    """The lesson of a run that goes on."""
+    if recipe.task.kind in LABELLED:
+        return LabelledLesson.again(recipe, tokenizer, folder, progress)
+    if recipe.task.kind == MASKED:
+        return MaskedLesson.again(recipe, tokenizer, folder, progress)
+    if recipe.task.kind == TRANSLATION:
+        return TranslationLesson.again(recipe, tokenizer, folder, progress)
+    return LanguageLesson.again(recipe, tokenizer, folder, progress)

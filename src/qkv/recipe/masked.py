@@ -1,0 +1,186 @@
+"""BERT's task as a lesson: pieces of a text are hidden, and pairs of its passages judged (decision 0012)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from qkv.config import parse, plain
+from qkv.data.prepare import Prepared, prepare, require
+from qkv.data.progress import Progress
+from qkv.evaluation import masked
+from qkv.evaluation.masked import MaskedScore
+from qkv.models import bert
+from qkv.recipe import bundle, choices
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.language import autocast_of, prepared_again
+from qkv.recipe.lesson import Costs, Values
+from qkv.recipe.recipe import MaskedRecipe, Recipe, check_sections, parse_section
+from qkv.tasks.masked_language_modelling import MaskedLanguageModelling, MaskedLanguageModellingConfig
+from qkv.tasks.pieces import Pieces
+from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
+from qkv.training.run import Scores
+from qkv.training.settings import TrainingConfig
+
+CONTEXT, BATCH = 64, 64
+EPOCHS = 40.0  # after which a small model knows a text by heart
+EVALUATIONS = 10
+EVALUATED = 16_384  # tokens looked at while a run goes on
+LAST = 131_072
+PROBED = 2048
+CLOSING = 4.0  # seconds for the pseudo-perplexity and the card
+RATES: dict[str, dict[str, Any]] = {
+    "muon": {"rate": 3e-3, "matrix_rate": 0.02, "momentum": 0.95, "betas": [0.9, 0.98]},
+    "adamw": {"rate": 1e-3, "betas": [0.9, 0.98]},
+}
+
+
+def fills(values: Values) -> bool:
+    """Whether the model that is asked for is one that fills gaps."""
+    model: Any = values.get("model", {})
+    return isinstance(model, dict) and str(model.get("kind")) in ("bert", "masked", *bert.PRESETS)
+
+
+def unfolded(model: dict[str, Any], pairs: bool) -> dict[str, Any]:
+    """The section of a masked model: a preset, or sizes, of the encoder inside."""
+    if model.get("kind") == "masked":
+        return {**model, "encoder": dict(model.get("encoder", {"kind": "bert"}))}
+    name = str(model.get("kind"))
+    shape = plain(bert.PRESETS[name]) if name in bert.PRESETS else {"kind": "bert"}
+    shape = {key: shape[key] for key in ("kind", "layers", "heads", "width") if key in shape}
+    inside = {key: value for key, value in model.items() if key != "kind"}
+    encoder = {**shape, **inside, "pooler": "first" if pairs else "none"}
+    return {"kind": "masked", "encoder": encoder, "next_sentence": "linear" if pairs else "none"}
+
+
+@dataclass
+class MaskedLesson:
+    prepared: Prepared
+
+    @classmethod
+    def open(cls, values: Values, where: str, progress: Progress | None) -> MaskedLesson:
+        check_sections(values, where)
+        parse_section("training", values, where)
+        parse(MaskedLanguageModellingConfig, values.get("task", {}), f"{where}: [task]")
+        corpus = parse_section("corpus", values, where)
+        tokenizer = parse_section("tokenizer", values, where)
+        if tokenizer.kind == "auto":
+            tokenizer = replace(tokenizer, kind="wordpiece", size=tokenizer.size or 8192, case="lower")
+        return cls(prepare(corpus, tokenizer, progress=progress))
+
+    @classmethod
+    def again(
+        cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
+    ) -> MaskedLesson:
+        return cls(prepared_again(recipe, tokenizer, folder, progress))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.prepared.notes
+
+    def say(self, note: str) -> None:
+        self.prepared = replace(self.prepared, notes=(*self.prepared.notes, note))
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        return Pieces.of(self.prepared.tokenizer)
+
+    @cached_property
+    def usual(self) -> NDArray[np.float64]:
+        return masked.frequencies(self.prepared.train.tokens, self.pieces)
+
+    @property
+    def tokens(self) -> int:
+        return len(self.prepared.train.tokens)
+
+    def choose(self, values: Values, ends_at: float | None) -> float:
+        task = values.setdefault("task", {})
+        task.setdefault("kind", "masked-language-modelling")
+        pairs = task.setdefault("next_sentence", "pairs") == "pairs"
+        model = unfolded(values.get("model", {}), pairs)
+        encoder = model["encoder"]
+        encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
+        context = encoder.setdefault("context", min(CONTEXT, max(16, self.tokens // 16)))
+        values["model"] = model
+        require(self.prepared.train, 4 * context, f"training with a context of {context}")
+        require(self.prepared.valid, context, "validation")
+        training = values.setdefault("training", {})
+        choices.fill(training, TrainingConfig, optimizer="muon")
+        rates = RATES[training["optimizer"]]
+        choices.fill(training, TrainingConfig, **rates)
+        accumulate = training.get("accumulate", 1)
+        size = max(4, min(BATCH, self.tokens // context // 8))
+        choices.fill(training, TrainingConfig, batch=max(1, size // accumulate) * accumulate)
+        device, dtype = choices.device_and_dtype(training)
+        threads = devices.choose_threads()
+        choices.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off")
+        choices.fill(training, TrainingConfig, matrix_rate=training["rate"])
+        return EPOCHS
+
+    def steps_worth(self, values: Values, epochs: float) -> int:
+        samples = self.tokens / values["model"]["encoder"]["context"]
+        return max(1, int(epochs * samples / values["training"]["batch"]))
+
+    def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
+        training = values["training"]
+        choices.fill(training, TrainingConfig, steps=max(1, steps))
+        steps = training["steps"]
+        if training.get("warmup", -1) == -1:
+            training["warmup"] = min(steps // 10, 200)
+        every = max(1, steps // EVALUATIONS)
+        choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=EVALUATED)
+        choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=LAST)
+
+    def complete(self, values: Values) -> Recipe:
+        known = {"corpus": plain(self.prepared.corpus), "tokenizer": plain(self.prepared.tokenizer_config)}
+        found: MaskedRecipe = parse(MaskedRecipe, {**values, **known}, "the recipe")
+        return found
+
+    def begin(self, recipe: Recipe, model: nn.Module) -> None:
+        """Nothing: it starts from random weights."""
+
+    def task(self, recipe: Recipe) -> MaskedLanguageModelling:
+        config: Any = recipe.task
+        seed, context = recipe.training.seed, recipe.model.context
+        return MaskedLanguageModelling(config, self.prepared.train.tokens, self.pieces, context, seed)
+
+    def scored(self, recipe: Recipe, model: Any, limit: int, pseudo: int = 0) -> MaskedScore:
+        task: Any = recipe.task
+        return masked.score(
+            model,
+            self.prepared.valid.tokens,
+            self.pieces,
+            self.usual,
+            task,
+            limit=limit,
+            pseudo=pseudo,
+            autocast=autocast_of(recipe.training),
+        )
+
+    def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
+        found = self.scored(recipe, model, recipe.training.evaluate_tokens)
+        followed = {"followed_accuracy": found.followed_accuracy} if found.pairs else {}
+        return {"loss": found.loss, "accuracy": found.accuracy, **followed}
+
+    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
+        mark = time.perf_counter()
+        self.scored(recipe, model, PROBED)
+        a_token = (time.perf_counter() - mark) / PROBED
+        held = len(self.prepared.valid.tokens)
+        return Costs(in_all=EVALUATIONS * a_token * min(held, EVALUATED), closing=CLOSING + a_token * min(held, LAST))
+
+    def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
+        return Bundle(model, recipe.model, self.prepared.tokenizer, self.prepared.train.documents, step)
+
+    def final_score(self, recipe: Recipe, folder: Path) -> MaskedScore:
+        """The best model on the validation text."""
+        best: Any = bundle.load(folder, recipe.training.device).model
+        return self.scored(recipe, best, recipe.training.evaluate_last, pseudo=1024)

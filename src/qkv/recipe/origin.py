@@ -1,0 +1,140 @@
+"""The model that a run starts from: trained here or elsewhere, as a whole or as the encoder of another.
+
+language model   -> a language model with the same text around it, or the encoder of a classifier or tagger
+bert, masked     -> the encoder of a classifier or tagger, or a masked model again
+classifier       -> its encoder; its head too, where the labels are the same
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_args
+
+from torch import Tensor, nn
+
+from qkv.blocks import low_rank
+from qkv.errors import InputError
+from qkv.models.bert import BertConfig
+from qkv.models.encoders import WriterConfig
+from qkv.recipe import bundle
+from qkv.recipe.bundle import Bundle
+from qkv.training.optimizers import TABLES
+from qkv.training.settings import TrainingConfig
+
+INSIDE = ("masked", "classifier", "tagger")  # models around an encoder
+
+
+def opened(name: str) -> Bundle:
+    """The model, read once for the several times that a run asks."""
+    return _opened(bundle.find(name).resolve())
+
+
+@lru_cache(maxsize=1)
+def _opened(place: Path) -> Bundle:
+    return bundle.load(place)
+
+
+def encoder_config(source: Bundle) -> Any:
+    """What to build a classifier or a tagger around."""
+    config: Any = source.config
+    return config.encoder if config.kind in INSIDE else config
+
+
+def encoder_weights(source: Bundle) -> dict[str, Tensor]:
+    """The encoder's tensors under its own names."""
+    config: Any = source.config
+    assert isinstance(source.model, nn.Module)
+    found = source.model.state_dict()
+    if config.kind in INSIDE:
+        return {name.removeprefix("encoder."): each for name, each in found.items() if name.startswith("encoder.")}
+    if isinstance(config, get_args(WriterConfig)):
+        return {name: each for name, each in found.items() if not name.startswith("head.")}
+    return found
+
+
+def section(source: Bundle, dropout: float | None) -> dict[str, Any]:
+    """The encoder's section of a recipe, and the pooling that suits it."""
+    from qkv.config import plain
+
+    config = encoder_config(source)
+    if dropout is not None and hasattr(config, "dropout"):
+        config = replace(config, dropout=dropout)
+    return plain(config)
+
+
+def whole(name: str, said: dict[str, Any]) -> dict[str, Any]:
+    """The model section of a language model that goes on learning: its own sizes."""
+    from qkv.config import plain
+
+    config: Any = opened(name).config
+    if not isinstance(config, get_args(WriterConfig)):
+        raise InputError(
+            f"{name}: a {config.kind} model reads texts and cannot go on learning to write them. Give labelled "
+            "examples (a table, CoNLL), or a language model."
+        )
+    unknown = [key for key in said if key not in ("kind", "dropout")]
+    if unknown:
+        raise InputError(f"model.{unknown[0]}: sizes are those of the model it starts from; leave it out.")
+    return plain(replace(config, dropout=said["dropout"]) if "dropout" in said else config)
+
+
+def start_from(model: nn.Module, config: Any, training: TrainingConfig) -> None:
+    """Give the model what the one it starts from has learned, then freeze or narrow what shall not move."""
+    source = opened(training.start)
+    theirs: Any = source.config
+    if config.kind == theirs.kind and config.kind not in INSIDE:
+        assert isinstance(source.model, nn.Module)
+        _copy(model, source.model.state_dict(), training.start)
+        _narrow(model, model, training)
+        return
+    inside: Any = model
+    _copy(inside.encoder, encoder_weights(source), training.start)
+    if theirs.kind == config.kind and getattr(theirs, "labels", ()) == getattr(config, "labels", ()):
+        assert isinstance(source.model, nn.Module)
+        own = model.state_dict()
+        same = {k: v for k, v in source.model.state_dict().items() if k in own and own[k].shape == v.shape}
+        model.load_state_dict(same, strict=False)
+    _narrow(model, inside.encoder, training)
+
+
+def _copy(model: nn.Module, tensors: dict[str, Tensor], name: str) -> None:
+    """All of the tensors that the model has a place for; of its own only poolers and heads may be new."""
+    own = model.state_dict()
+    fitting = {key: value for key, value in tensors.items() if key in own}
+    missing = [key for key in own if key not in fitting and not key.startswith(("pooler.", "head.", "order."))]
+    wrong = [key for key, value in fitting.items() if own[key].shape != value.shape]
+    if missing or wrong:
+        raise InputError(f"{name}: {(missing + wrong)[0]} does not fit the model that was to start from it.")
+    model.load_state_dict({key: value.clone() for key, value in fitting.items()}, strict=False)
+
+
+def _narrow(model: nn.Module, learned: nn.Module, training: TrainingConfig) -> None:
+    if training.lora:
+        if not low_rank.adapt(learned, training.lora, besides=("pooler",)):
+            raise InputError("--lora: this model has no linear layers to put narrow ones beside. Leave it out.")
+    elif training.frozen == "encoder":
+        learned.requires_grad_(False)
+    elif training.frozen == "embeddings":
+        for name, parameter in learned.named_parameters():
+            parameter.requires_grad_(TABLES.isdisjoint(name.split(".")))
+    pooler = getattr(learned, "pooler", None)
+    if isinstance(pooler, nn.Module):  # it belongs to the decision
+        for parameter in pooler.parameters():
+            parameter.requires_grad_(True)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError("--freeze: nothing would be left that learns. It is for a table with labels; leave it out.")
+
+
+def plainly(model: nn.Module, config: Any, training: TrainingConfig) -> nn.Module:
+    """The model as it is kept: with what LoRA learned inside the weights."""
+    if not training.lora:
+        return model
+    made: nn.Module = config.build()
+    made.load_state_dict(low_rank.merged(model))
+    return made
+
+
+def is_bert(config: Any) -> bool:
+    return isinstance(config, BertConfig)

@@ -1,0 +1,74 @@
+"""The frame of every card.md: a sentence, a table, the curve, what the doctor said, and the notes of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from qkv.recipe.curve import Curve
+from qkv.recipe.starting import Session
+from qkv.storage import advised, write_file
+from qkv.training import devices, journal
+from qkv.version import __version__
+
+PAGE = """\
+# {name}
+
+{sentence}, trained with qkv {version}.
+
+| | |
+| --- | --- |
+{rows}
+
+{exactness}
+
+```
+{curve}
+```
+
+{doctor}{notes}
+"""
+EXACT = """\
+The same recipe on the same kind of machine, with the same torch, gives the same bits. Elsewhere it gives the same model
+within rounding."""
+ROUNDED = "This device adds in no fixed order: the same recipe gives the same model within rounding."
+
+
+def write(session: Session, sentence: str, rows: Mapping[str, str], doctor: str) -> Path:
+    """`rows` are what is particular; how long it took, and on what, is said of every run."""
+    training, folder = session.recipe.training, session.run.folder
+    curve = Curve()
+    for line in journal.read(folder / "metrics.jsonl"):
+        curve.add(line)
+    common = {
+        "seconds": f"{journal.elapsed(folder / 'timings.jsonl'):.1f}",
+        "machine": devices.describe(training.device),
+        "exactness": f"{training.device}, {training.dtype}, {training.threads} threads, compile {training.compile}",
+    }
+    text = PAGE.format(
+        name=folder.name,
+        sentence=sentence,
+        version=__version__,
+        rows="\n".join(f"| {name} | {value} |" for name, value in {**rows, **common}.items()),
+        exactness=EXACT if training.device == "cpu" else ROUNDED,
+        curve=curve.draw(),
+        doctor=doctor,
+        notes=listed(session.lesson.notes),
+    )
+    path = folder / "card.md"
+    with advised(journal.REMEDY):
+        write_file(path, text.rstrip() + "\n")
+    return path
+
+
+def listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def remarked(lines: Iterable[str]) -> str:
+    """The doctor's section, where there are lines alone."""
+    return f"## Doctor\n\n{listed(lines)}\n\n"
+
+
+def epochs(session: Session) -> float:
+    return session.state.samples / session.task.samples

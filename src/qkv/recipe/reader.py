@@ -1,0 +1,150 @@
+"""What a model does with whole texts: vectors, decisions, tags, gaps filled; one half of what `qkv.load` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import torch
+
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import Examples
+from qkv.evaluation import answers, contexts, vectors
+from qkv.evaluation.judging import Judgement
+from qkv.generation import filling
+from qkv.generation.beam import Search
+from qkv.inspection import trace as tracing
+from qkv.inspection.alignments import Alignment
+from qkv.recipe import bundle, looking, rows, translating
+from qkv.recipe.examining import judged_examples
+from qkv.text.tokenizer import Tokenizer
+
+
+class Reader:
+    def __init__(self, made: bundle.Bundle) -> None:
+        self.bundle = made
+        self.notes: list[str] = list(made.notes)  # what was done to the last input, in words
+
+    @property
+    def pairs(self) -> bool:
+        """Whether it judges two texts together."""
+        return getattr(self.bundle.config, "texts", 1) == 2
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.bundle.tokenizer
+
+    @overload
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: vectors.Layer = -1,
+        pool: vectors.Pool = "mean",
+        precision: vectors.Precision = "f32",
+    ) -> torch.Tensor: ...
+    @overload
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: vectors.Layer = -1,
+        pool: Literal["none"],
+        precision: vectors.Precision = "f32",
+    ) -> list[vectors.Tokens]: ...
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: vectors.Layer = -1,
+        pool: vectors.Pool | Literal["none"] = "mean",
+        precision: vectors.Precision = "f32",
+    ) -> torch.Tensor | list[vectors.Tokens]:
+        """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        model = self.bundle.model
+        assert isinstance(model, torch.nn.Module)
+        ids, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
+        if pool != "none":
+            return vectors.pooled(model.eval(), ids, layer=layer, pool=pool, precision=precision)
+        found = vectors.by_token(model.eval(), ids, layer=layer, precision=precision)
+        pieces = [[self.tokenizer.piece(token) for token in row] for row in ids]
+        return [vectors.Tokens(*each) for each in zip(ids, pieces, found, strict=True)]
+
+    def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
+        """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
+        decks' own where none are given."""
+        given = list(texts) or list(contexts.CONTEXTS.get(word, ()))
+        return contexts.alike_by_layer(self._reader, self.tokenizer, word, given)
+
+    def classify(
+        self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
+    ) -> list[answers.Decision]:
+        """What the model decides about each text, pair of texts, or row of numbers: the label, and a probability for
+        each label."""
+        given: list[Any] = [texts] if isinstance(texts, str) else list(texts)
+        if rows.reads_numbers(self.bundle):
+            numbers = [rows.typed(self.bundle, each) if isinstance(each, str) else each for each in given]
+            self.notes = []
+            return answers.classify_numbers(self._reader, self.bundle.config, numbers)
+        pairs = [(text, None) if isinstance(text, str) else text for text in given]
+        found, self.notes = answers.classify(self._reader, self.bundle.config, self.tokenizer, pairs, precision)
+        return found
+
+    def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[answers.TaggedWord]]:
+        """A tag for every word of every sentence; a sentence is a text, which is cut into words, or its words."""
+        given = [sentences] if isinstance(sentences, str) else list(sentences)
+        words = [answers.cut_words(each) if isinstance(each, str) else list(each) for each in given]
+        found, self.notes = answers.tag(self._reader, self.bundle.config, self.tokenizer, words)
+        return found
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        to: str | None = None,
+        beams: int = 5,
+        nbest: int = 1,
+        penalty: float = 1.0,
+    ) -> list[list[translating.Said]]:
+        """For each text its translations, the best first."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        search = Search(beams=max(beams, nbest), best=nbest, penalty=penalty)
+        found, self.notes = translating.translated(self.bundle, given, search, to=to)
+        return found
+
+    def align(self, said: translating.Said) -> list[Alignment]:
+        """For each sentence of a translation, which pieces and words of the source were looked at."""
+        return translating.alignments(self.bundle, said)
+
+    def trace(
+        self,
+        text: str | tuple[str, str] | None = None,
+        *,
+        target: str | None = None,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+    ) -> tracing.Trace:
+        """Every value on a text's way through the model: see `inspection.trace`. `target`: what a translator is to have
+        said, where not its own translation."""
+        subject = looking.subject(self.bundle, text, target=target)
+        self.notes = list(subject.notes)
+        return tracing.trace(subject, layers=layers, heads=heads)
+
+    def fill(self, text: str, top: int = 5) -> filling.Filled:
+        """The likeliest pieces for each [MASK] or ___ of a text."""
+        return filling.fill(self.bundle.model, self.tokenizer, text, top)
+
+    def judge(self, examples: ExamplesConfig) -> Judgement:
+        """Score a classifier or a tagger on labelled examples."""
+        return self.examined(examples)[0]
+
+    def examined(self, examples: ExamplesConfig) -> tuple[Judgement, Examples]:
+        """The score on labelled examples, and these: with the model's own numbers for their labels."""
+        found, read, self.notes = judged_examples(self.bundle, examples)
+        return found, read
+
+    @property
+    def _reader(self) -> torch.nn.Module:
+        assert isinstance(self.bundle.model, torch.nn.Module)
+        return self.bundle.model.eval()

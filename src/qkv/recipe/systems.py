@@ -1,0 +1,175 @@
+"""The systems that judge texts, words and pictures, by the names people call them, and the figures that suit each.
+
+`--model lstm` on a table is an LSTM over the text, a pooling and a head: in the recipe a `classifier` (or `tagger`)
+around an encoder of kind `recurrent-encoder`. What the user set is never touched. Decision 0013 has the study.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+from qkv.config import plain
+from qkv.data.labelled.examples import Labelled
+from qkv.errors import ConfigError
+from qkv.models import bert, gpt
+from qkv.recipe import origin
+from qkv.recipe.bundle import Bundle
+
+SMALL = 8_000_000  # weights; fewer are taught faster
+OUTSIDE = ("pooling", "head", "labels", "problem", "dropout")  # of a classifier; all else is its encoder's
+
+
+@dataclass(frozen=True)
+class System:
+    """An encoder's section, what stands around it, and how it is trained."""
+
+    encoder: dict[str, Any]
+    pooling: str = "mean"
+    dropout: float = 0.3
+    head: str = "linear"
+    rate: float = 2e-3
+    optimizer: str = "adamw"
+    batch: int = 64
+    epochs: float = 8.0  # after which more would not help
+    steps: int = 0  # which help even where they are more epochs
+    weight_decay: float = 0.01
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def recurrent(cell: str) -> dict[str, Any]:
+    """Two directions over pieces that know their spelling."""
+    shape = {"width": 200, "embedding_width": 128, "letters": 20_000}
+    return {"kind": "recurrent-encoder", "cell": cell, **shape, "dropout": 0.4}
+
+
+TEXTS: dict[str, System] = {
+    "linear": System({"kind": "linear", "ngrams": 2}, dropout=0.0, rate=0.02, epochs=6.0, steps=2000,
+                     weight_decay=0.0),
+    "bag": System({"kind": "bag", "width": 128, "ngrams": 2, "word_dropout": 0.3}, rate=3e-3, epochs=4.0, steps=700),
+    "cnn": System({"kind": "text-cnn", "width": 384, "embedding_width": 128, "dropout": 0.3},
+                  pooling="max", dropout=0.5),
+    "rnn": System({"kind": "recurrent-encoder", "cell": "rnn", "width": 128, "dropout": 0.3}, pooling="max"),
+    "gru": System(recurrent("gru"), pooling="max", dropout=0.5, rate=3e-3, batch=48, epochs=4.0, steps=700),
+    "lstm": System(recurrent("lstm"), pooling="max", dropout=0.5, rate=4e-3, batch=48, epochs=4.0, steps=700),
+    "encoder": System({"kind": "encoder", "layers": 2, "heads": 4, "width": 128, "dropout": 0.2}, rate=1e-3),
+    "bert": System({"kind": "bert", "layers": 2, "heads": 4, "width": 128, "dropout": 0.1, "pooler": "first"},
+                   pooling="pooler", dropout=0.1, rate=1e-3),
+    "modern": System({"kind": "modern", "layers": 2, "heads": 4, "width": 128, "dropout": 0.2}, rate=1e-3),
+    "gpt": System({"kind": "gpt", "layers": 2, "heads": 4, "width": 128, "dropout": 0.2}, pooling="last", rate=1e-3),
+}  # fmt: skip
+# words are judged by their spelling, too
+TAGS: dict[str, System] = {
+    cell: System(recurrent(cell) | {"dropout": 0.3}, dropout=0.3, rate=4e-3, batch=32, epochs=6.0)
+    for cell in ("rnn", "gru", "lstm")
+}  # fmt: skip
+PICTURES: dict[str, System] = {
+    "cnn": System({"kind": "picture-cnn"}, rate=3e-3, epochs=20.0, dropout=0.2),
+    "vision": System({"kind": "patches", "patch": 7, "layers": 2}, rate=3e-3, epochs=40.0, dropout=0.1),
+}
+TABLES: dict[str, System] = {
+    "linear": System({"kind": "linear-table"}, rate=0.02, batch=256, epochs=300.0, weight_decay=0.0),
+    "mlp": System({"kind": "mlp-table"}, rate=3e-3, batch=64, epochs=100.0),
+}  # of numbers
+USUAL_TABLE = "mlp"
+USUAL = {"classification": "lstm", "regression": "lstm", "multi-label": "lstm", "tagging": "lstm", "images": "cnn"}
+LONG = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
+"""The usual system where texts are of hundreds of pieces: what reads them piece by piece is slow, and learns late."""
+
+
+def names(task: str) -> list[str]:
+    if task == "images":
+        return list(PICTURES)
+    return [*(name for name in TEXTS if task != "tagging" or name not in ("linear", "bag")), *PRESETS]
+
+
+PRESETS: dict[str, Any] = {**bert.PRESETS, **gpt.PRESETS}
+
+
+def system(name: str, task: str, where: str) -> System:
+    """By its name, or a preset's."""
+    known = PICTURES if task == "images" else {**TEXTS, **TAGS} if task == "tagging" else TEXTS
+    if task != "images" and name in PRESETS:
+        around = known["bert" if name in bert.PRESETS else "gpt"]
+        return System({**plain(PRESETS[name]), "dropout": 0.1}, around.pooling, around.dropout, rate=5e-4)
+    if name not in known or name not in names(task):
+        near = difflib.get_close_matches(name, names(task), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(names(task))}."
+        raise ConfigError(f"{where}: unknown model {name!r} for {task}; {hint}")
+    return known[name]
+
+
+def of_numbers(model: dict[str, Any], where: str) -> tuple[dict[str, Any], System]:
+    """The section of a model of a table of numbers, and the system it names."""
+    name = str(model.get("kind", USUAL_TABLE)).removesuffix("-table")
+    if name not in TABLES:
+        near = difflib.get_close_matches(name, TABLES, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(TABLES)}."
+        raise ConfigError(f"{where}: unknown model {name!r} for a table of numbers; {hint}")
+    return {**model, "kind": f"{name}-table"}, TABLES[name]
+
+
+def unfolded(model: dict[str, Any], task: str, where: str) -> tuple[dict[str, Any], System]:
+    """A model section as people write it, as the section of a classifier or a tagger; and the system it names."""
+    kind = "tagger" if task == "tagging" else "classifier"
+    if model.get("kind") in ("classifier", "tagger"):
+        encoder = dict(model.get("encoder", {}))
+        return {**model, "encoder": encoder}, _around(encoder)
+    found = system(str(model.get("kind", USUAL[task])), task, where)
+    said = {key: value for key, value in model.items() if key != "kind"}
+    outside = {key: value for key, value in said.items() if key in OUTSIDE and key != "dropout"}
+    inside = {key: value for key, value in said.items() if key not in OUTSIDE or key == "dropout"}
+    encoder = {**found.encoder, **inside}
+    if "dropout" in said and found.encoder["kind"] in ("bag", "linear", "picture-cnn"):
+        encoder.pop("dropout")
+    section: dict[str, Any] = {"kind": kind, "dropout": said.get("dropout", found.dropout), "encoder": encoder}
+    if kind == "classifier":
+        section |= {"pooling": found.pooling, "head": found.head}
+    elif "pooler" in encoder:
+        encoder["pooler"] = "none"
+    return {**section, **outside}, found
+
+
+def tuned(
+    source: Bundle, said: dict[str, Any], training: dict[str, Any], found: Labelled
+) -> tuple[dict[str, Any], System]:
+    """The section of a model around the encoder of another, and how it is taught."""
+    task = found.task
+    if task == "images":
+        raise ConfigError("pictures are learned from scratch: qkv train FOLDER.")
+    config, kind = origin.encoder_config(source), "tagger" if task == "tagging" else "classifier"
+    dropout = said.get("dropout", 0.1)
+    encoder = origin.section(source, dropout)
+    section: dict[str, Any] = {"kind": kind, "dropout": dropout, "encoder": encoder}
+    if kind == "classifier":
+        # as their twins elsewhere: BERT has a pooler, DistilBERT (which knows no segments) two layers on [CLS]
+        pooling, head = ("mean", "linear")
+        if origin.is_bert(config):
+            pooling, head = ("pooler", "linear") if config.segments else ("first", "two-layer")
+        section |= {"pooling": said.get("pooling") or pooling}
+        section |= {"head": said.get("head") or (head if section["pooling"] == pooling else "linear")}
+    if origin.is_bert(config):
+        encoder["pooler"] = "first" if section.get("pooling") == "pooler" else "none"
+    unknown = [key for key in said if key not in (*OUTSIDE, "kind")]
+    if unknown:
+        raise ConfigError(f"model.{unknown[0]}: sizes are those of the model it starts from; leave it out.")
+    part = training.get("frozen") == "encoder" or bool(training.get("lora"))
+    small = sum(each.numel() for each in origin.encoder_weights(source).values()) < SMALL
+    few = len(found.train) < 5000
+    rate = 1e-3 if part else 5e-4 if small else 1e-4 if few else 2e-4
+    decay = {} if part or small else {"layer_decay": 0.85}  # lower layers know what they know from more text
+    return section, System(
+        encoder, rate=rate, batch=32 if few else 64, epochs=10.0 if few else 3.0, weight_decay=0.01, training=decay
+    )
+
+
+def known(model: Any) -> System:
+    """The system that a finished recipe's model is one of."""
+    return _around(plain(model.encoder))
+
+
+def _around(encoder: dict[str, Any]) -> System:
+    fitting = [each for each in (*TEXTS.values(), *PICTURES.values()) if each.encoder["kind"] == encoder.get("kind")]
+    same = [each for each in fitting if each.encoder.get("cell") == encoder.get("cell")]
+    return next(iter(same or fitting), System(encoder))

@@ -1,0 +1,135 @@
+"""A translator on any text: cut into sentences, which go through the model together, and put back as they stood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from qkv.data.parallel.encoding import end_of, tag_ids, tag_of
+from qkv.errors import InputError, MissingExtraError
+from qkv.generation.beam import Hypothesis, Search, Translator, translate
+from qkv.inspection.alignments import Alignment, aligned
+from qkv.recipe.bundle import Bundle
+
+LONG = 120  # characters, from which on a text is looked at for several sentences
+AROUND = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A translation of a text, and its log-probability, the sum over its sentences."""
+
+    text: str
+    logprob: float
+    sentences: tuple[tuple[list[int], list[int]], ...] = ()
+    """Of each sentence the source's ids, with what stands around them, and those of its translation."""
+
+
+def require(bundle: Bundle) -> Any:
+    """The model, where it is one that translates."""
+    if not isinstance(bundle.model, Translator):
+        raise InputError(
+            f"this model is of kind {bundle.config.kind}; `qkv translate` needs a translator. Train one on two "
+            "line-aligned files: qkv train train.en train.de"
+        )
+    return bundle.model
+
+
+def targets(bundle: Bundle) -> list[str]:
+    """The languages that it can be asked for; none where there is one only."""
+    return [name[2:-1] for name in bundle.tokenizer.named if re.fullmatch(r"<2[^>]+>", name)]
+
+
+def fitted(ids: Sequence[list[int]], end: Sequence[int], room: int) -> tuple[list[list[int]], int]:
+    """Sources that fit into the context, with their end; and how many were cut."""
+    cut = sum(len(each) > room for each in ids)
+    return [each if len(each) <= room else [*each[: room - len(end)], *end] for each in ids], cut
+
+
+def translated(
+    bundle: Bundle, texts: Sequence[str], search: Search, *, to: str | None = None, language: str = "en"
+) -> tuple[list[list[Said]], list[str]]:
+    """For each text its translations, the best first, and what was done to the texts, in words."""
+    model = require(bundle)
+    tokenizer, known = bundle.tokenizer, targets(bundle)
+    if known and to not in known:
+        found = "no language was asked for" if to is None else f"language {to!r} is not known to this model"
+        raise InputError(f"{found}; expected --to with one of {', '.join(known)}.")
+    if to is not None and not known:
+        raise InputError(f"--to {to}: this model translates into one language. Leave it out.")
+    end, (start, last) = end_of(tokenizer), bundle.marks
+    before = [*tokenizer.opening, *(tag_ids(tokenizer, [to]) if to is not None and tag_of(to) else [])]
+    parts = [sentences(text, language) for text in texts]
+    flat = [AROUND.match(part) for each in parts for part in each]
+    cores = [match[2] if match else "" for match in flat]
+    ids = [[*before, *encoded, *end] for encoded in (tokenizer.encode_batch(cores) if cores else [])]
+    room = model.context
+    given, cut = fitted(ids, end, room)
+    asked = [number for number, core in enumerate(cores) if core]
+    search = replace(search, never={*search.never, *bundle.unwritten})
+    made = translate(model.eval(), [given[number] for number in asked], search, start=start, end=last)
+    found_of = dict(zip(asked, made, strict=True))
+    notes = [f"{cut:,} sentences are longer than the context of {room:,} tokens; cut there."] if cut else []
+    results, place = [], 0
+    for each in parts:
+        pieces = []
+        for number in range(place, place + len(each)):
+            match = flat[number]
+            assert match is not None
+            pieces.append(_Sentence(match[1], given[number], found_of.get(number), match[3]))
+        place += len(each)
+        results.append(_joined(bundle, pieces, search.best))
+    return results, notes
+
+
+class _Sentence(NamedTuple):
+    before: str
+    ids: list[int]
+    hypotheses: list[Hypothesis] | None  # None: there was nothing but white space
+    after: str
+
+
+def _joined(bundle: Bundle, parts: list[_Sentence], best: int) -> list[Said]:
+    """The k-th best of all sentences together, with their spacing."""
+    found = []
+    for rank in range(best):
+        text, total, pairs = "", 0.0, []
+        for before, ids, hypotheses, after in parts:
+            chosen = hypotheses[min(rank, len(hypotheses) - 1)] if hypotheses else None
+            text += before + (bundle.tokenizer.decode(chosen.tokens).strip() if chosen else "") + after
+            total += chosen.logprob if chosen else 0.0
+            pairs += [(ids, chosen.tokens)] if chosen else []
+        found.append(Said(text, total, tuple(pairs)))
+    return found
+
+
+def alignments(bundle: Bundle, said: Said) -> list[Alignment]:
+    """Where the model looked while it wrote: of each sentence of a translation."""
+    model, (start, _) = require(bundle), bundle.marks
+    return [aligned(model, bundle.tokenizer, source, target, start) for source, target in said.sentences]
+
+
+def pharaoh(found: Sequence[Alignment]) -> tuple[list[tuple[int, int]], list[str], list[str]]:
+    """Source word and target word by their numbers in the whole text, and the words of both sides."""
+    pairs: list[tuple[int, int]] = []
+    sources: list[str] = []
+    written: list[str] = []
+    for each in found:
+        pairs += [(len(sources) + one, len(written) + other) for one, other in each.pairs]
+        sources += each.source.words
+        written += each.target.words
+    return pairs, sources, written
+
+
+def sentences(text: str, language: str) -> list[str]:
+    """A long text in sentences, each with the spacing behind it; together they are the text."""
+    if len(text) < LONG and "\n" not in text:
+        return [text]
+    try:
+        from sentencex import segment
+    except ImportError:
+        raise MissingExtraError("translating long texts sentence by sentence", "translate") from None
+    parts = [str(part) for part in segment(language, text)]
+    return parts if "".join(parts) == text else [text]

@@ -1,0 +1,223 @@
+"""Translation as a lesson: pairs are prepared, a model is chosen, what it says is scored by BLEU (decision 0015)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from qkv.config import parse, plain
+from qkv.data.parallel.config import ParallelConfig
+from qkv.data.parallel.encoding import PairRows, end_of
+from qkv.data.parallel.pairs import Pairs
+from qkv.data.parallel.preparing import PreparedPairs, prepare_parallel
+from qkv.data.progress import Progress
+from qkv.evaluation.outputs import Outputs, Score, require
+from qkv.models import transformer
+from qkv.recipe import bundle, choices
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.language import autocast_of, require_same
+from qkv.recipe.lesson import Costs, Values
+from qkv.recipe.recipe import Recipe, TranslationRecipe, check_sections, parse_section
+from qkv.recipe.speaking import outputs
+from qkv.tasks.translation import Translation, TranslationConfig, pairs_loss
+from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
+from qkv.training.run import Scores
+from qkv.training.settings import TrainingConfig
+
+KINDS = ("transformer", "rnn-translator", *transformer.PRESETS)
+USUAL = "transformer-small"
+EPOCHS = 60.0
+EVALUATIONS = 10
+EVALUATED = 200  # sentences that are translated while a run goes on
+LOSSES = 1000  # pairs whose loss is looked at
+PROBED = 16
+LAST = 2000  # sentences of a side that are translated in the end
+LOOKING = 0.15  # of the time, at most
+BATCHES = 40  # at least, in an epoch: fewer tokens in a batch where there are few pairs
+BEAMS = 5
+CLOSING = 1.0  # seconds for the card and the words
+COUNTING = 2.0  # steps that counting the run's FLOPs takes: a few forward passes
+RATES: dict[str, dict[str, Any]] = {
+    "transformer": {"optimizer": "muon", "rate": 3e-3, "matrix_rate": 0.02, "betas": [0.9, 0.98]},
+    "rnn-translator": {"optimizer": "adamw", "rate": 2e-3, "betas": [0.9, 0.98]},
+}
+
+
+def translates(values: Values) -> bool:
+    """Whether the model that is asked for is one that translates."""
+    model: Any = values.get("model", {})
+    return isinstance(model, dict) and str(model.get("kind")) in KINDS
+
+
+def unfolded(model: dict[str, Any]) -> dict[str, Any]:
+    """The model's section with a preset's numbers; the usual preset where nothing is said."""
+    name = str(model.get("kind") or USUAL)
+    if name == "transformer" and not {"layers", "width"} & model.keys():
+        name = USUAL
+    if name not in transformer.PRESETS:
+        return {"dropout": 0.2, **model}
+    preset = plain(transformer.PRESETS[name])
+    shape = {key: preset[key] for key in ("layers", "heads", "width", "hidden", "dropout")}
+    return {**shape, **model, "kind": "transformer"}
+
+
+@dataclass
+class TranslationLesson:
+    prepared: PreparedPairs
+    said: tuple[str, ...] = ()
+    looks: int = EVALUATIONS
+    looked_at: int = EVALUATED
+    judged_last: int = LAST
+    _rows: dict[str, PairRows] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, values: Values, where: str, progress: Progress | None) -> TranslationLesson:
+        check_sections(values, where)
+        parse_section("training", values, where)
+        task = parse(TranslationConfig, values.get("task", {}), f"{where}: [task]")
+        require(task.metric)
+        corpus = parse(ParallelConfig, values.get("corpus", {}), f"{where}: [corpus]")
+        tokenizer = parse_section("tokenizer", values, where)
+        if task.metric == "errors" and tokenizer.kind == "auto":  # symbols are parted by blanks
+            tokenizer = replace(tokenizer, kind="words")
+        return cls(prepare_parallel(corpus, tokenizer, progress=progress))
+
+    @classmethod
+    def again(
+        cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
+    ) -> TranslationLesson:
+        corpus: Any = recipe.corpus
+        prepared = prepare_parallel(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
+        require_same(prepared.config.fingerprint, corpus, folder)
+        return cls(prepared)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.prepared.notes, *self.said)
+
+    def say(self, note: str) -> None:
+        self.said = (*self.said, note)
+
+    @property
+    def end(self) -> int:
+        """What closes a text; the decoder begins with it, too."""
+        return end_of(self.prepared.tokenizer)[-1]
+
+    def side(self, name: str) -> PairRows:
+        """A side as ids; what is learned from is bounded by the context."""
+        if name not in self._rows:
+            examples: Pairs = getattr(self.prepared.parallel, name)
+            self._rows[name] = self.prepared.rows(examples, self.longest if name == "train" else 0)
+        return self._rows[name]
+
+    @cached_property
+    def longest(self) -> int:
+        return self.prepared.context
+
+    def choose(self, values: Values, ends_at: float | None) -> float:
+        task = values.setdefault("task", {})
+        task.setdefault("kind", "translation")
+        model = unfolded(values.get("model", {}))
+        model["vocabulary"] = self.prepared.tokenizer.vocabulary
+        model.setdefault("context", max(128, 2 * self.longest))
+        values["model"] = model
+        self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.longest))
+        train = self.side("train")
+        for note in train.notes("training pairs", self.longest):
+            self.say(note)
+        if "tokens" not in task:
+            held = int(max(train.sources.lengths.sum(), train.targets.lengths.sum()))
+            task["tokens"] = max(256, min(TranslationConfig().tokens, held // BATCHES))
+        training = values.setdefault("training", {})
+        usual = RATES[model["kind"]]
+        choices.fill(training, TrainingConfig, optimizer=usual["optimizer"])
+        choices.fill(training, TrainingConfig, **{key: value for key, value in usual.items() if key != "optimizer"})
+        device, dtype = choices.device_and_dtype(training)
+        threads = devices.choose_threads()
+        choices.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off", batch=1)
+        choices.fill(training, TrainingConfig, matrix_rate=training["rate"])
+        if "patience" not in training:
+            training["patience"] = 0
+        return EPOCHS
+
+    def steps_worth(self, values: Values, epochs: float) -> int:
+        task = parse(TranslationConfig, values["task"], "the recipe: [task]")
+        return max(1, int(epochs * Translation(task, self.side("train"), self.end, 0).samples))
+
+    def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
+        training = values["training"]
+        choices.fill(training, TrainingConfig, steps=max(1, steps))
+        steps = training["steps"]
+        if training.get("warmup", -1) == -1:
+            training["warmup"] = min(steps // 10, 400)
+        every = max(1, steps // self.looks)
+        choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=self.looked_at)
+        choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=self.judged_last)
+
+    def complete(self, values: Values) -> Recipe:
+        known = {"corpus": plain(self.prepared.config), "tokenizer": plain(self.prepared.tokenizer_config)}
+        found: TranslationRecipe = parse(TranslationRecipe, {**values, **known}, "the recipe")
+        return found
+
+    def begin(self, recipe: Recipe, model: nn.Module) -> None:
+        """Nothing: it starts from random weights."""
+
+    def task(self, recipe: Recipe) -> Translation:
+        config: Any = recipe.task
+        return Translation(config, self.side("train"), self.end, recipe.training.seed)
+
+    def said_by(self, recipe: Recipe, model: Any, name: str, most: int, beams: int = 1) -> Outputs:
+        """What the model makes of so many sources of a side, and what they should be."""
+        task: Any = recipe.task
+        examples: Pairs = getattr(self.prepared.parallel, name)
+        with autocast_of(recipe.training)():
+            return outputs(
+                self.made(recipe, model, 0), examples, self.side(name), task.metric,
+                most=most, beams=beams, device=recipe.training.device,
+            )  # fmt: skip
+
+    def loss(self, recipe: Recipe, model: nn.Module, name: str, most: int) -> float:
+        with autocast_of(recipe.training)():
+            return pairs_loss(model, self.side(name), self.end, most, recipe.training.device)
+
+    def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
+        loss = self.loss(recipe, model, "valid", LOSSES)
+        found = self.said_by(recipe, model, "valid", recipe.training.evaluate_tokens).quick()
+        # where nothing is said right yet, the one that is surer
+        return {"loss": loss, **found, "judged": found["judged"] + 1e-4 * min(loss, 100.0)}
+
+    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
+        valid = len(self.side("valid"))
+        mark = time.perf_counter()
+        self.said_by(recipe, model, "valid", PROBED)
+        a_sentence = (time.perf_counter() - mark) / min(PROBED, valid)
+        self.looked_at = int(max(20, min(valid, EVALUATED, LOOKING * left / a_sentence / EVALUATIONS)))
+        test = self.prepared.parallel.test
+        sides = [valid, *([len(test)] if test is not None and len(test) else [])]
+        # what has learned nothing writes on and on: so dear a sentence must not take the time for learning
+        self.judged_last = int(max(20, min(LAST, LOOKING * left / a_sentence / len(sides))))
+        if self.judged_last < min(LAST, max(sides)):
+            self.say(f"for want of time the last scores are of {self.judged_last:,} sentences of each side.")
+        last = sum(min(each, self.judged_last) for each in sides)
+        closing = CLOSING + COUNTING * a_step + a_sentence * last
+        return Costs(in_all=self.looks * a_sentence * self.looked_at, closing=closing)
+
+    def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
+        return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step)
+
+    def final(self, recipe: Recipe, folder: Path) -> dict[str, Score]:
+        """The best model on every side that is held out, by beam search."""
+        best: Any = bundle.load(folder, recipe.training.device).model
+        test = self.prepared.parallel.test
+        sides = ["valid", *(["test"] if test is not None and len(test) else [])]
+        most = recipe.training.evaluate_last
+        return {
+            side: self.said_by(recipe, best, side, most, BEAMS).score(self.loss(recipe, best, side, most))
+            for side in sides
+        }

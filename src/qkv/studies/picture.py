@@ -1,0 +1,217 @@
+"""A picture of a comparison: a line for each system, a dot for its figure, a bar for its interval, the best on top.
+
+Shapes are listed once and written as SVG by hand, or as PNG by Pillow.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+from qkv.errors import InputError, MissingExtraError
+from qkv.evaluation.intervals import Estimate
+from qkv.storage import write_file
+
+ENDINGS = (".svg", ".png")
+LEFT, RIGHT, TOP, BOTTOM, ROW, WIDTH = 210.0, 90.0, 62.0, 46.0, 30.0, 860
+SIZE = 15  # of letters
+SCALE = 2  # dots of a PNG for one of the picture
+INK, PALE, GRID = "#1f2430", "#6b7280", "#e5e7eb"
+LEARNED, UNTAUGHT = "#1d5fd1", "#9a6700"
+WHISKER = 5.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """One system of the picture."""
+
+    name: str
+    figure: Estimate
+    learned: bool
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Segment:
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    colour: str
+    thick: float = 1.0
+
+
+@dataclass(frozen=True)
+class Dot:
+    x: float
+    y: float
+    colour: str
+    radius: float = 5.0
+
+
+@dataclass(frozen=True)
+class Word:
+    x: float
+    y: float  # of the middle of the letters
+    text: str
+    colour: str = INK
+    anchor: str = "start"  # start, middle, end
+    size: int = SIZE
+
+
+Shape = Segment | Dot | Word
+
+
+def check(path: Path) -> None:
+    """Refuse a name that says no format, before hours are spent."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"--picture {path}: expected a name that ends in {' or '.join(ENDINGS)}.")
+    if path.suffix.lower() == ".png":
+        _pillow()
+
+
+def draw(path: Path, lines: Sequence[Line], title: str, axis: str) -> None:
+    shapes, height = shapes_of(lines, title, axis)
+    write(path, shapes, height)
+
+
+def shapes_of(lines: Sequence[Line], title: str, axis: str) -> tuple[list[Shape], int]:
+    """Everything to be drawn, and the picture's height; `lines` are sorted, the best first."""
+    height = round(TOP + ROW * len(lines) + BOTTOM)
+    low, high, ticks = scale([value for line in lines for value in _ends(line.figure)])
+
+    def x(value: float) -> float:
+        return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    bottom = TOP + ROW * len(lines)
+    shapes: list[Shape] = [Word(20.0, 24.0, title, size=SIZE + 3)]
+    for tick in ticks:
+        shapes += [
+            Segment(x(tick), TOP - 6, x(tick), bottom, GRID),
+            Word(x(tick), bottom + 12, f"{tick:g}", PALE, "middle", 12),
+        ]
+    shapes.append(Word((LEFT + WIDTH - RIGHT) / 2, bottom + 32, axis, PALE, "middle", 13))
+    for number, line in enumerate(lines):
+        y = TOP + ROW * (number + 0.5)
+        colour = LEARNED if line.learned else UNTAUGHT
+        shapes.append(Word(LEFT - 16, y, line.name + (" *" if line.chosen else ""), anchor="end"))
+        if line.figure.value is None:
+            shapes.append(Word(LEFT, y, "not defined", PALE))
+            continue
+        if line.figure.low is not None and line.figure.high is not None:
+            left, right = x(line.figure.low), x(line.figure.high)
+            shapes.append(Segment(left, y, right, y, colour, 2.0))
+            shapes += [Segment(end, y - WHISKER, end, y + WHISKER, colour, 2.0) for end in (left, right)]
+        shapes += [Dot(x(line.figure.value), y, colour), Word(WIDTH - RIGHT + 20, y, f"{line.figure.value:.4f}")]
+    return shapes, height
+
+
+CURVES = ("#1d5fd1", "#c2410c", "#15803d", "#7e22ce", "#9a6700", "#0f766e")
+HIGH = 300.0  # of the field of curves
+
+
+def draw_curves(path: Path, curves: Mapping[str, Sequence[Estimate]], title: str, axis: str, unit: float = 1.0) -> None:
+    """A curve for each name over 0, 1, 2 ... units, with the intervals of its figures."""
+    low, high, ticks = scale([value for curve in curves.values() for figure in curve for value in _ends(figure)])
+    steps = max(len(curve) for curve in curves.values()) - 1
+    left, right, bottom = 70.0, 250.0, TOP + HIGH
+
+    def x(step: int) -> float:
+        return left + step / max(1, steps) * (WIDTH - left - right)
+
+    def y(value: float) -> float:
+        return bottom - (value - low) / (high - low) * HIGH
+
+    shapes: list[Shape] = [Word(20.0, 24.0, title, size=SIZE + 3)]
+    for tick in ticks:
+        shapes += [Segment(left, y(tick), WIDTH - right, y(tick), GRID)]
+        shapes += [Word(left - 12, y(tick), f"{tick:g}", PALE, "end", 12)]
+    shapes += [Word(x(step), bottom + 16, f"{step * unit:g}", PALE, "middle", 12) for step in range(steps + 1)]
+    shapes.append(Word(x(0) / 2 + x(steps) / 2, bottom + 36, axis, PALE, "middle", 13))
+    for number, (name, curve) in enumerate(curves.items()):
+        colour = CURVES[number % len(CURVES)]
+        known = [(step, figure) for step, figure in enumerate(curve) if figure.value is not None]
+        for (before, one), (after, other) in pairwise(known):
+            shapes.append(Segment(x(before), y(one.value or 0.0), x(after), y(other.value or 0.0), colour, 2.0))
+        for step, figure in known:
+            shapes.append(Dot(x(step), y(figure.value or 0.0), colour, 4.0))
+            if figure.low is not None and figure.high is not None:
+                shapes.append(Segment(x(step), y(figure.low), x(step), y(figure.high), colour))
+        height = TOP + 12 + 24 * number
+        shapes += [Dot(WIDTH - right + 26, height, colour), Word(WIDTH - right + 40, height, name)]
+    write(path, shapes, round(bottom + BOTTOM + 12))
+
+
+def write(path: Path, shapes: Sequence[Shape], height: int) -> None:
+    write_file(path, svg(shapes, height) if path.suffix.lower() == ".svg" else png(shapes, height))
+
+
+def _ends(figure: Estimate) -> list[float]:
+    return [value for value in (figure.value, figure.low, figure.high) if value is not None and math.isfinite(value)]
+
+
+def scale(values: Sequence[float]) -> tuple[float, float, list[float]]:
+    """From where to where an axis goes, and its round marks."""
+    least, most = (min(values), max(values)) if values else (0.0, 1.0)
+    room = (most - least) or max(abs(most), 1.0) / 10
+    rough = room / 5
+    step = min((part * 10 ** math.floor(math.log10(rough)) for part in (1, 2, 5, 10)), key=lambda s: abs(s - rough))
+    first, last = math.floor(least / step), math.ceil(most / step)
+    last += first == last
+    ticks = [round(number * step, 10) for number in range(first, last + 1)]
+    return ticks[0], ticks[-1], ticks
+
+
+def svg(shapes: Sequence[Shape], height: int) -> str:
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="system-ui, Helvetica, Arial, sans-serif">',
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
+    for shape in shapes:
+        match shape:
+            case Segment(x1, y1, x2, y2, colour, thick):
+                ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
+                parts.append(f'<line {ends} stroke="{colour}" stroke-width="{thick:g}"/>')
+            case Dot(x, y, colour, radius):
+                parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{colour}"/>')
+            case Word(x, y, text, colour, anchor, size):
+                place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" dominant-baseline="central"'
+                parts.append(f'<text {place} fill="{colour}">{escape(text)}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image, ImageDraw, ImageFont
+    except ImportError:
+        raise MissingExtraError("a picture in PNG (SVG needs nothing)", "images") from None
+    return Image, ImageDraw, ImageFont
+
+
+def png(shapes: Sequence[Shape], height: int) -> bytes:
+    image, drawing, fonts = _pillow()
+    canvas = image.new("RGB", (WIDTH * SCALE, height * SCALE), "white")
+    pen = drawing.Draw(canvas)
+    for shape in shapes:
+        match shape:
+            case Segment(x1, y1, x2, y2, colour, thick):
+                ends = [round(SCALE * each) for each in (x1, y1, x2, y2)]
+                pen.line(ends, fill=colour, width=max(1, round(SCALE * thick)))
+            case Dot(x, y, colour, radius):
+                pen.ellipse(
+                    [SCALE * (x - radius), SCALE * (y - radius), SCALE * (x + radius), SCALE * (y + radius)], colour
+                )
+            case Word(x, y, text, colour, anchor, size):
+                font = fonts.load_default(SCALE * size)
+                place = {"start": "lm", "middle": "mm", "end": "rm"}[anchor]
+                pen.text((SCALE * x, SCALE * y), text, colour, font=font, anchor=place)
+    held = io.BytesIO()
+    canvas.save(held, "PNG")
+    return held.getvalue()

@@ -1,0 +1,120 @@
+"""What each layer of a model knows: a linear classifier on its vectors, one a layer; the model itself is not taught.
+
+Deck 002 draws that later layers are better. Whether they are is measured here on examples of your own: a text is the
+mean of its tokens, a word with a tag the vector of its first piece (Devlin et al. 2019, section 5.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from qkv.data.labelled.encoding import Rows, encode_texts, encode_words, sentences_of, texts_of
+from qkv.data.labelled.examples import Labelled, TagExamples, TextExamples
+from qkv.errors import InputError
+from qkv.evaluation import vectors
+from qkv.evaluation.intervals import Difference, paired
+from qkv.evaluation.judging import Judgement, judged, judged_tags
+from qkv.studies.untaught import require
+from qkv.text.tokenizer import Tokenizer
+
+MOST = 2000  # texts or sentences of each side
+ITERATIONS = 200
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What was found in one layer."""
+
+    layer: int
+    judgement: Judgement
+
+    def values(self) -> dict[str, Any]:
+        figure = self.judgement.figure
+        return {"layer": self.layer, "metric": self.judgement.name, **figure.values("value")}
+
+
+def probe(model: nn.Module, tokenizer: Tokenizer, found: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
+    """A figure for each layer from 0 on: learned on the training side, reported on the validation side."""
+    require()
+    if found.task not in ("classification", "tagging") or found.numeric or found.pairs:
+        raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {found.task}.")
+    train, valid = (_some(side, most, seed) for side in (found.train, found.valid))
+    known, asked = (layers_of(model, tokenizer, side) for side in (train, valid))
+    made = []
+    for number, (learned, reported) in enumerate(zip(known, asked, strict=True)):
+        answers = _linear(learned, train.targets, reported, len(found.labels))
+        if isinstance(valid, TagExamples):
+            made.append(Probed(number, judged_tags(answers, valid)))
+        else:
+            made.append(Probed(number, judged(answers, valid.targets, found.labels.names, "single")))
+    return made
+
+
+def last_beside(found: list[Probed], other: int) -> Difference | None:
+    """The last layer beside another one, answer by answer; of spans there is none."""
+    scores: list[Any] = [each.judgement.score for each in (found[-1], found[other])]
+    if not all(hasattr(score, "correct") for score in scores):
+        return None
+    first, second = (np.asarray(score.correct, dtype=np.float64)[:, None] for score in scores)
+    return paired(first, second)
+
+
+def _some(side: Any, most: int, seed: int) -> Any:
+    if len(side) <= most:
+        return side
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(side))[:most])
+    return replace(side, rows=side.rows[chosen])
+
+
+def layers_of(model: nn.Module, tokenizer: Tokenizer, side: TextExamples | TagExamples) -> list[Array]:
+    """For each layer a row a text, or a row a word."""
+    context = int(getattr(model, "context", 0)) or int(model.encoder.context)  # type: ignore[union-attr,arg-type]
+    if isinstance(side, TagExamples):
+        rows = encode_words(tokenizer, sentences_of(side), context)
+    else:
+        rows = encode_texts(tokenizer, texts_of(side), context, pairs=False)
+    given = [rows.row(number).tolist() for number in range(len(rows))]
+    wanted = range(vectors.last(model) + 1)
+    found: list[Any] = [None] * len(rows)
+    for where, layers, present in vectors.batches(model, given, wanted):
+        for place, taken in zip(where, _taken(layers, present, rows, where), strict=True):
+            found[place] = taken
+    return [torch.cat([row[layer] for row in found]).numpy() for layer in wanted]
+
+
+def _taken(layers: list[Any], present: Any, rows: Rows, where: list[int]) -> Iterator[list[Any]]:
+    """Of each row its vectors at each layer: one of the text, or one of each word."""
+    for number, row in enumerate(where):
+        if rows.places is None or rows.words is None:
+            kept = present[number]
+            yield [x[number, kept].mean(0, keepdim=True).float().cpu() for x in layers]
+        else:
+            places = torch.as_tensor(rows.places[rows.words[row] : rows.words[row + 1]])
+            yield [x[number, places].float().cpu() for x in layers]
+
+
+def _linear(known: Array, targets: NDArray[Any], asked: Array, labels: int) -> Array:
+    """Logistic regression on numbers of equal spread; the shares of all labels for every row that is asked."""
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler()
+    model = LogisticRegression(C=0.1, max_iter=ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(scaler.fit_transform(known), targets)
+    shares = np.zeros((len(asked), labels), dtype=np.float32)
+    shares[:, model.classes_] = model.predict_proba(scaler.transform(asked))
+    return shares

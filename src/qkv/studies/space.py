@@ -1,0 +1,127 @@
+"""What a search may change: numbers and parts of a system, drawn by a trial of Optuna.
+
+The names in the store are SYSTEM.NUMBER, so that what is learned about the rate of one system says nothing about
+another's. `usual` are the figures that `qkv train` would take: the first trial of each system tries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from qkv.recipe import choices, systems
+from qkv.recipe.lesson import Values
+
+BATCHES = (16, 32, 64)  # of language models
+POOLINGS = ("mean", "max", "attention")
+HEADS = ("linear", "two-layer")
+WIDTHS, LAYERS = (64, 128, 192, 256), (1, 4)  # of language models
+WRITERS = ("modern", "gpt", "lstm")
+OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
+USUAL = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vision")}
+PARTS: dict[str, dict[str, Sequence[str]]] = {
+    "encoder": {
+        "positions": ("sinusoidal", "learned", "rotary", "none"),
+        "norm": ("pre", "post"),
+        "activation": ("relu", "gelu"),
+    }
+}
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """What a trial of Optuna offers."""
+
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
+    def suggest_int(self, name: str, low: int, high: int) -> int: ...
+    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any: ...
+
+
+def labelled(trial: Drawing, name: str, task: str, examples: int) -> Values:
+    """The sections of a recipe for a system on so many examples."""
+    system = systems.system(name, task, "--model")
+    model: dict[str, Any] = {"kind": name}
+    if name != "linear":
+        model["dropout"] = round(trial.suggest_float(f"{name}.dropout", 0.0, 0.6), 3)
+    if width := system.encoder.get("width"):
+        model["width"] = trial.suggest_categorical(f"{name}.width", (width // 2, width, 2 * width))
+    if task not in ("tagging", "images") and name != "linear":
+        if system.pooling != "pooler":
+            poolings = tuple(dict.fromkeys((system.pooling, *POOLINGS)))
+            model["pooling"] = trial.suggest_categorical(f"{name}.pooling", poolings)
+        model["head"] = trial.suggest_categorical(f"{name}.head", HEADS)
+    for part, kinds in PARTS.get(name, {}).items():
+        model[part] = trial.suggest_categorical(f"{name}.{part}", kinds)
+    batch = trial.suggest_categorical(f"{name}.batch", (max(1, system.batch // 2), system.batch, 2 * system.batch))
+    epochs = trial.suggest_int(f"{name}.epochs", 1, max(2, round(1.5 * system.epochs)))
+    training = {
+        "rate": _rounded(trial.suggest_float(f"{name}.rate", system.rate / 8, system.rate * 4, log=True)),
+        "weight_decay": _rounded(trial.suggest_float(f"{name}.weight_decay", 1e-4, 0.3, log=True)),
+        "batch": min(batch, max(1, examples // 8)),
+    }
+    training["steps"] = max(1, int(epochs * examples / training["batch"]))
+    return {"model": model, "training": training}
+
+
+def usual_labelled(name: str, task: str) -> dict[str, Any]:
+    """What `qkv train` would take, as a trial's figures."""
+    system = systems.system(name, task, "--model")
+    encoder = system.encoder
+    parts = {part: encoder.get(part, kinds[0]) for part, kinds in PARTS.get(name, {}).items()}
+    figures = {
+        "dropout": system.dropout,
+        "width": encoder.get("width"),
+        "pooling": system.pooling,
+        "head": system.head,
+        **parts,
+        "batch": system.batch,
+        "epochs": round(system.epochs),
+        "rate": system.rate,
+        "weight_decay": max(1e-4, system.weight_decay),
+    }
+    drawn = _Names()
+    labelled(drawn, name, task, 1)
+    return {f"{name}.{key}": value for key, value in figures.items() if f"{name}.{key}" in drawn.names}
+
+
+class _Names:
+    """A trial that only writes down what it is asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        self.names.add(name)
+        return low
+
+    def suggest_int(self, name: str, low: int, high: int) -> int:
+        self.names.add(name)
+        return low
+
+    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
+        self.names.add(name)
+        return choices[0]
+
+
+def writing(trial: Drawing, name: str) -> Values:
+    """The sections of a recipe for a language model; how many steps there are is the clock's business."""
+    optimizer, rates = next(iter(choices.RATES[name].items()))
+    scale = trial.suggest_float(f"{name}.rate_scale", 0.25, 4.0, log=True)
+    model = {
+        "kind": name,
+        "width": trial.suggest_categorical(f"{name}.width", WIDTHS),
+        "layers": trial.suggest_int(f"{name}.layers", *LAYERS),
+        "dropout": round(trial.suggest_float(f"{name}.dropout", 0.0, 0.3), 3),
+    }
+    training: dict[str, Any] = {key: _rounded(scale * rates[key]) for key in ("rate", "matrix_rate") if key in rates}
+    training |= {
+        "optimizer": optimizer,
+        "batch": trial.suggest_categorical(f"{name}.batch", BATCHES),
+        "weight_decay": _rounded(trial.suggest_float(f"{name}.weight_decay", 1e-4, 0.3, log=True)),
+    }
+    return {"model": model, "training": training}
+
+
+def _rounded(value: float) -> float:
+    """Four digits: a recipe that people read."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,188 @@
+"""Systems side by side on the same rows: a figure with its interval for each, and which differences are noise.
+
+What a row gives to a figure is a few numbers whose totals make it (`Measure`), so that drawing rows again is adding
+them up again. A system that was trained with several seeds has the mean of their figures.
+
+    accuracy   right                         F1    right, said, true          words     right, words
+    macro-F1, Matthews   right, said, true of each class                      Pearson   y, p, y², p², y p
+    bits       nats, tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qkv.data.labelled.examples import Examples, TagExamples
+from qkv.errors import InputError
+from qkv.evaluation import agreement
+from qkv.evaluation.classes import ClassScore
+from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
+from qkv.evaluation.judging import Judgement
+from qkv.evaluation.numbers import NumberScore
+from qkv.evaluation.several import SeveralScore
+
+Array = NDArray[Any]
+Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> figures (B,)
+Metric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
+NAMES = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "matthews": "Matthews",
+    "micro_f1": "micro-F1",
+    "pearson": "Pearson",
+    "span_f1": "F1 of spans",
+    "bits_per_byte": "bits per byte",
+}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What each row gives, (N, K), and what their totals make."""
+
+    name: str
+    rows: Array = field(repr=False)
+    score: Totals
+
+    @property
+    def value(self) -> float:
+        """The figure itself; nan where it is not defined."""
+        with np.errstate(all="ignore"):
+            return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system and what became of it: a line of the table."""
+
+    name: str
+    learned: bool
+    measures: tuple[Measure, ...] = field(repr=False)  # on the reported rows, one for each seed
+    chosen_by: float | None  # the figure on rows held out of the training side, the mean over seeds
+    macro_f1: float | None
+    parameters: int | None
+    flops: float | None  # of a training
+    train_seconds: float  # of a training
+    predictions_per_second: float | None
+    more: dict[str, Any] = field(default_factory=dict)  # all other scores, and where the runs are
+
+    @cached_property
+    def figure(self) -> Estimate:
+        return estimate(self.measures)
+
+    def values(self) -> dict[str, Any]:
+        """For JSON."""
+        by_seed = [each.value for each in self.measures]
+        return {
+            "system": self.name,
+            "learned": self.learned,
+            **self.figure.values(self.measures[0].name),
+            "by_seed": by_seed if len(by_seed) > 1 else None,
+            "held_out": self.chosen_by,
+            "macro_f1": self.macro_f1,
+            "parameters": self.parameters,
+            "training_flops": self.flops,
+            "training_seconds": self.train_seconds,
+            "predictions_per_second": self.predictions_per_second,
+            **self.more,
+        }
+
+
+def measure(judgement: Judgement, examples: Examples, metric: Metric = "auto") -> Measure:
+    """What every row of the examples gives to the figure that they are judged by."""
+    score = judgement.score
+    if metric != "auto" and metric != judgement.name and not isinstance(score, ClassScore):
+        raise InputError(f"--metric {metric}: these examples are judged by {NAMES[judgement.name]}. Leave it out.")
+    if isinstance(score, NumberScore):
+        y = examples.targets - float(np.mean(examples.targets))
+        p = y + score.errors
+        return Measure("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
+    if not isinstance(score, ClassScore):
+        name = "micro_f1" if isinstance(score, SeveralScore) else "span_f1"
+        return Measure(name, score.counts, lambda totals, rows: agreement.f1(*totals.T))
+    if metric == "f1" and len(score.names) != 2:
+        raise InputError(f"--metric f1: is for two classes, and here are {len(score.names)}. Take macro_f1.")
+    by_class: dict[str, Totals] = {"f1": _second, "macro_f1": _macro, "matthews": _matthews}
+    if metric in by_class:
+        return Measure(metric, _by_class(score, examples), by_class[metric])
+    if isinstance(examples, TagExamples):
+        rows = np.stack([_summed(score.correct, examples), examples.lengths], axis=1)
+        return Measure("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
+    return Measure("accuracy", score.correct[:, None].astype(np.int64), mean)
+
+
+def _summed(each: Array, examples: TagExamples) -> Array:
+    """Of each sentence, from words."""
+    starts = np.concatenate([[0], np.cumsum(examples.lengths)[:-1]])
+    return np.add.reduceat(each.astype(np.int64), starts)
+
+
+def _by_class(score: ClassScore, examples: Examples) -> Array:
+    """For each row and class whether answer and truth were it, the answer, the truth; (N, 3 C)."""
+    classes = np.arange(len(score.names))
+    found, there = (each[:, None] == classes for each in (score.predictions, score.targets))
+    table = np.concatenate([found & there, found, there], axis=1)
+    return (
+        np.stack([_summed(column, examples) for column in table.T], 1) if isinstance(examples, TagExamples) else table
+    )
+
+
+def _second(totals: Array, rows: int) -> Array:
+    """Of the second of two classes, which is called 1 or yes."""
+    return agreement.f1(*totals[:, 1::2].T)
+
+
+def _macro(totals: Array, rows: int) -> Array:
+    both, found, there = np.split(totals, 3, axis=1)
+    return agreement.f1(both, found, there).mean(1)
+
+
+def _matthews(totals: Array, rows: int) -> Array:
+    both, found, there = np.split(totals.astype(np.float64), 3, axis=1)
+    all_rows = there.sum(1)
+    spread = (all_rows**2 - (found**2).sum(1)) * (all_rows**2 - (there**2).sum(1))
+    return (both.sum(1) * all_rows - (found * there).sum(1)) / np.sqrt(np.where(spread > 0, spread, np.inf))
+
+
+def _pearson(totals: Array, rows: int) -> Array:
+    y, p, yy, pp, yp = totals.T
+    with np.errstate(all="ignore"):
+        spread = (yy - y * y / rows) * (pp - p * p / rows)
+        flat = spread <= 1e-24 * np.abs(yy * pp)
+        return np.where(flat, np.nan, (yp - y * p / rows) / np.sqrt(np.abs(spread)))
+
+
+def _joined(measures: Sequence[Measure], times: int) -> tuple[Array, Totals]:
+    """The rows of all seeds beside each other, repeated up to so many, and the mean of their figures."""
+    rows = [measures[number % len(measures)].rows for number in range(times)]
+    width, score = rows[0].shape[1], measures[0].score
+
+    def together(totals: Array, count: int) -> Array:
+        parts = [score(totals[:, at : at + width], count) for at in range(0, times * width, width)]
+        return np.mean(parts, axis=0)
+
+    return np.hstack(rows).astype(np.float64), together
+
+
+def estimate(measures: Sequence[Measure]) -> Estimate:
+    """The mean figure of all seeds, and how far it would move on other rows."""
+    table, score = _joined(measures, len(measures))
+    kinds, counts = np.unique(table, axis=0, return_counts=True)
+    with np.errstate(all="ignore"):
+        return bootstrap(counts, lambda drawn: score(drawn @ kinds, len(table))[:, None])[0]
+
+
+def difference(first: Entry, second: Entry) -> Difference | None:
+    """Two systems on the same rows; None where one of them has no figure."""
+    if first.figure.value is None or second.figure.value is None:
+        return None
+    times = max(len(first.measures), len(second.measures))
+    ours, score = _joined(first.measures, times)
+    theirs, _ = _joined(second.measures, times)
+    return paired(ours, theirs, score)

@@ -1,0 +1,100 @@
+"""Classification: one decision about a text, a pair of texts, a picture or a row of numbers. Decks 000, 001, 002, 004.
+
+one class      -log softmax(z)[target]
+several        -Σ y log σ(z) + (1 - y) log(1 - σ(z)), over all labels, divided by their number
+a number       (z - y)² / variance of y in training, so that losses of all tasks are of one size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from qkv.config import Share, strict
+from qkv.data.labelled.encoding import Rows
+from qkv.tasks import reading
+from qkv.tasks.lengths import ByLength
+from qkv.tasks.reading import Inputs, Source
+from qkv.tasks.task import Batch
+
+Problem = Literal["single", "multi", "regression"]
+
+
+@strict
+class ClassificationConfig:
+    kind: Literal["classification"] = "classification"
+    weights: Literal["none", "balanced"] = "none"  # balanced: every class counts alike, however rare
+    smoothing: Share = 0.0  # of the target's share that is spread over all classes
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A batch: what is read, and the right answers."""
+
+    read: Inputs
+    targets: Tensor
+
+    @property
+    def count(self) -> int:
+        return len(self.targets)
+
+    def split(self, parts: int) -> Iterator[Judged]:
+        for read, targets in zip(reading.cut(self.read, parts), self.targets.chunk(parts), strict=True):
+            yield Judged(read, targets)
+
+    def to(self, device: str) -> Judged:
+        return Judged(reading.moved(self.read, device), self.targets.to(device))
+
+
+class Classification:
+    """`rows` are texts as ids, pictures as pixels, or numbers; `targets` as data/labelled/examples.py has them."""
+
+    def __init__(
+        self,
+        config: ClassificationConfig,
+        rows: Source,
+        targets: NDArray[Any],
+        problem: Problem,
+        batch: int,
+        seed: int,
+    ) -> None:
+        self.config, self.rows, self.targets, self.problem = config, rows, targets, problem
+        lengths = rows.lengths if isinstance(rows, Rows) else np.zeros(len(rows), dtype=np.int64)
+        self.order = ByLength(lengths, batch, seed)
+        self.samples = self.order.samples
+        self.variance = max(float(np.var(targets)), 1e-12) if problem == "regression" else 1.0
+        self.weights = balanced(targets) if config.weights == "balanced" and problem == "single" else None
+
+    def batch(self, first: int, size: int) -> Judged:
+        which = self.order.rows(first, size)
+        kind = np.int64 if self.problem == "single" else np.float32
+        return Judged(reading.inputs(self.rows, which), torch.from_numpy(self.targets[which].astype(kind)))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The sum over the batch; the loop divides by the count."""
+        assert isinstance(batch, Judged)
+        logits = batch.read.read_by(model).float()
+        match self.problem:
+            case "single":
+                weights = None if self.weights is None else self.weights.to(logits.device)
+                return F.cross_entropy(
+                    logits, batch.targets, weights, reduction="sum", label_smoothing=self.config.smoothing
+                )
+            case "multi":
+                found = F.binary_cross_entropy_with_logits(logits, batch.targets, reduction="sum")
+                return found / logits.size(-1)
+            case "regression":
+                return F.mse_loss(logits.squeeze(-1), batch.targets, reduction="sum") / self.variance
+
+
+def balanced(targets: NDArray[Any]) -> Tensor:
+    """A weight for each class, so that all classes count alike and the mean over the examples is one."""
+    counts = np.bincount(targets.astype(np.int64))
+    return torch.tensor(len(targets) / (np.count_nonzero(counts) * np.maximum(counts, 1)), dtype=torch.float32)

@@ -1,0 +1,24 @@
+"""`qkv tag`: a word and its tag a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import qkv
+from cli.commands import run
+from small_tasks import trained, write
+
+
+def test_a_word_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = {"kind": "gru", "width": 16}
+    trained(write(tmp_path, "tagging"), tmp_path / "run", "tagging", model=said, training={"steps": 6})
+    model = str(tmp_path / "run")
+    texts = ["The river keeps, and", "Stay"]
+    assert run(["tag", model, *texts], False) == 0
+    expected = qkv.load(model).tag(texts)
+    shown = "\n".join("".join(f"{each.word}\t{each.tag}\n" for each in row) for row in expected) + "\n"
+    assert capsys.readouterr().out == shown
+    assert run(["tag", model, "river, keeps", "--words"], False) == 0
+    assert capsys.readouterr().out.startswith("river,\t")

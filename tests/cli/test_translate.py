@@ -1,0 +1,230 @@
+"""`qkv train`, `translate` and `evaluate` on pairs of texts, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_pairs
+from cli.commands import run
+from data.bad_examples import FILMS, csv
+from data.bad_inputs import prose
+from qkv.recipe.recipe import load
+
+STEPS = {"transformer": "200", "rnn-translator": "150"}
+
+
+def trained(folder: Path, kind: str, *words: str) -> str:
+    assert run(["train", *words, *small_pairs.settings(kind), "--run", str(folder), "--seed", "1"], True) == 0
+    return str(folder)
+
+
+@pytest.fixture(scope="module", params=["transformer", "rnn-translator"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model that has learned most of it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    files = small_pairs.write(folder)
+    return trained(folder / "run", request.param, *files, "--tokenizer", "words", "--steps", STEPS[request.param])
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One that has hardly begun."""
+    folder = tmp_path_factory.mktemp("other")
+    return trained(folder / "run", "rnn-translator", *small_pairs.write(folder), "--steps", "2")
+
+
+@pytest.fixture
+def tested(tmp_path: Path) -> list[str]:
+    return small_pairs.write(tmp_path, "test", 30, 9)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run([*words, "--json"], True) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert run(list(words), False) == 2
+    return capsys.readouterr().err
+
+
+def test_evaluate(model: str, tested: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "evaluate", model, *tested)
+    assert (found["sentences"], found["metric"], found["beams"]) == (30, "bleu", 5)
+    assert found["bleu_low"] <= found["bleu"] <= found["bleu_high"]
+    assert found["bleu"] > 30
+    assert {"chrf", "bleu_lowercased", "signature", "chrf_signature", "loss"} <= found.keys()
+    assert sum(each["count"] for each in found["by_length"]) == 30
+    assert len(found["worst"]) == 5
+    assert {"row", "score", "source", "said", "references"} == found["worst"][0].keys()
+    assert run(["evaluate", model, *tested], True) == 0
+    said = capsys.readouterr().out
+    assert f"{found['bleu']:.2f}" in said
+    assert "BLEU, lowercased" in said
+    assert found["signature"] in said
+    assert found["chrf_signature"] in said
+    assert "words of the reference" in said
+    assert found["worst"][0]["source"] in said
+
+
+def test_another_system_beside_it(
+    model: str, other: str, tested: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, "evaluate", model, *tested, "--beside", other, "--beams", "1")
+    assert found["beside"]["first"] == pytest.approx(found["bleu"])
+    assert found["beside"]["second"] < found["bleu"]
+    assert found["beside"]["p"] < 0.05
+    assert run(["evaluate", model, *tested, "--beside", other], True) == 0
+    assert f"beside {other}: BLEU" in capsys.readouterr().out
+
+
+def test_a_table_and_its_columns(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    english, german = small_pairs.sides(20, 9)
+    path = tmp_path / "table.tsv"
+    rows = "".join(f"{n}\t{one}\t{two}\n" for n, (one, two) in enumerate(zip(english, german, strict=True)))
+    path.write_text("number\tfrom\tto\n" + rows, encoding="utf-8")
+    found = answer(capsys, "evaluate", other, str(path), "--source", "from", "--target", "to", "--beams", "1")
+    assert found["sentences"] == 20
+    assert "name the columns: --source NAME" in refused(capsys, "evaluate", other, str(path))
+
+
+def test_what_is_no_pair_or_no_translator(
+    other: str, tested: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], book: str
+) -> None:
+    films = tmp_path / "films.csv"
+    films.write_bytes(csv(FILMS))
+    assert "name the columns: --source NAME --target NAME" in refused(capsys, "evaluate", other, str(films))
+    assert "is a text without its translation" in refused(capsys, "evaluate", other, book)
+    assert "no pairs were named" in refused(capsys, "evaluate", other)
+    assert "the model learned en to de. Name the source first" in refused(capsys, "evaluate", other, *tested[::-1])
+    assert "scored on pairs of texts; leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
+    assert "expected a language, as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)
+    small = ["--set", "model.width=24", "--set", "model.layers=1", "--steps", "2", "--tokenizer", "characters"]
+    assert run(["train", book, "--model", "gpt", *small, "--run", str(tmp_path / "gpt")], True) == 0
+    gpt = str(tmp_path / "gpt")
+    assert "scored on text; leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
+    assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--beside", gpt)
+    assert "needs a translator" in refused(capsys, "translate", gpt, "one two")
+
+
+def test_alignments(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "one two three"
+    capsys.readouterr()
+    assert run(["translate", model, text, "--alignments"], True) == 0
+    translation, numbers, words = capsys.readouterr().out.splitlines()
+    pairs = [tuple(map(int, each.split("-"))) for each in numbers.split()]
+    assert [second for _, second in pairs] == list(range(len(translation.split())))
+    assert all(0 <= first < 3 for first, _ in pairs)
+    assert words.split() == [f"{text.split()[one]}-{translation.split()[two]}" for one, two in pairs]
+    found = answer(capsys, "translate", model, text, "--alignments", "--nbest", "2")["texts"][0]["translations"]
+    assert len(found) == 2
+    assert found[0]["alignment"] == [list(pair) for pair in pairs]
+    (sentence,) = found[0]["sentences"]
+    assert sentence["source_pieces"][:3] == text.split()
+    assert len(sentence["weights"]) == len(sentence["target_pieces"])
+    assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in sentence["weights"])
+    assert "alignment" not in answer(capsys, "translate", model, text)["texts"][0]["translations"][0]
+
+
+def test_both_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = small_pairs.write(tmp_path)
+    folder = trained(tmp_path / "run", "rnn-translator", *files, "--directions", "both", "--steps", "2")
+    recipe: Any = load(Path(folder) / "recipe.toml")
+    assert (recipe.corpus.directions, recipe.corpus.languages) == ("both", ("en", "de"))
+    assert run(["translate", folder, "one", "--to", "de"], True) == 0
+    assert "expected --to with one of de, en" in refused(capsys, "translate", folder, "one")
+    assert answer(capsys, "evaluate", folder, *files[::-1], "--beams", "1")["sentences"] == 160
+    strange = [str(Path(name).rename(tmp_path / f"x{n}.txt")) for n, name in enumerate(files)]
+    assert "Say --languages" in refused(capsys, "evaluate", folder, *strange)
+    assert answer(capsys, "evaluate", folder, *strange, "--languages", "de", "en", "--beams", "1")["sentences"] == 160
+
+
+def test_short_files_of_unequal_length_are_refused_as_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By their names they are a text and its translation: not to be read as text, which would be too short."""
+    first, second = small_pairs.write(tmp_path, "train", 30)
+    lines = Path(second).read_text(encoding="utf-8").splitlines(keepends=True)
+    for left in (29, 2, 0):
+        Path(second).write_text("".join(lines[:left]), encoding="utf-8")
+        said = refused(capsys, "train", first, second, "--steps", "2", "--run", str(tmp_path / "run"))
+        assert f"30 lines here, {left} in" in said
+        assert "expected one translation a line" in said
+
+
+def test_what_the_training_computed_stands_beside_its_scores(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = (Path(model) / "card.md").read_text(encoding="utf-8")
+    assert "| FLOPs of the training | " in card
+    files, steps = small_pairs.write(tmp_path), {}
+    for count in ("2", "4"):
+        words = [*files, *small_pairs.settings("rnn-translator"), "--run", str(tmp_path / count), "--steps", count]
+        steps[count] = answer(capsys, "train", *words)["training_flops"]
+    assert steps["4"] == 2 * steps["2"] > 0
+    words = [*files, *small_pairs.settings("rnn-translator"), "--run", str(tmp_path / "more"), "--steps", "2"]
+    assert run(["train", *words], True) == 0
+    assert "FLOPs of the training" in capsys.readouterr().out
+
+
+def test_options_of_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files, valid = small_pairs.write(tmp_path / "a", "pairs"), small_pairs.write(tmp_path / "b", "other", 20, 8)
+    renamed = [str(Path(name).rename(tmp_path / f"text{n}.txt")) for n, name in enumerate(files)]
+    folder = trained(tmp_path / "run", "rnn-translator", *renamed, "--valid", *valid, "--test", *valid, "--steps", "1")
+    recipe: Any = load(Path(folder) / "recipe.toml")
+    assert recipe.corpus.valid == recipe.corpus.test == tuple(valid)
+    said = refused(capsys, "train", "--valid", *valid, "--model", "transformer")
+    assert "Name it before --valid, which takes all files that follow it" in said
+    assert "--valid needs a value" in refused(capsys, "train", *renamed, "--valid")
+    assert "expected a language" in refused(capsys, "train", "--languages", "en", "de", renamed[0])
+    table = tmp_path / "table.csv"
+    lines = [f"{n},{one},{two}" for n, (one, two) in enumerate(zip(*small_pairs.sides(), strict=True))]
+    table.write_text("\n".join(["id,left,right", *lines]) + "\n", encoding="utf-8")
+    columns = ["--source", "right", "--target", "left", "--steps", "1"]
+    recipe = load(Path(trained(tmp_path / "table", "rnn-translator", str(table), *columns)) / "recipe.toml")
+    assert (recipe.corpus.source, recipe.corpus.target) == ("right", "left")
+
+
+def test_letters_to_phonemes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = small_pairs.spoken(tmp_path)
+    words = [table, "--valid", table, "--metric", "errors", "--steps", "150"]
+    folder = trained(tmp_path / "run", "rnn-translator", *words)
+    assert "symbol error rate" in (Path(folder) / "card.md").read_text(encoding="utf-8")
+    recipe: Any = load(Path(folder) / "recipe.toml")
+    assert (recipe.task.metric, recipe.tokenizer.kind) == ("errors", "words")
+    found = answer(capsys, "evaluate", folder, table)
+    assert found["metric"] == "errors"
+    assert found["words"] == 72  # two words have two references each
+    assert 0 <= found["symbol_error_rate"] < 0.5
+    assert found["symbol_error_rate"] <= found["word_error_rate"]
+    assert sum(each["count"] for each in found["by_length"]) == 72
+    assert "bleu" not in found
+    assert answer(capsys, "evaluate", folder, table, "--metric", "bleu")["sentences"] == 74
+    beside = answer(capsys, "evaluate", folder, table, "--beside", folder)["beside"]
+    assert beside["difference"] == 0
+    capsys.readouterr()
+    assert run(["translate", folder, "s e v e n"], True) == 0
+    assert capsys.readouterr().out.strip().isupper()
+
+
+def test_long_sentences_to_check_on_are_no_fault(tmp_path: Path) -> None:
+    """Longer than the context of the model, on either side."""
+    files, valid = small_pairs.write(tmp_path), []
+    for place, ending in enumerate(("en", "de")):
+        lines = small_pairs.sides(20, 8)[place]
+        lines[3] = " ".join(lines * 12)
+        path = tmp_path / f"val.{ending}"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        valid.append(str(path))
+    trained(tmp_path / "run", "transformer", *files, "--valid", *valid, "--tokenizer", "words", "--steps", "1")
+
+
+def test_prose_alone_stays_a_language_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text(prose())
+    assert "is a text without its translation" in refused(capsys, "train", str(path), "--task", "translation")

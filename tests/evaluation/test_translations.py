@@ -1,0 +1,76 @@
+"""Scores of translations: sacreBLEU's own numbers and signatures, by length, the worst, two systems."""
+
+from __future__ import annotations
+
+import pytest
+
+from qkv.evaluation.lengths import binned
+from qkv.evaluation.outputs import Outputs
+from qkv.evaluation.translations import bleu, by_length, paired, translation_score, worst
+
+sacrebleu = pytest.importorskip("sacrebleu")
+TRUE = [f"the little dog number {n} sleeps in the quiet garden of the old house" for n in range(40)]
+GOOD = [text.replace("quiet", "silent") if n % 3 else text for n, text in enumerate(TRUE)]
+BAD = [text.replace("little dog", "big cat").replace("quiet", "loud") for text in TRUE]
+
+
+def test_the_numbers_are_sacrebleus() -> None:
+    score = translation_score(GOOD, TRUE, 1.25)
+    assert score.bleu.value == pytest.approx(sacrebleu.corpus_bleu(GOOD, [TRUE]).score)
+    assert score.chrf.value == pytest.approx(sacrebleu.corpus_chrf(GOOD, [TRUE]).score)
+    assert score.bleu.low < score.bleu.value < score.bleu.high
+    assert score.signature.startswith("nrefs:1|")
+    assert "tok:13a" in score.signature
+    assert "case:mixed" in score.signature
+    assert [figure.name for figure in score.figures()] == ["BLEU", "chrF", "BLEU, lowercased", "loss (nats a piece)"]
+    upper = translation_score([text.upper() for text in GOOD], TRUE)
+    assert upper.lowered == pytest.approx(score.bleu.value)
+    assert upper.bleu.value < 1
+    assert upper.loss is None
+
+
+def test_hardly_anything_right() -> None:
+    """Draws in which nothing is right are numbers like the others."""
+    score = translation_score(["q", "zzz zz", "", "the", "xx"], TRUE[:5])
+    assert score.chrf.low <= score.chrf.value <= score.chrf.high
+    assert score.bleu.value < 5
+
+
+def test_by_length_and_the_worst() -> None:
+    true = ["a b c d", *TRUE]
+    said = ["a b c d", *GOOD]
+    table = by_length(said, true)
+    assert [(each.most, each.count) for each in table] == [(5, 1), (15, 40)]
+    assert table[0].score == pytest.approx(100)
+    assert table[1].score == pytest.approx(bleu(GOOD, TRUE))
+    rows = worst([*GOOD, "nothing"], [*TRUE, TRUE[0]], 2)
+    assert rows[0][0] == 40
+    assert rows[0][1] < rows[1][1]
+
+
+def test_bins_hold_every_row_once() -> None:
+    lengths = [0, 5, 6, 60, 61, 900, 10]
+    found = binned(lengths)
+    assert sorted(row for _, rows in found for row in rows) == list(range(7))
+    assert found[0] == (5, [0, 1])
+    assert found[-1] == (None, [4, 5])
+
+
+def test_two_systems() -> None:
+    found = paired(GOOD, BAD, TRUE)
+    assert (found.first, found.second) == (pytest.approx(bleu(GOOD, TRUE)), pytest.approx(bleu(BAD, TRUE)))
+    assert found.p < 0.01
+    assert "no chance" in str(found)
+    same = paired(GOOD, GOOD, TRUE)
+    assert same.p > 0.5
+    assert "may be chance" in str(same)
+
+
+def test_outputs_choose_their_score() -> None:
+    references = [(text,) for text in TRUE]
+    said = Outputs(TRUE, GOOD, references, "bleu")
+    assert said.quick()["judged"] == pytest.approx(1 - said.score().worth)
+    assert said.beside(Outputs(TRUE, BAD, references, "bleu")).p < 0.01
+    counted = Outputs(TRUE, GOOD, references, "errors")
+    assert counted.quick()["symbol_error_rate"] == counted.score().symbols.value == counted.quick()["judged"]
+    assert [row for row, _ in counted.worst(3)] == [1, 2, 4]

@@ -1,0 +1,116 @@
+"""Looking into real models: MiniLM and SmolLM2-135M."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import data_at_hand
+import qkv
+from qkv.inspection import edges, roles, why
+from qkv.inspection.subject import forward
+from qkv.inspection.trace import trace
+from qkv.recipe import looking
+
+pytestmark = pytest.mark.slow
+LIMIT = 2 * 2**30
+
+
+def test_minilm_traced_equals_untraced() -> None:
+    given = looking.subject(qkv.load(data_at_hand.minilm()).bundle)
+    with torch.no_grad():
+        expected = forward(given.model, given.inputs)[0]
+    torch.testing.assert_close(trace(given).output, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_smollm2_traced_equals_untraced() -> None:
+    """Logits up to 36 in size: their largest difference was 3.7e-5, a millionth of them, and not 1e-5 as such."""
+    given = looking.subject(qkv.load(data_at_hand.smollm2()).bundle)
+    with torch.no_grad():
+        expected = forward(given.model, given.inputs)[0]
+    found = trace(given).output
+    print(f"largest difference {(found - expected).abs().max():.1e} of {expected.abs().max():.0f}")
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
+
+
+CHILD = """
+import resource, sys
+import qkv
+from qkv.inspection.subject import Inputs
+from qkv.inspection.trace import trace
+from qkv.recipe import looking
+given = looking.subject(qkv.load(sys.argv[1]).bundle, "The river keeps the stone, and nobody knows it. " * 200)
+given = given.reading(Inputs(given.inputs.tokens[:1024]))
+assert len(given.inputs.tokens) == 1024
+found = trace(given, layers=[15])
+assert found.attention.shape == (1, 9, 1024, 1024)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_a_layer_of_1024_tokens_takes_less_than_2_gb() -> None:
+    """In a process of its own, with Python, torch and the weights (0.54 GB) in it."""
+    place = Path(data_at_hand.smollm2())
+    done = subprocess.run([sys.executable, "-c", CHILD, str(place)], capture_output=True, text=True, timeout=3600)
+    assert done.returncode == 0, done.stderr
+    peak = int(done.stdout.split()[-1])
+    print(f"peak {peak / 2**30:.2f} GB")
+    assert peak < LIMIT
+
+
+def test_minilm_knows_grammar_better_than_any_distance() -> None:
+    """UD-EWT's gold edges; head and distance are chosen on one half of the sentences and told of the other."""
+    given = looking.subject(qkv.load(data_at_hand.minilm()).bundle)
+    sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 600)
+    found = edges.found_edges(given, "self", sentences)
+    for each in found[:8]:
+        print(
+            f"{each.name} {each.role}: {each.score:.3f} ({each.low:.3f}-{each.high:.3f}), distance {each.baseline:.3f}"
+        )
+    assert found[0].low > found[0].baseline
+
+
+def test_smollm2_has_previous_and_induction_heads() -> None:
+    """Far above their baselines. Without the induction head the loss moves more than without three others, taken from
+    fixed ranks of the table; without the previous-token head it did not."""
+    given = looking.subject(qkv.load(data_at_hand.smollm2()).bundle)
+    sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 12)
+    texts = [edges.encoded(given.tokenizer, each)[0] for each in sentences if len(each.words) > 8]
+    table = list(roles.found_roles(given, "self", texts))
+    for role in ("previous", "induction"):
+        own = sorted((each for each in table if each.role == role), key=lambda each: -each.score)
+        (best,) = roles.ablated(given, own[:1], texts, 1)
+        drawn = roles.ablated(given, [replace(own[place], role=role) for place in (97, 151, 203)], texts, 3)
+        moved = [abs((each.without or 0.0) - (each.whole or 0.0)) for each in (best, *drawn)]
+        print(
+            f"{role}: head {best.name} {best.score:.3f} ({best.low:.3f}-{best.high:.3f}), baseline {best.baseline:.3f}"
+        )
+        print(f"  loss {best.whole:.3f}, without it {best.without:.3f}; moved {moved[0]:.4f}, at random {moved[1:]}")
+        assert best.low > 2 * best.baseline
+        assert best.score > 0.5
+    # the induction head, which was looked at last; what one head sees of the place before, others see as well
+    assert moved[0] > max(moved[1:])
+
+
+def test_attribution_is_faithful_on_sst2(tmp_path: Path) -> None:
+    """A classifier trained for a minute; of 100 sentences, those where the first words count more than drawn ones."""
+    data, run = data_at_hand.real("sst2/train.tsv.gz"), tmp_path / "run"
+    for _ in qkv.train(data, run, minutes=1.0):
+        pass
+    model = qkv.load(run)
+    with data_at_hand.real("sst2/dev.tsv").open(encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file][1:]
+    column = max(range(len(lines[0])), key=lambda place: len(lines[0][place]))
+    texts = [line[column] for line in lines if len(line[column].split()) >= 5][:100]
+    found = [why.why(looking.subject(model.bundle, text)) for text in texts]
+    right = dict.fromkeys(("gradient x input", "integrated gradients", "occlusion"), 0)
+    for each in found:
+        for method in each.methods:
+            right[method.name] += method.faithful
+    print(f"of {len(found)}: {right}")
+    assert right["occlusion"] >= 0.8 * len(found)
