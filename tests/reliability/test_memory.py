@@ -35,7 +35,7 @@ def test_too_little_memory(nursery: Nursery, tmp_path: Path, text: Path, levels:
     words = command(text, tmp_path / "whole", steps=4, **SHAPE, **EVERY)
     assert nursery.qkv(*words).code == 0
     wanted = fingerprint(tmp_path / "whole")
-    failures, sized = [], 0
+    failures, sized, lines = [], 0, []
     for level in levels:
         run = tmp_path / f"run-{level}"
         shutil.copytree(tmp_path / "whole", run, symlinks=True)
@@ -43,6 +43,7 @@ def test_too_little_memory(nursery: Nursery, tmp_path: Path, text: Path, levels:
             shutil.rmtree(run / "checkpoints" / number)
         try:
             line = said(nursery.call("limited", words=resume(run), mebibytes=level))
+            lines.append(f"{level} MiB: {line}")
             sized += f"{BATCH} x {CONTEXT}" in line and "--set training.accumulate=2" in line
             done = nursery.qkv(*resume(run))
             assert done.code == 0, done.err
@@ -52,7 +53,7 @@ def test_too_little_memory(nursery: Nursery, tmp_path: Path, text: Path, levels:
             failures.append(f"{level} MiB: {error}")
     record(f"T10 too little memory, {len(levels)} levels", len(levels), len(failures), named_batch_and_context=sized)
     assert not failures, "\n".join(failures)
-    assert sized >= len(levels) - 1  # where not even the text can be read, there is no batch yet
+    assert sized >= len(levels) - 1, lines  # where not even the text can be read, there is no batch yet
 
 
 def test_what_is_said_leads_to_a_run_that_fits(nursery: Nursery, tmp_path: Path, text: Path) -> None:

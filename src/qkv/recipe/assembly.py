@@ -49,11 +49,12 @@ def begin(
     timed = not values.get("training", {}).get("steps", 0)
     epochs = lesson.choose(values, ends_at if timed else None)
     recipe = lesson.complete(values)
-    require_room(recipe)
     clock = None
-    if timed:
-        with devices.enough_memory(recipe.training, recipe.model.context):
+    with devices.enough_memory(recipe.training, recipe.model.context):
+        require_room(recipe)
+        if timed:
             steps, clock = plan(recipe, lesson, ends_at, lesson.steps_worth(values, epochs))
+    if clock:
         lesson.choose_steps(values, min(steps, clock.longest), timed=True)
         if steps > clock.longest and epochs:
             lesson.say(f"more than {clock.longest:,} steps would not help: the run will be over before its time")
@@ -73,9 +74,10 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
     devices.ask_for(LEAST)
     recipe = load(folder / "recipe.toml")
-    require_room(recipe)
-    known = folder / "best" / bundle.TOKENIZER
-    if known.is_file():
-        verify(known.parent, bundle.TOKENIZER)
-    tokenizer = Tokenizer.load(known) if known.is_file() else None
-    return session(recipe, lessons.again(recipe, tokenizer, folder, progress), folder)
+    with devices.enough_memory(recipe.training, recipe.model.context):
+        require_room(recipe)
+        known = folder / "best" / bundle.TOKENIZER
+        if known.is_file():
+            verify(known.parent, bundle.TOKENIZER)
+        tokenizer = Tokenizer.load(known) if known.is_file() else None
+        return session(recipe, lessons.again(recipe, tokenizer, folder, progress), folder)
