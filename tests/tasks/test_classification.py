@@ -115,14 +115,27 @@ def test_class_weights() -> None:
     weights = balanced(targets)
     assert weights[0] * 9 == pytest.approx(float(weights[2] * 3))
     assert weights[torch.from_numpy(targets).long()].mean() == pytest.approx(1.0)
-    plain, weighed = task(), task(weights="balanced")
-    batch = plain.batch(0, 8)
+    weighed = task(weights="balanced")
+    batch = weighed.batch(0, 8)
     with torch.no_grad():
         logits = batch.read.read_by(model("single"))
         each = torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none")
-        assert weighed.weights is not None
-        expected = (each * weighed.weights[batch.targets]).sum()
+        expected = (each * balanced(TARGETS["single"])[batch.targets]).sum()
         torch.testing.assert_close(weighed.loss(model("single"), batch), expected)
+
+
+@pytest.mark.parametrize("problem", TARGETS)
+def test_weights_by_length(problem: str) -> None:
+    """A text counts as much as it is long, the mean is one, and a batch in parts has the loss of the whole."""
+    weighed = task(problem, weights="length")
+    lengths = torch.from_numpy(weighed.rows.lengths.astype(np.float32))
+    torch.testing.assert_close(weighed.weights, lengths / lengths.mean())
+    batch = weighed.batch(0, 8)
+    torch.testing.assert_close(batch.weights, batch.read.present.sum(-1) / lengths.mean())
+    with torch.no_grad():
+        whole = weighed.loss(model(problem), batch)
+        parts = [weighed.loss(model(problem), part) for part in batch.split(4)]
+    torch.testing.assert_close(torch.stack(parts).sum(), whole)
 
 
 def test_pictures_are_read_as_shares_of_white() -> None:

@@ -3,6 +3,8 @@
 one class      -log softmax(z)[target]
 several        -Σ y log σ(z) + (1 - y) log(1 - σ(z)), over all labels, divided by their number
 a number       (z - y)² / variance of y in training, so that losses of all tasks are of one size
+
+Weights, where they are asked for, have a mean of one over the training side: by class, or by length.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ Problem = Literal["single", "multi", "regression"]
 @strict
 class ClassificationConfig:
     kind: Literal["classification"] = "classification"
-    weights: Literal["none", "balanced"] = "none"  # balanced: every class counts alike, however rare
+    # balanced: every class counts alike, however rare; length: a text as much as it is long
+    weights: Literal["none", "balanced", "length"] = "none"
     smoothing: Share = 0.0  # of the target's share that is spread over all classes
 
 
@@ -40,17 +43,19 @@ class Judged:
 
     read: Inputs
     targets: Tensor
+    weights: Tensor  # of each example
 
     @property
     def count(self) -> int:
         return len(self.targets)
 
     def split(self, parts: int) -> Iterator[Judged]:
-        for read, targets in zip(reading.cut(self.read, parts), self.targets.chunk(parts), strict=True):
-            yield Judged(read, targets)
+        cut = (reading.cut(self.read, parts), self.targets.chunk(parts), self.weights.chunk(parts))
+        for read, targets, weights in zip(*cut, strict=True):
+            yield Judged(read, targets, weights)
 
     def to(self, device: str) -> Judged:
-        return Judged(reading.moved(self.read, device), self.targets.to(device))
+        return Judged(reading.moved(self.read, device), self.targets.to(device), self.weights.to(device))
 
 
 class Classification:
@@ -70,12 +75,13 @@ class Classification:
         self.order = ByLength(lengths, batch, seed)
         self.samples = self.order.samples
         self.variance = max(float(np.var(targets)), 1e-12) if problem == "regression" else 1.0
-        self.weights = balanced(targets) if config.weights == "balanced" and problem == "single" else None
+        self.weights = weights(config, targets, lengths, problem)
 
     def batch(self, first: int, size: int) -> Judged:
         which = self.order.rows(first, size)
         kind = np.int64 if self.problem == "single" else np.float32
-        return Judged(reading.inputs(self.rows, which), torch.from_numpy(self.targets[which].astype(kind)))
+        targets = torch.from_numpy(self.targets[which].astype(kind))
+        return Judged(reading.inputs(self.rows, which), targets, self.weights[torch.from_numpy(which)])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The sum over the batch; the loop divides by the count."""
@@ -83,15 +89,23 @@ class Classification:
         logits = batch.read.read_by(model).float()
         match self.problem:
             case "single":
-                weights = None if self.weights is None else self.weights.to(logits.device)
-                return F.cross_entropy(
-                    logits, batch.targets, weights, reduction="sum", label_smoothing=self.config.smoothing
-                )
+                found = F.cross_entropy(logits, batch.targets, reduction="none", label_smoothing=self.config.smoothing)
             case "multi":
-                found = F.binary_cross_entropy_with_logits(logits, batch.targets, reduction="sum")
-                return found / logits.size(-1)
+                found = F.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none").mean(-1)
             case "regression":
-                return F.mse_loss(logits.squeeze(-1), batch.targets, reduction="sum") / self.variance
+                found = F.mse_loss(logits.squeeze(-1), batch.targets, reduction="none") / self.variance
+        return (batch.weights * found).sum()
+
+
+def weights(
+    config: ClassificationConfig, targets: NDArray[Any], lengths: NDArray[np.integer], problem: Problem
+) -> Tensor:
+    """How much each example counts; one in the mean."""
+    if config.weights == "balanced" and problem == "single":
+        return balanced(targets)[torch.from_numpy(targets.astype(np.int64))]
+    if config.weights == "length" and lengths.any():
+        return torch.from_numpy((lengths / lengths.mean()).astype(np.float32))
+    return torch.ones(len(targets))
 
 
 def balanced(targets: NDArray[Any]) -> Tensor:
