@@ -49,8 +49,14 @@ class Model(Reader):
         return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {config.context}>"
 
     @property
-    def module(self) -> LanguageModel:
-        """The model itself, an ordinary `nn.Module`, where it is one that writes."""
+    def module(self) -> torch.nn.Module:
+        """The model itself, an ordinary `nn.Module`."""
+        assert isinstance(self.bundle.model, torch.nn.Module)
+        return self.bundle.model
+
+    @property
+    def language(self) -> LanguageModel:
+        """The same, where it is one that writes."""
         if not isinstance(self.bundle.model, LanguageModel):
             raise InputError(
                 f"a {self.bundle.config.kind} model reads texts and does not write them; `qkv embed` turns texts into "
@@ -70,24 +76,23 @@ class Model(Reader):
 
     @property
     def parameters(self) -> int:
-        assert isinstance(self.bundle.model, torch.nn.Module)
-        return count(self.bundle.model)
+        return count(self.module)
 
     def writer(self, precision: Precision = "auto") -> LanguageModel:
         """The model as it writes: compiled, with its weights in the number format that suits them (`native.choose`)."""
         if precision not in get_args(Precision):
             raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
-        if not native.fits(self.module):
+        if not native.fits(self.language):
             if precision not in ("auto", "f32"):
                 raise InputError(
                     f"precision {precision}: this {self.bundle.config.kind} writes in f32 only. Others need a "
                     "modern, gpt, llama or qwen2 model without a window, the CPU, and a C compiler."
                 )
-            return self.module
+            return self.language
         passed = self.bundle.checked is not None and self.bundle.checked.passed
-        chosen = native.choose(self.module, passed) if precision == "auto" else precision
+        chosen = native.choose(self.language, passed) if precision == "auto" else precision
         if chosen not in self._writers:
-            self._writers[chosen] = native.Native(self.module, chosen)
+            self._writers[chosen] = native.Native(self.language, chosen)
         return self._writers[chosen]
 
     @overload
@@ -133,7 +138,7 @@ class Model(Reader):
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         ends = self.tokenizer.ends if ends is None else ends
         steps = write(
-            self.writer(precision) if cached else self.module,
+            self.writer(precision) if cached else self.language,
             tokens,
             sampling,
             length=length,
@@ -173,7 +178,7 @@ class Model(Reader):
         """The next-word table: the likeliest pieces after `prompt`, with their probabilities."""
         tokens = self._prompt(prompt)
         with torch.inference_mode():
-            logits = self.module.eval()(torch.tensor([tokens], device=self.device))[0, -1]
+            logits = self.language.eval()(torch.tensor([tokens], device=self.device))[0, -1]
         found = logits.float().softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
         return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
@@ -192,7 +197,7 @@ class Model(Reader):
         self, messages: Sequence[Message], *, format: str = "auto", length: int = 400, **options: Any
     ) -> Iterator[str]:
         """The answer to a conversation, piece by piece. Where it is too long, its oldest turns are left out."""
-        room = max(1, self.module.context - min(length, self.module.context // 2))
+        room = max(1, self.language.context - min(length, self.language.context // 2))
         ids, ends, left_out = conversation(self.tokenizer, messages, format, self.bundle.source, room)
         pieces = self.stream(ids, 1, length=length, ends=ends, **options)
         if left_out:
@@ -204,8 +209,8 @@ class Model(Reader):
     ) -> Score:
         """Loss, perplexity and bits per byte on a text, or on files."""
         self.notes = []
-        if window is not None and not 1 <= window <= self.module.context:
-            raise InputError(f"--window {window}: expected 1 to {self.module.context}, the model's context.")
+        if window is not None and not 1 <= window <= self.language.context:
+            raise InputError(f"--window {window}: expected 1 to {self.language.context}, the model's context.")
         if corpus is not None:
             found, notes = stream(self.tokenizer, corpus)
             self.notes += notes
@@ -214,16 +219,16 @@ class Model(Reader):
             if found.unknown:
                 self.notes.append(f"{found.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
         require(found, 2, "an evaluation")
-        return score(self.module, found, window=window, **more)
+        return score(self.language, found, window=window, **more)
 
     def _prompt(self, prompt: str | list[int]) -> list[int]:
         """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
         self.notes = []
         tokens = prompt if isinstance(prompt, list) else self._opened(prompt)
-        if len(tokens) > self.module.context:
-            kept = max(1, self.module.context // 2)
+        if len(tokens) > self.language.context:
+            kept = max(1, self.language.context // 2)
             self.notes.append(
-                f"the prompt has {len(tokens):,} tokens, the model's context is {self.module.context:,}; "
+                f"the prompt has {len(tokens):,} tokens, the model's context is {self.language.context:,}; "
                 f"the last {kept:,} are used"
             )
             tokens = tokens[-kept:]

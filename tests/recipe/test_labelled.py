@@ -65,6 +65,7 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
     assert found["validation"]["metric"] == FIGURES.get(task, "accuracy")
     assert "The model is in" in shown
     opened = qkv.load(tmp_path / "run")
+    assert sum(each.numel() for each in opened.module.parameters()) == opened.parameters
     texts = [text for text, _ in sentences(20)]
     if task == "tagging":
         assert [len(row) for row in opened.tag([text.split() for text in texts])] == [len(t.split()) for t in texts]

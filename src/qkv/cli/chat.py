@@ -54,7 +54,7 @@ def chat(
     words = " ".join(named(message, "chat"))
     opened = qkv.load(model)
     notes(opened.notes)
-    opened.module.eval()  # a model that only reads is refused here, in its own words
+    opened.language.eval()  # a model that only reads is refused here, in its own words
     chosen, form = choose(opened.tokenizer, format, opened.bundle.source)
     turns = [Message("system", form.system if system is None else system)] if system is not None or form.system else []
     options = {"format": chosen, "length": length, "temperature": temperature, "top_p": top_p}

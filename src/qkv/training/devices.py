@@ -36,8 +36,10 @@ def choose_device(wanted: str = "auto") -> str:
 
 
 def choose_dtype(wanted: str, device: str) -> str:
-    """bf16 where the machine computes it natively: elsewhere it is emulated and many times slower than f32. Under a limit
-    f32: the CPU's kernels for bf16 end the program where memory runs out, those for f32 say so."""
+    """bf16 where the machine computes it natively: elsewhere it is emulated and many times slower than f32.
+
+    Under a limit (`ulimit -v`) f32: kernels for bf16 end the program where memory runs out, those for f32 say so.
+    """
     if wanted != "auto":
         return wanted
     if device.startswith("cuda"):
