@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from qkv.cli.decks import show_decks
 from qkv.cli.output import Json, counted, document, notes, shortened, table
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def inspect(
     ablate: int = 5,
     lens: Flag = False,
     why: Flag = False,
+    decks: Flag = False,
     html: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -67,11 +69,14 @@ def inspect(
         What the model would say after each layer.
     why
         Which words made the answer.
+    decks
+        The lectures' sums: deck 002's numbers, the way from nothing learned to several heads, the variants' costs.
     html
         Write one page that opens from disk, with all of it.
     """
     import qkv
     from qkv.inspection import page
+    from qkv.inspection.decks import decks as lectures
     from qkv.recipe.looking import subject as looked_at
 
     opened = qkv.load(model)
@@ -84,13 +89,14 @@ def inspect(
         if html is not None:
             page.write(html, made)
         if json:
-            document({**made, "notes": list(subject.notes)})
+            more = {"decks": lectures(subject, token).document()} if decks else {}
+            document({**made, **more, "notes": list(subject.notes)})
             return
         notes([*subject.notes, f"the page is {html}"])
         return
     notes(subject.notes)
     show_essentials(subject)
-    if at is None and not (heads or lens or why):
+    if at is None and not (heads or lens or why or decks):
         show_anatomy(subject)
         show_next(subject)
     if at is not None:
@@ -101,6 +107,8 @@ def inspect(
         show_lens(subject)
     if why:
         show_why(subject)
+    if decks:
+        show_decks(lectures(subject, token))
 
 
 def parsed(subject: Subject, head: str) -> tuple[int, int]:
