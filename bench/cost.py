@@ -1,10 +1,11 @@
 """What one layer costs against the length of the text: deck 002's table ("complexity per layer"), measured.
 
-    python bench/cost.py [--widths 128 256] [--longest 8192] [--rounds 5]
+    python bench/cost.py [--widths 128 256] [--longest 8192] [--rounds 5] [--to FOLDER]
 
 Forward and backward over n positions, and one more token after n, for self-attention, recurrence, convolution and
 restricted attention of equal width. Layers take turns; each figure is the median of the rounds, in seconds of one
-processor. Writes docs/cost.json, draws docs/cost.svg and rewrites its part of docs/measurements.md.
+processor. Writes cost.json, draws cost.svg and rewrites its part of docs/measurements.md; with --to all goes to that
+folder, the report as cost.md.
 """
 
 from __future__ import annotations
@@ -212,16 +213,22 @@ def main() -> None:
     parser.add_argument("--widths", type=int, nargs="+", default=[128, 256])
     parser.add_argument("--longest", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--to", type=Path, default=DOCS)
     given = parser.parse_args()
+    given.to.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     lengths = [SHORTEST * 2**power for power in range(int(math.log2(given.longest / SHORTEST)) + 1)]
     widths = {width: measure(width, lengths, given.rounds) for width in given.widths}
     values = {width: {"both_ways": pair[0], "one_more_token": pair[1]} for width, pair in widths.items()}
-    (DOCS / "cost.json").write_text(
+    (given.to / "cost.json").write_text(
         json.dumps({"unit": "seconds", "widths": values}, indent=1) + "\n", encoding="utf-8"
     )
-    (DOCS / "cost.svg").write_text(picture(given.widths[0], *widths[given.widths[0]]), encoding="utf-8")
-    replace_section(DOCS / "measurements.md", "What a layer costs", report(widths, lengths, given.rounds))
+    (given.to / "cost.svg").write_text(picture(given.widths[0], *widths[given.widths[0]]), encoding="utf-8")
+    said = report(widths, lengths, given.rounds)
+    if given.to == DOCS:
+        replace_section(DOCS / "measurements.md", "What a layer costs", said)
+    else:
+        (given.to / "cost.md").write_text(said, encoding="utf-8")
 
 
 if __name__ == "__main__":

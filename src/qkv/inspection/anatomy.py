@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,10 +61,23 @@ def anatomy(subject: Subject) -> list[Part]:
             kernels[paths[module]] = 2 * weights * given[0].size(1)
 
     hooks = [module.register_forward_hook(look) for module in paths]
-    with hooked(hooks), open_attention(model), FlopCounterMode(display=False) as counter:
+    with hooked(hooks), open_attention(model), _without_gradients(model), FlopCounterMode(display=False) as counter:
         forward(model, subject.inputs)
     counted = {_path(name, model): sum(each.values()) for name, each in counter.get_flop_counts().items()}
     return [_part(path, module, shapes, counted, kernels) for path, module in _shown(model)]
+
+
+@contextmanager
+def _without_gradients(model: nn.Module) -> Iterator[None]:
+    """torch's counter follows whatever wants a gradient, and fails at a part that hands out its own parameter."""
+    learning = [each for each in model.parameters() if each.requires_grad]
+    try:
+        for each in learning:
+            each.requires_grad_(False)
+        yield
+    finally:
+        for each in learning:
+            each.requires_grad_(True)
 
 
 def _path(name: str, model: nn.Module) -> str:

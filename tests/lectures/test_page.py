@@ -1,0 +1,132 @@
+"""docs/lectures.md: every command runs, every block of Python holds, every source and recipe is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import small_tasks
+from data_at_hand import folder, minilm, real
+from lectures import reader
+from reliability.nursery import Nursery
+
+# What a command must have said, by what stands in it: the slide's numbers, not only an end without a fault.
+SAID = {
+    "--decks": ["0.018", "0.982", "heads of d/h, no W_O", "softmax(X U Uᵀ Xᵀ) X U"],
+    "--head": ["q·k", "mixed:"],
+    "--next": ["probability"],
+    "--heads": ["baseline"],
+    "--alignments": ["0-0"],
+    "--word": ["layer"],
+    "--probe": ["Best:"],
+}
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    if not hasattr(os, "fork"):
+        pytest.skip("commands are run in forks of one process, which this system does not have")
+    with Nursery(tmp_path_factory.mktemp("nursery")) as made:
+        yield made
+
+
+def settle(home: Path, deck: str, *, whole: bool) -> None:
+    """What a reader of this deck has."""
+    words = reader.commands(f"Deck {deck}")
+    said = {word for command in words for word in command}
+    for name in reader.named_sets(words):
+        reader.whole(name) if whole else reader.cut(name, home)
+    for name in ("recipes", "bench"):
+        (home / name).symlink_to(reader.ROOT / name)
+    if "MINILM" in said and whole:
+        (home / "MINILM").symlink_to(minilm())
+    elif "MINILM" in said:
+        small_tasks.origin(home / "MINILM", "bert")
+    if "dev.conllu" in said:
+        reader.sentences(home / "dev.conllu")
+    if "gpt2/" in "".join(reader.blocks(f"Deck {deck}")):
+        (home / "gpt2").symlink_to(real("tokenizers/gpt2/vocab.bpe").parent)
+
+
+def run(nursery: Nursery, words: list[str], home: Path) -> str:
+    """What a command prints; a failure where it ends in one."""
+    short, shown = reader.shortened(words), shlex.join(words)
+    if words[1] == "examples/lightning.py":
+        assert words[1].removeprefix("examples/") in (reader.ROOT / "tests" / "test_examples.py").read_text(), shown
+        return ""  # tests/test_examples.py runs it
+    environment = {"QKV_DATA": str(folder()), "COLUMNS": "200"}
+    if words[0] == "python":
+        environment = {**os.environ, **environment, "PYTHONPATH": str(reader.ROOT / "src")}
+        done = subprocess.run([sys.executable, *short[1:]], capture_output=True, text=True, cwd=home, env=environment)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        code, out, err = nursery.qkv(*short[1:], seconds=300, cwd=home, environment=environment)
+    assert code == 0, f"{shown}: {err[-2000:]}"
+    for option, fragments in SAID.items():
+        for fragment in fragments if option in words else ():
+            assert fragment in out, f"{shown} did not say {fragment!r}:\n{out[-2000:]}"
+    return out
+
+
+def read(nursery: Nursery, home: Path, deck: str, patch: pytest.MonkeyPatch, *, whole: bool) -> None:
+    patch.chdir(home)
+    settle(home, deck, whole=whole)
+    for block in (*reader.blocks(""), *reader.blocks(f"Deck {deck}")):
+        exec(compile(block, f"lectures.md, deck {deck}", "exec"), {})
+    for words in reader.commands(f"Deck {deck}"):
+        run(nursery, words, home)
+
+
+@pytest.mark.parametrize("deck", reader.DECKS)
+def test_a_deck(nursery: Nursery, tmp_path: Path, deck: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a hurry: the first lines of each set, two steps, a small random BERT."""
+    read(nursery, tmp_path, deck, monkeypatch, whole=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deck", reader.DECKS)
+def test_a_deck_on_whole_sets(nursery: Nursery, tmp_path: Path, deck: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps on whole sets, from MiniLM's real weights."""
+    read(nursery, tmp_path, deck, monkeypatch, whole=True)
+
+
+def test_without_positions_two_meanings_are_one(
+    nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deck 003's two sentences: cosine 1 without positions, less with them, by the page's own commands."""
+    monkeypatch.chdir(tmp_path)
+    settle(tmp_path, "003", whole=False)
+    cosines = []
+    for name in ("runs/encoder", "runs/nowhere"):
+        for words in reader.commands("Deck 003"):
+            if name in words:
+                out = run(nursery, [*words, "--json"], tmp_path)
+        cosines.append(json.loads(out)["cosines"][0][1])
+    assert cosines[0] < 0.99999 < cosines[1] + 1e-5
+
+
+def test_every_source_is_there() -> None:
+    found = reader.sources()
+    assert len(found) > 100
+    for file, name in dict.fromkeys(found):
+        path = reader.ROOT / "src" / "qkv" / file
+        assert path.is_file(), f"{file} is not there"
+        assert reader.defines(path, name), f"{file} has no {name}"
+
+
+def test_every_recipe_and_system_is_named() -> None:
+    text = reader.PAGE.read_text(encoding="utf-8")
+    there = {path.name for path in (reader.ROOT / "recipes").glob("*.toml")}
+    assert set(re.findall(r"recipes/([\w-]+\.toml)", text)) == there
+    run = {name for deck in reader.DECKS for words in reader.commands(f"Deck {deck}") for name in words}
+    assert {f"recipes/{name}" for name in there} <= run, "a recipe that no command runs"
+    rows = re.findall(r"^\| (\d+) \|", reader.section("The 24 systems"), re.MULTILINE)
+    assert [int(row) for row in rows] == list(range(1, 25))
