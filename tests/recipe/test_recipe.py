@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import small_pairs
 import small_tasks
 from qkv.config import parse, set_value
 from qkv.data.corpus import CorpusConfig
@@ -148,10 +149,13 @@ OF_EXAMPLES = {
     "rnn-classifier": "classification",
     "transformer-classifier": "classification",
     "sentiment": "classification",
+    "glue": "pairs",
     "picture-cnn": "images",
     "picture-patches": "images",
     "tagger": "tagging",
 }
+OF_NUMBERS = ("regression", "mlp")
+OF_PAIRS = ("rnn-translator", "translator", "multilingual")
 
 
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
@@ -161,12 +165,23 @@ def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
     assert "Deck" in path.read_text().partition("\n\n")[0]
     values: dict[str, Any] = read(path)
     if path.stem in OF_EXAMPLES:
-        if path.stem == "sentiment":
-            values["training"]["start"] = str(small_tasks.origin(tmp_path / "corpus", "modern"))
+        if path.stem in ("sentiment", "glue"):
+            kind = "modern" if path.stem == "sentiment" else "bert"
+            values["training"]["start"] = str(small_tasks.origin(tmp_path / "corpus", kind))
         if path.stem == "picture-patches":
             values["model"]["patch"] = 4  # the test's pictures are smaller
         task = OF_EXAMPLES[path.stem]
-        small_tasks.begun(small_tasks.write(tmp_path / "data", task), tmp_path / "run", task, **values)
+        data = small_tasks.write(tmp_path / "data", task)
+        small_tasks.begun(data, tmp_path / "run", task, **values)
+        return
+    if path.stem in OF_PAIRS or path.stem in OF_NUMBERS:
+        files = small_pairs.write(tmp_path / "pairs")
+        if path.stem in OF_NUMBERS:
+            files = [str(tmp_path / "numbers.csv")]
+            rows = [f"{n % 7},{n % 5},{n % 7 + 0.5 * (n % 5)}" for n in range(100)]
+            Path(files[0]).write_text("\n".join(["height,weight,score", *rows]) + "\n")
+        values |= {"corpus": {**values.get("corpus", {}), "files": files}, "training": {"steps": 2}}
+        assembly.begin(values, tmp_path / "run", numbered=False, minutes=1.0)
         return
     if path.stem == "bert-mini":
         text = tmp_path / "a.txt"
