@@ -223,3 +223,11 @@ def test_one_table(family: str) -> None:
 def test_no_heads() -> None:
     with pytest.raises(InputError, match="no attention"):
         finding.found(subject("lstm"))
+
+
+def test_sentences_longer_than_the_context_are_left_out() -> None:
+    """A treebank has them, and a small model no places for them."""
+    long = edges.Sentence(("river",) * 80, (True,) * 80, (("nmod", 0, 1),))
+    short = edges.Sentence(("the", "river", "keeps"), (False, True, True), (("det", 0, 1),))
+    assert finding.found(subject("bert"), sentences=[long, short], ablate=0)
+    assert finding.found(subject("bert"), sentences=[long], ablate=0)

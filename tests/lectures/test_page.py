@@ -25,7 +25,7 @@ SAID = {
     "--head": ["q·k", "mixed:"],
     "--next": ["probability"],
     "--heads": ["baseline"],
-    "--alignments": ["0-0"],
+    "--alignments": ["-0 "],
     "--word": ["layer"],
     "--probe": ["Best:"],
 }

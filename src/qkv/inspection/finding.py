@@ -23,7 +23,8 @@ def found(
         rows = found_alignments(subject, given)
         return ablated(subject, rows, given[:TEXTS], ablate)
     given = [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else _read(subject, texts)
-    given = [each for each in given if len(each.tokens) > 2]
+    most = int(getattr(subject.inside, "context", 10**9))
+    given = [each for each in given if 2 < len(each.tokens) <= most] or _read(subject, ())
     edges = found_edges(subject, main.name, sentences) if sentences else []
     rows = [*edges, *ranked(list(found_roles(subject, main.name, given)))]
     return ablated(subject, rows, given[:TEXTS], ablate)
