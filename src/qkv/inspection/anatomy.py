@@ -1,7 +1,7 @@
 """Anatomy: the tree of a model's parts, with shapes for this text, parameters, FLOPs, memory and the line of source.
 
-FLOPs are counted by torch while the text passes with open attention, two for a product and its sum; recurrent kernels,
-which torch does not count, have two for each weight and token. Looking up rows of a table costs nothing.
+FLOPs are counted by torch while the text passes with open attention, two for a product and its sum; recurrent kernels
+that torch does not count have two for each weight and token. Looking up rows of a table costs nothing.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def anatomy(subject: Subject) -> list[Part]:
     with hooked(hooks), open_attention(model), _without_gradients(model), FlopCounterMode(display=False) as counter:
         forward(model, subject.inputs)
     counted = {_path(name, model): sum(each.values()) for name, each in counter.get_flop_counts().items()}
+    kernels = {path: flops for path, flops in kernels.items() if not counted.get(path)}  # some torch does take apart
     return [_part(path, module, shapes, counted, kernels) for path, module in _shown(model)]
 
 

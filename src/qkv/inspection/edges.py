@@ -143,7 +143,7 @@ def looked(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) ->
             numbers.append(number)
             distances.append(answers - asks)
             hits.append(guesses[:, asks] == answers)
-    return Hits(kinds, np.array(numbers), np.array(distances), np.array(hits, dtype=bool))
+    return Hits(kinds, np.array(numbers, np.int64), np.array(distances, np.int64), np.array(hits, dtype=bool))
 
 
 def _ways(sentence: Sentence, causal: bool) -> Iterator[tuple[str, int, int]]:
