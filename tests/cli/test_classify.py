@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import qkv
 from cli.commands import run
+from qkv.cli.classify import shown
+from qkv.cli.lines import bunches
+from qkv.evaluation.answers import Decision
 from small_tasks import sentences, trained, write
 
 TEXTS = [text for text, _ in sentences(12)]
@@ -46,3 +52,34 @@ def test_mistakes_exit_with_two(model: str, capsys: pytest.CaptureFixture[str]) 
     assert "--top 0: expected at least 1" in capsys.readouterr().err
     assert run(["tag", model, "a"], False) == 2
     assert "`qkv tag` needs a tagger" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, whether a pipe has more is not known")
+def test_a_pipe_is_answered_before_it_ends(model: str) -> None:
+    """Who writes a line and waits gets its answer; the order is kept."""
+    command = [sys.executable, "-m", "qkv", "classify", model, "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as child:
+        assert child.stdin
+        assert child.stdout
+        for text in TEXTS[:3]:
+            child.stdin.write(f"{text}\n")
+            child.stdin.flush()
+            assert child.stdout.readline().rstrip("\n").split("\t")[-1] == text
+        child.stdin.write("\n".join(TEXTS[3:]))
+        child.stdin.close()
+        assert [line.rstrip("\n").split("\t")[-1] for line in child.stdout] == TEXTS[3:]
+
+
+def test_bunches(tmp_path: Path) -> None:
+    """Of a file they are full, and no line is lost."""
+    texts = [f"text {number}" for number in range(1000)]
+    (tmp_path / "texts.txt").write_text("\r\n".join(texts))
+    found = list(bunches([], str(tmp_path / "texts.txt"), "classify", 300))
+    assert [len(bunch) for bunch in found] == [300, 300, 300, 100]
+    assert [text for bunch in found for text in bunch] == texts
+
+
+def test_several_labels_have_their_probabilities() -> None:
+    found = Decision(("drama", "war"), {"comedy": 0.1, "drama": 0.9, "war": 0.75})
+    assert shown("a film", found, 1) == "drama, war\t0.9000, 0.7500\ta film"
+    assert shown("a film", Decision((), {"comedy": 0.1}), 1) == "-\t-\ta film"

@@ -22,3 +22,7 @@ def test_a_word_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == shown
     assert run(["tag", model, "river, keeps", "--words"], False) == 0
     assert capsys.readouterr().out.startswith("river,\t")
+    assert run(["tag", model, "Stay", "--probabilities"], False) == 0
+    word, sure, tag = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert (word, tag) == ("Stay", expected[1][0].tag)
+    assert float(sure) == pytest.approx(expected[1][0].probability, abs=1e-4)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,20 @@ import torch
 import qkv
 from qkv.cli import judged
 from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.describing import folders_of_texts
 from qkv.errors import ConfigError
-from qkv.recipe import assembly, systems
+from qkv.recipe import assembly, lessons, systems
+from qkv.recipe.labelled_words import about
 from qkv.recipe.recipe import load
 from qkv.recipe.starting import Session
+from qkv.training import journal
 from qkv.training.checkpoints import read_tensors
 from small_tasks import begun, sentences, trained, write
 from training.test_run import fingerprint
 
 SMALL: dict[str, dict[str, Any]] = {
-    "linear": {}, "bag": {"width": 16}, "cnn": {"width": 12, "embedding_width": 8}, "rnn": {"width": 16},
-    "gru": {"width": 16}, "lstm": {"width": 16},
+    "linear": {}, "mlp": {"width": 16}, "bag": {"width": 16}, "cnn": {"width": 12, "embedding_width": 8},
+    "rnn": {"width": 16}, "gru": {"width": 16}, "lstm": {"width": 16},
     **{name: {"layers": 1, "heads": 2, "width": 16} for name in ("encoder", "bert", "modern", "gpt")},
 }  # fmt: skip
 TASKS = ("classification", "pairs", "regression", "multi-label", "tagging")
@@ -63,6 +67,8 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
     session = trained(data[task], tmp_path / "run", task, model={"kind": name, **SMALL[name]})
     found, shown = told(session)
     assert found["validation"]["metric"] == FIGURES.get(task, "accuracy")
+    looks = [line for line in journal.read(tmp_path / "run" / "metrics.jsonl") if "validation_loss" in line]
+    assert all(("validation_macro_f1" in line) == (task not in FIGURES) for line in looks)
     assert "The model is in" in shown
     opened = qkv.load(tmp_path / "run")
     assert sum(each.numel() for each in opened.module.parameters()) == opened.parameters
@@ -78,6 +84,42 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
     again = opened.judge(replace(config, task=session.prepared.config.task))
     assert np.isfinite(again.loss)
     assert load(tmp_path / "run" / "recipe.toml") == session.recipe
+
+
+def test_in_words(data: dict[str, Path], tmp_path: Path) -> None:
+    """What a model is, for people: a linear one has no layers, an MLP has a hidden one."""
+    parts = {"linear": "linear classifier on words and their 2-grams, texts", "mlp": "bag 1/16 classifier, mean poolin"}
+    for name, expected in parts.items():
+        session = begun(data["classification"], tmp_path / name, "classification", model={"kind": name, **SMALL[name]})
+        assert about(session.recipe.model).startswith(expected)
+    assert ", two-layer head," in about(session.recipe.model)
+
+
+def test_folders_may_be_labels(tmp_path: Path) -> None:
+    """A folder of texts is for a language model, and it is said what else it may be; train and test tell."""
+    for number in range(80):
+        path = tmp_path / "data" / ("good" if number % 2 else "bad") / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"The river number {number} keeps the stone and nobody knows why it does so.\n")
+    values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "data")]}}
+    assert lessons.task_of(values, "here") == "language-modelling"
+    notes = lessons.open_lesson(values, "here", None).notes
+    assert any("texts in 2 folders (bad, good); if these are labels, say --task classification" in n for n in notes)
+    assert folders_of_texts(str(tmp_path / "data" / "good"), "utf-8") == []
+    for side in ("train", "test"):
+        (tmp_path / "sides").mkdir(exist_ok=True)
+        shutil.copytree(tmp_path / "data", tmp_path / "sides" / side)
+    assert lessons.task_of({"corpus": {"files": [str(tmp_path / "sides")]}}, "here") == "classification"
+
+
+def test_strings_without_blanks_are_read_by_characters(tmp_path: Path) -> None:
+    rows = [("MKT" + "ACDEFGHIKL"[n % 10] * (n % 7 + 9), "ab"[n % 2]) for n in range(60)]
+    (tmp_path / "proteins.csv").write_text(
+        "protein,family\n" + "".join(f"{text}{n},{f}\n" for n, (text, f) in enumerate(rows))
+    )
+    for named, expected in (({}, "characters"), ({"kind": "words"}, "words")):
+        values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "proteins.csv")]}, "tokenizer": named}
+        assert lessons.open_lesson(values, "here", None).prepared.tokenizer_config.kind == expected  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", systems.PICTURES)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.lines import lines
+from qkv.cli.lines import TOGETHER, bunches
 from qkv.cli.options import Column, Second, named
 from qkv.cli.output import Json, document, notes
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import Decision
-
-TOGETHER = 2048  # texts that are read, sorted by length and answered before the next
 
 
 def classify(
@@ -33,7 +32,8 @@ def classify(
     qkv classify runs/reviews-lstm --file reviews.txt > labels.tsv
     qkv classify runs/iris-mlp --file rows.csv
 
-    Long files are answered as they are read, in their order.
+    Prints label, probability and text, parted by tabs. Long files and slow pipes are answered as they are read, in
+    their order.
 
     Parameters
     ----------
@@ -67,8 +67,12 @@ def classify(
         answers_of(opened.bundle.config)
         tabled = rows_in(opened.bundle, file, findings, text=text, text2=text2)
     pairs = opened.pairs
-    typed = (pair(line, pairs) for line in lines(named(texts, "classify"), file, "classify")) if tabled is None else ()
-    for part in parts(typed if tabled is None else tabled):
+    if tabled is None:
+        typed = bunches(named(texts, "classify"), file, "classify")
+        given: Iterator[list[Any]] = ([pair(line, pairs) for line in bunch] for bunch in typed)
+    else:
+        given = parts(tabled)
+    for part in given:
         found = opened.classify(part, precision=precision)
         for note in opened.notes:
             said.add(note) if json else notes([note])
@@ -77,6 +81,7 @@ def classify(
                 answers.append({"numbers" if isinstance(row, list) else "text": written(row), **decision.values()})
             else:
                 print(shown(written(row), decision, top))
+        sys.stdout.flush()
     said.update(findings.notes()) if json else notes(findings.notes())
     if json:
         document({"model": model, "texts": answers, "notes": sorted(said)})
@@ -118,11 +123,12 @@ def pair(text: str, wanted: bool) -> str | tuple[str, str]:
 
 
 def shown(text: str, decision: Decision, top: int) -> str:
-    """label, probability, text: one line, parted by tabs."""
+    """label, probability, text: one line, parted by tabs; of several labels those that hold."""
     plain = " ".join(text.split())
     if isinstance(decision.label, float):
         return f"{decision.label:.4f}\t{plain}"
     if isinstance(decision.label, tuple):
-        return f"{', '.join(decision.label) or '-'}\t{plain}"
+        shares = ", ".join(f"{decision.probabilities[name]:.4f}" for name in decision.label)
+        return f"{', '.join(decision.label) or '-'}\t{shares or '-'}\t{plain}"
     best = sorted(decision.probabilities.items(), key=lambda item: -item[1])[:top]
     return "\t".join([*(f"{name}\t{share:.4f}" for name, share in best), plain])

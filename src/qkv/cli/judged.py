@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 12  # that a table of confusions shows
 MISTAKES = 5
-NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "pearson": "Pearson", "span_f1": "F1 of spans"}
 
 
 def announce(session: Session) -> None:

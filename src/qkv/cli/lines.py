@@ -1,15 +1,22 @@
-"""Texts for verbs that answer: typed, piped in, or in a file; a line each, read as they are needed."""
+"""Texts for verbs that answer: typed, piped in, or in a file; a line each, read as they are needed.
+
+They come in bunches, which are answered together. A bunch ends early where a pipe has no more for now: who writes one
+line and waits gets its answer.
+"""
 
 from __future__ import annotations
 
+import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from qkv.cli.output import notes
 
 CHUNK = 2**20
+TOGETHER = 2048  # texts that are read, sorted by length and answered before the next
 
 
 def whole(words: list[str], file: str | None, verb: str) -> list[str]:
@@ -25,38 +32,62 @@ def whole(words: list[str], file: str | None, verb: str) -> list[str]:
 
 def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
     """The texts one by one; a file is never held whole."""
+    for bunch in bunches(words, file, verb):
+        yield from bunch
+
+
+def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
+    """The texts in bunches of at most so many, in their order."""
     from qkv.errors import InputError
 
     if file is not None and words:
         raise InputError(f"--file {file} and {len(words)} texts were given; expected one of them.")
     if file is None and words and words != ["-"]:
-        yield from words
+        for begin in range(0, len(words), most):
+            yield words[begin : begin + most]
         return
     if file is None and not words and sys.stdin.isatty():
         raise InputError(
             f'no text was given. Expected texts, --file FILE, or - for standard input: qkv {verb} MODEL "a text"'
         )
     name = file or "standard input"
+    found = False
     try:
         with nullcontext(sys.stdin.buffer) if file is None else Path(file).open("rb") as stream:
-            found = 0
-            for line in _decoded(stream.read, name):
-                found += 1
-                yield line
+            for bunch in _bunched(stream, name, most):
+                found = True
+                yield bunch
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}. Check the name.") from None
     if not found:
         raise InputError(f"{name}: empty; expected one text a line.")
 
 
-def _decoded(read: Callable[[int], bytes], name: str) -> Iterator[str]:
+def _bunched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
     from qkv.data.decoding import decode
     from qkv.data.findings import Findings
 
     findings, rest = Findings(), ""
-    for text in decode(iter(lambda: read(CHUNK), b""), name, "utf-8", findings):
+    held: list[str] = []
+    for text in decode(iter(lambda: stream.read1(CHUNK), b""), name, "utf-8", findings, head=1):
         *whole, rest = (rest + text).split("\n")
-        yield from (line.rstrip("\r") for line in whole)
+        held += whole
+        while len(held) >= most:
+            yield held[:most]
+            del held[:most]
+        if held and not _more(stream):
+            yield held
+            held = []
     if rest:
-        yield rest.rstrip("\r")
+        held.append(rest)
+    if held:
+        yield held
     notes(findings.notes())
+
+
+def _more(stream: Any) -> bool:
+    """Whether something can be read, or the end is reached, without waiting."""
+    try:
+        return bool(select.select([stream], [], [], 0)[0])
+    except (OSError, ValueError):  # Windows cannot tell of pipes
+        return False

@@ -72,12 +72,15 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         grid.add_column(column, justify="left" if index == 0 or column in words else "right", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(str(cell)) for cell in row))
-    Console(highlight=False).print(grid)
+    shown = Console(highlight=False)
+    if title:  # as rich's own title it would be cut to the table's width
+        shown.print(Text(title, style="italic"), soft_wrap=True)
+    shown.print(grid)
 
 
 def shortened(text: str, longest: int = 120) -> str:

@@ -204,8 +204,12 @@ def _figure(scores: dict[str, Any]) -> str:
     """What is looked at first, in words."""
     if "bits_per_byte" in scores:
         return f"{scores['bits_per_byte']:.3f} bits per byte"
-    name, value = next((key, each) for key, each in scores.items() if key not in ("loss", "judged", "parts"))
-    return f"{name.replace('_', ' ')} {value:.4f}"
+    from qkv.evaluation.judging import NAMES
+
+    told = ((name, value) for name, value in scores.items() if name not in ("loss", "judged", "parts"))
+    shown = [(NAMES.get(name, name.replace("_", " ")), value) for name, value in told if isinstance(value, float)]
+    beside = shown[1:] if shown[1:] and shown[1][0] == NAMES["macro_f1"] else []
+    return ", ".join(f"{name} {value:.4f}" for name, value in [shown[0], *beside])
 
 
 def clock(seconds: float) -> str:

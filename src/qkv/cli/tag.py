@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.classify import parts
-from qkv.cli.lines import lines
+from qkv.cli.lines import bunches
 from qkv.cli.options import named
 from qkv.cli.output import Json, document, notes
+
+if TYPE_CHECKING:
+    from qkv.evaluation.answers import TaggedWord
 
 
 def tag(
@@ -18,6 +21,7 @@ def tag(
     *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: str | None = None,
     words: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    probabilities: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Json = False,
 ) -> None:
     """Tag every word: its part of speech, or the name it belongs to, as the model was taught.
@@ -36,13 +40,15 @@ def tag(
         A file with one text a line.
     words
         The texts are cut into words already, with spaces between them.
+    probabilities
+        How sure the model is of each tag, between the word and the tag.
     """
     import qkv
 
     opened = qkv.load(model)
     said: set[str] = set()
     answers: list[dict[str, Any]] = []
-    for part in parts(lines(named(texts, "tag"), file, "tag")):
+    for part in bunches(named(texts, "tag"), file, "tag"):
         found = opened.tag([text.split() if words else text for text in part])
         for note in opened.notes:
             said.add(note) if json else notes([note])
@@ -50,6 +56,12 @@ def tag(
             if json:
                 answers.append({"text": text, "words": [asdict(each) for each in tagged]})
             else:
-                print("".join(f"{each.word}\t{each.tag}\n" for each in tagged))
+                print("".join(f"{line(each, probabilities)}\n" for each in tagged))
+        sys.stdout.flush()
     if json:
         document({"model": model, "texts": answers, "notes": sorted(said)})
+
+
+def line(found: TaggedWord, probabilities: bool) -> str:
+    """A word and its tag; CoNLL has the word first and the tag last, whatever stands between."""
+    return "\t".join([found.word, *([f"{found.probability:.4f}"] if probabilities else []), found.tag])

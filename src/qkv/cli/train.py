@@ -98,9 +98,9 @@ def train(
     model
         modern (the default), modern-fast, gpt, llama, qwen2, rnn, gru, lstm, mlp, cnn, or a preset: gpt-nano,
         gpt-micro, gpt-mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl. bert-tiny, bert-mini, bert-small, bert-medium,
-        bert-base and bert-large learn to fill gaps. On labelled texts: linear, bag, cnn, rnn, gru, lstm (the default),
-        encoder, bert, modern, gpt or a preset; on pictures cnn or vision; on tables of numbers linear or mlp. On
-        texts and their translations: transformer (the default), transformer-tiny, transformer-small,
+        bert-base and bert-large learn to fill gaps. On labelled texts: linear, mlp, bag, cnn, rnn, gru, lstm (the
+        default), encoder, bert, modern, gpt or a preset; on pictures cnn or vision; on tables of numbers linear or
+        mlp. On texts and their translations: transformer (the default), transformer-tiny, transformer-small,
         transformer-base, transformer-big or rnn-translator.
     tokenizer
         auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.

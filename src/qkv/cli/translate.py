@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.lines import lines
+from qkv.cli.lines import bunches
 from qkv.cli.options import named
 from qkv.cli.output import Json, document, notes
 
@@ -49,15 +49,12 @@ def translate(
         Below each translation, for each of its words the word of the text that was looked at most: numbers as
         0-0 1-2 (source-target, counted from 0), then the words. With --json also the weights, piece by piece.
     """
-    from itertools import islice
-
     import qkv
 
     opened = qkv.load(model)
-    given = lines(named(texts, "translate"), file, "translate")
     rows: list[dict[str, Any]] = []
     said: set[str] = set()
-    while part := list(islice(given, TOGETHER)):
+    for part in bunches(named(texts, "translate"), file, "translate", TOGETHER):
         found = opened.translate(part, to=to, beams=beams, nbest=nbest, penalty=penalty)
         if json:
             said.update(opened.notes)

@@ -28,23 +28,26 @@ def require_encoding(encoding: str) -> None:
         )
 
 
-def decode(chunks: Iterable[bytes], where: str, encoding: str, findings: Findings) -> Iterator[str]:
-    """The text of a stream of bytes, line ends made \\n, or a DataError that names line and byte."""
+def decode(chunks: Iterable[bytes], where: str, encoding: str, findings: Findings, head: int = _HEAD) -> Iterator[str]:
+    """The text of a stream of bytes, line ends made \\n, or a DataError that names line and byte.
+
+    Nothing is given before `head` bytes are there, or all: by those the content is recognised.
+    """
     decoder = _Decoder(where, encoding, findings)
-    for chunk in _with_head(chunks):
+    for chunk in _with_head(chunks, head):
         if text := decoder.push(chunk):
             yield text
     if text := decoder.finish():
         yield text
 
 
-def _with_head(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _with_head(chunks: Iterable[bytes], least: int = _HEAD) -> Iterator[bytes]:
     """The same bytes, the first piece long enough to recognise what they are."""
     head = b""
     iterator = iter(chunks)
     for chunk in iterator:
         head += chunk
-        if len(head) >= _HEAD:
+        if len(head) >= least:
             break
     yield head
     yield from iterator

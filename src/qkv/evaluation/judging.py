@@ -29,6 +29,17 @@ from qkv.tasks.reading import Source
 
 Score = ClassScore | SeveralScore | NumberScore | SpanScore
 
+NAMES = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "macro_f1": "macro-F1",
+    "matthews": "Matthews",
+    "micro_f1": "micro-F1",
+    "pearson": "Pearson",
+    "span_f1": "F1 of spans",
+}
+"""Figures as people write them."""
+
 
 @dataclass(frozen=True)
 class Judgement:

@@ -18,6 +18,7 @@ from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, Number
 from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
 from qkv.data.progress import Progress
 from qkv.errors import ConfigError
+from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.judging import Judgement, judge
 from qkv.recipe import bundle, choices, origin, systems, tables
 from qkv.recipe.bundle import Bundle
@@ -239,7 +240,8 @@ class LabelledLesson:
         found = self.judged(recipe, model, "valid", recipe.training.evaluate_tokens)
         # of two models that are right as often, the one that is surer of it
         judged = 1 - found.value + 1e-4 * min(found.loss, 100.0)
-        return {"loss": found.loss, found.name: found.value, "judged": judged}
+        beside = {"macro_f1": found.score.macro_f1.value} if isinstance(found.score, ClassScore) else {}
+        return {"loss": found.loss, found.name: found.value, **beside, "judged": judged}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         valid = len(self.prepared.labelled.valid)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from qkv.data.labelled.examples import Examples
-from qkv.evaluation.judging import Judgement
+from qkv.evaluation.judging import NAMES, Judgement
 from qkv.training import journal
 
 
@@ -20,7 +20,10 @@ def about(model: Any) -> str:
     context = f", texts of {model.context} tokens" if model.vocabulary else ""
     if encoder is model:
         return f"{'linear' if kind == 'linear-table' else f'mlp {shape}'} on {len(model.columns):,} columns of numbers"
-    return f"{kind} {shape} {model.kind}{pooled}{context}"
+    if kind == "linear":  # it is the scores, and has no shape of its own
+        return f"linear {model.kind} on words and their {encoder.ngrams}-grams{context}"
+    head = ", two-layer head" if getattr(model, "head", "linear") == "two-layer" else ""
+    return f"{kind} {shape} {model.kind}{pooled}{head}{context}"
 
 
 def untaught(train: Examples, valid: Examples) -> str:
@@ -44,9 +47,7 @@ def remarks(session: Any, found: dict[str, Judgement]) -> list[str]:
     checks = [line for line in journal.read(session.run.folder / "metrics.jsonl") if "validation_judged" in line]
     best = min(checks, key=lambda line: line["validation_judged"])
     low = judged.figure.low if judged.figure.low is not None else judged.value
-    lines = [
-        f"{judged.name.replace('_', ' ')} {judged.value:.4f}; without learning: {untaught(data.train, data.valid)}"
-    ]
+    lines = [f"{NAMES[judged.name]} {judged.value:.4f}; without learning: {untaught(data.train, data.valid)}"]
     rising = checks[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in checks)
     last = checks[-1]["step"]
     if best["step"] == last:

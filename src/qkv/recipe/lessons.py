@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qkv.data.labelled.describing import labelled, numeric
+from qkv.data.labelled.describing import folders_of_texts, labelled, numeric
 from qkv.data.parallel.describing import parallel
 from qkv.data.progress import Progress
 from qkv.errors import ConfigError
@@ -70,7 +70,14 @@ def open_lesson(values: Values, where: str, progress: Progress | None) -> Lesson
     unfolded = dict(sections(values, where))
     values.clear()
     values.update(unfolded)
-    return LanguageLesson.open(values, where, progress)
+    opened = LanguageLesson.open(values, where, progress)
+    files = opened.prepared.corpus.files
+    if len(files) == 1 and (names := folders_of_texts(files[0], opened.prepared.corpus.encoding)):
+        opened.say(
+            f"{files[0]}: texts in {len(names)} folders ({', '.join(names[:5])}{', ...' if names[5:] else ''}); "
+            "if these are labels, say --task classification."
+        )
+    return opened
 
 
 def again(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Lesson:

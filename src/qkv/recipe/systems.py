@@ -18,6 +18,7 @@ from qkv.recipe import origin
 from qkv.recipe.bundle import Bundle
 
 SMALL = 8_000_000  # weights; fewer are taught faster
+OF_WHOLE_TEXTS = ("linear", "mlp", "bag")  # that tell nothing of a single word
 OUTSIDE = ("pooling", "head", "labels", "problem", "dropout")  # of a classifier; all else is its encoder's
 
 
@@ -48,6 +49,8 @@ TEXTS: dict[str, System] = {
     "linear": System({"kind": "linear", "ngrams": 2}, dropout=0.0, rate=0.02, epochs=6.0, steps=2000,
                      weight_decay=0.0),
     "bag": System({"kind": "bag", "width": 128, "ngrams": 2, "word_dropout": 0.3}, rate=3e-3, epochs=4.0, steps=700),
+    "mlp": System({"kind": "bag", "width": 128, "ngrams": 2, "word_dropout": 0.3}, head="two-layer", epochs=4.0,
+                  steps=700),  # hashed n-grams into a hidden layer
     "cnn": System({"kind": "text-cnn", "width": 384, "embedding_width": 128, "dropout": 0.3},
                   pooling="max", dropout=0.5),
     "rnn": System({"kind": "recurrent-encoder", "cell": "rnn", "width": 128, "dropout": 0.3}, pooling="max"),
@@ -81,7 +84,7 @@ LONG = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
 def names(task: str) -> list[str]:
     if task == "images":
         return list(PICTURES)
-    return [*(name for name in TEXTS if task != "tagging" or name not in ("linear", "bag")), *PRESETS]
+    return [*(name for name in TEXTS if task != "tagging" or name not in OF_WHOLE_TEXTS), *PRESETS]
 
 
 PRESETS: dict[str, Any] = {**bert.PRESETS, **gpt.PRESETS}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from qkv.data.labelled.examples import Examples, TagExamples
 from qkv.errors import InputError
-from qkv.evaluation import agreement
+from qkv.evaluation import agreement, judging
 from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
 from qkv.evaluation.judging import Judgement
@@ -30,16 +30,7 @@ from qkv.evaluation.several import SeveralScore
 Array = NDArray[Any]
 Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> figures (B,)
 Metric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
-NAMES = {
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "macro_f1": "macro-F1",
-    "matthews": "Matthews",
-    "micro_f1": "micro-F1",
-    "pearson": "Pearson",
-    "span_f1": "F1 of spans",
-    "bits_per_byte": "bits per byte",
-}
+NAMES = {**judging.NAMES, "bits_per_byte": "bits per byte"}
 
 
 @dataclass(frozen=True)

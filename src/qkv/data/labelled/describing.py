@@ -17,7 +17,7 @@ from qkv.data.findings import Findings
 from qkv.data.formats import Source
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Examples, Labelled, NumberExample, NumberExamples, TagExample, TextExample
-from qkv.data.labelled.finding import find
+from qkv.data.labelled.finding import Item, find
 from qkv.data.labelled.guessing import looks_labelled
 from qkv.data.labelled.kinds import DATA_KINDS, kind_of
 from qkv.data.labelled.numbers import holds_numbers
@@ -27,6 +27,7 @@ from qkv.data.progress import Progress
 from qkv.errors import QkvError
 
 SAMPLE = 3
+MOST_FOLDERS = 20  # that may be labels; more are a tree of somebody's files
 _ASIDE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
 
 
@@ -144,9 +145,31 @@ def _folder(name: str, encoding: str) -> bool:
     items = find(ExamplesConfig(files=(name,), encoding=encoding), findings).all()
     data = [item for item in items if item.kind in DATA_KINDS]
     if not data:
-        return all(item.kind == "picture" for item in items)
+        return all(item.kind == "picture" for item in items) or _same_on_both_sides(items)
     texts = sum(not _ASIDE.search(path.name) for path in Path(name).rglob("*.txt")) if Path(name).is_dir() else 0
     return len(data) > texts and all(_file(item.source, encoding) for item in data[:3])
+
+
+def _same_on_both_sides(items: Sequence[Item]) -> bool:
+    """Whether folders named train and test (or dev) have the same folders inside: then those are labels."""
+    sides: dict[str | None, set[str | None]] = {}
+    for item in items:
+        sides.setdefault(item.side, set()).add(item.label)
+    first = sides.get("train", set())
+    return len(first) > 1 and len(sides) > 1 and all(labels == first for labels in sides.values())
+
+
+def folders_of_texts(name: str, encoding: str) -> list[str]:
+    """The folders that a folder of texts is divided into, where all lie in them: they may be meant as labels."""
+    try:
+        if not Path(name).is_dir():
+            return []
+        findings = Findings()
+        items = find(ExamplesConfig(files=(name,), encoding=encoding), findings).all()
+    except (QkvError, OSError, ValueError):  # it is said where it is read
+        return []
+    found = sorted({item.label for item in items if item.label is not None})
+    return found if 1 < len(found) <= MOST_FOLDERS and not findings.skipped["without labels"] else []
 
 
 def _file(source: Source, encoding: str) -> bool:

@@ -35,6 +35,7 @@ LONGEST = 256  # tokens, unless somebody says otherwise
 STEP = 16
 VOCABULARIES = ((50_000, 1024), (200_000, 4096), (1_500_000, 8192))  # for texts of fewer characters, so many pieces
 LARGEST = 16_384
+ONE_WORD, ALPHABET = 0.9, 100  # of the texts without blanks inside, and characters at most: read by characters
 ROLES = {"text": "text", "second text": "text2", "label": "label", "id": "id"}  # of columns, and how a config says them
 
 
@@ -129,7 +130,9 @@ def prepare_examples(
 
 
 def usual(found: Labelled, asked: TokenizerConfig) -> TokenizerConfig:
-    """Pieces of words, as many as the texts can teach."""
+    """Pieces of words, as many as the texts can teach; of strings without blanks, as proteins, characters."""
+    if not asked.size and _unspaced(found):
+        return replace(asked, kind="characters")
     characters = int(found.train.lengths.sum())
     many = (
         LARGEST
@@ -138,6 +141,15 @@ def usual(found: Labelled, asked: TokenizerConfig) -> TokenizerConfig:
     )
     size = asked.size or many
     return replace(asked, kind="wordpiece", size=size, case="lower" if found.task != "tagging" else "kept")
+
+
+def _unspaced(found: Labelled) -> bool:
+    """Whether nearly all texts are one word of a small alphabet: proteins, names; not a script without blanks."""
+    if not isinstance(found.train, TextExamples):
+        return False
+    texts = [first for first, _ in texts_of(replace(found.train, rows=found.train.rows[:LOOKED_AT]))]
+    single = [text for text in texts if len(text.split()) == 1]
+    return len(single) > ONE_WORD * len(texts) and len(set().union(*single)) <= ALPHABET
 
 
 def _learned_from(found: Labelled) -> Iterator[str]:
