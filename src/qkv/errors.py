@@ -32,7 +32,7 @@ class DataError(InputError):
     """
 
     def __init__(self, where: str, problem: str, remedy: str) -> None:
-        super().__init__(f"{where}: {problem}. {remedy}")
+        super().__init__(f"{where}: {problem}{'' if problem.endswith('?') else '.'} {remedy}")
         self.where, self.problem, self.remedy = where, problem, remedy
 
 

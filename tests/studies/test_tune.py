@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,26 @@ def test_the_usual_figures_can_be_drawn(task: str) -> None:
     for name in space.WRITERS:
         names = space._Names()
         assert space.writing(names, name)["model"]["kind"] == name
+
+
+def test_a_table_of_numbers(tmp_path: Path) -> None:
+    """Its systems, the usual figures first; linear regression is solved and not searched."""
+    for name in space.systems.TABLES:
+        fixed = optuna.trial.FixedTrial(space.usual_table(name))
+        space.table(fixed, name, 1000)
+        assert fixed.params == space.usual_table(name)
+    for task, target in (("class", lambda n: "ab"[n % 3 == 0]), ("size", lambda n: n / 7)):
+        rows = "".join(f"{n % 3},{n % 5},{target(n)}\n" for n in range(90))
+        (tmp_path / f"{task}.csv").write_text(f"x,y,{task}\n{rows}")
+    asked = Search({"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2)
+    found = tune(asked)
+    assert [each["figures"]["system"] for each in found.trials] == ["linear", "mlp"]
+    assert found.recipe is not None
+    assert read(found.recipe)["model"]["kind"] in ("linear-table", "mlp-table")
+    regression = Search({"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1)
+    assert "mlp.activation" in tune(regression).trials[0]["figures"]
+    with pytest.raises(InputError, match="the least squares"):
+        tune(replace(regression, model="linear"))
 
 
 def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class Subject:
     names: tuple[str, ...]
     examples: int
     lower: bool
+    numeric: bool = False  # a table of numbers
 
     @property
     def labelled(self) -> bool:
@@ -57,15 +58,16 @@ class Subject:
 
     def values(self, trial: space.Drawing) -> Values:
         name = self.names[0] if len(self.names) == 1 else trial.suggest_categorical("system", self.names)
+        if self.numeric:
+            return space.table(trial, name, self.examples)
         return space.labelled(trial, name, self.task, self.examples) if self.labelled else space.writing(trial, name)
 
     def usual(self) -> list[dict[str, Any]]:
         if not self.labelled:
             return []
         several = len(self.names) > 1
-        return [
-            {**({"system": name} if several else {}), **space.usual_labelled(name, self.task)} for name in self.names
-        ]
+        figures = {n: space.usual_table(n) if self.numeric else space.usual_labelled(n, self.task) for n in self.names}
+        return [{**({"system": name} if several else {}), **figures[name]} for name in self.names]
 
 
 class Scores:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from qkv.config import plain
+from qkv.models.table import MLPTableConfig
 from qkv.recipe import choices, systems
 from qkv.recipe.lesson import Values
 
 BATCHES = (16, 32, 64)  # of language models
 POOLINGS = ("mean", "max", "attention")
 HEADS = ("linear", "two-layer")
+TABLE_WIDTHS = (32, 64, 128, 256)
 WIDTHS, LAYERS = (64, 128, 192, 256), (1, 4)  # of language models
 WRITERS = ("modern", "gpt", "lstm")
 OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
@@ -52,6 +55,23 @@ def labelled(trial: Drawing, name: str, task: str, examples: int) -> Values:
         model["head"] = trial.suggest_categorical(f"{name}.head", HEADS)
     for part, kinds in PARTS.get(name, {}).items():
         model[part] = trial.suggest_categorical(f"{name}.{part}", kinds)
+    return {"model": model, "training": _training(trial, name, system, examples)}
+
+
+def table(trial: Drawing, name: str, examples: int) -> Values:
+    """The same for a table of numbers."""
+    model: dict[str, Any] = {"kind": name}
+    if name == "mlp":
+        model |= {
+            "width": trial.suggest_categorical(f"{name}.width", TABLE_WIDTHS),
+            "layers": trial.suggest_int(f"{name}.layers", 1, 3),
+            "dropout": round(trial.suggest_float(f"{name}.dropout", 0.0, 0.5), 3),
+            "activation": trial.suggest_categorical(f"{name}.activation", ("relu", "tanh", "gelu")),
+        }
+    return {"model": model, "training": _training(trial, name, systems.TABLES[name], examples)}
+
+
+def _training(trial: Drawing, name: str, system: systems.System, examples: int) -> dict[str, Any]:
     batch = trial.suggest_categorical(f"{name}.batch", (max(1, system.batch // 2), system.batch, 2 * system.batch))
     epochs = trial.suggest_int(f"{name}.epochs", 1, max(2, round(1.5 * system.epochs)))
     training = {
@@ -60,7 +80,7 @@ def labelled(trial: Drawing, name: str, task: str, examples: int) -> Values:
         "batch": min(batch, max(1, examples // 8)),
     }
     training["steps"] = max(1, int(epochs * examples / training["batch"]))
-    return {"model": model, "training": training}
+    return training
 
 
 def usual_labelled(name: str, task: str) -> dict[str, Any]:
@@ -74,14 +94,23 @@ def usual_labelled(name: str, task: str) -> dict[str, Any]:
         "pooling": system.pooling,
         "head": system.head,
         **parts,
-        "batch": system.batch,
-        "epochs": round(system.epochs),
-        "rate": system.rate,
-        "weight_decay": max(1e-4, system.weight_decay),
+        **_taught(system),
     }
     drawn = _Names()
     labelled(drawn, name, task, 1)
     return {f"{name}.{key}": value for key, value in figures.items() if f"{name}.{key}" in drawn.names}
+
+
+def usual_table(name: str) -> dict[str, Any]:
+    """The same for a table of numbers."""
+    own = plain(MLPTableConfig())
+    shape = {key: own[key] for key in ("width", "layers", "dropout", "activation")} if name == "mlp" else {}
+    return {f"{name}.{key}": value for key, value in {**shape, **_taught(systems.TABLES[name])}.items()}
+
+
+def _taught(system: systems.System) -> dict[str, Any]:
+    decay = max(1e-4, system.weight_decay)
+    return {"batch": system.batch, "epochs": round(system.epochs), "rate": system.rate, "weight_decay": decay}
 
 
 class _Names:

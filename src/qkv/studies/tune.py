@@ -22,6 +22,7 @@ from qkv.config import parse
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Findings
 from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
 from qkv.data.sources import expand
 from qkv.errors import InputError, InterruptedRun, MissingExtraError, QkvError
@@ -110,13 +111,23 @@ def _subject(search: Search) -> Subject:
     for note in found.notes:
         search.say(note)
     if found.numeric:
-        raise InputError(
-            "a table of numbers: searches are for texts, words and pictures. Use qkv compare, or qkv train."
-        )
+        return _of_numbers(search, found)
     names = (search.model,) if search.model else space.USUAL.get(found.task, space.OF_TEXTS)
     for name in names:
         systems.system(name, found.task, "--model")
     return Subject(found.task, names, len(found.train), lower=False)
+
+
+def _of_numbers(search: Search, found: Labelled) -> Subject:
+    names = tuple(systems.TABLES)
+    if found.task == "regression":  # the least squares are known at once: nothing about them can be searched
+        names = tuple(name for name in names if name != "linear")
+        if search.model == "linear":
+            raise InputError("--model linear: linear regression has one answer, the least squares. Use qkv train.")
+    if search.model:
+        systems.of_numbers({"kind": search.model}, "--model")
+        names = (search.model,)
+    return Subject(found.task, names, len(found.train), lower=False, numeric=True)
 
 
 def _left(search: Search, store: Any) -> float | None:

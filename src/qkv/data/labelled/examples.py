@@ -70,7 +70,7 @@ def label_of(target: Any, labels: LabelMap) -> str | float | tuple[str, ...]:
     """What a target means: a number, a label or several."""
     if np.ndim(target):
         return tuple(labels[int(number)] for number in np.flatnonzero(target))
-    return labels[int(target)] if labels.names else float(target)
+    return labels[int(target)] if labels.names else float(str(target))  # 3.8, not the 3.7999999 of its few bits
 
 
 @dataclass(frozen=True)
