@@ -83,3 +83,4 @@ def test_several_labels_have_their_probabilities() -> None:
     found = Decision(("drama", "war"), {"comedy": 0.1, "drama": 0.9, "war": 0.75})
     assert shown("a film", found, 1) == "drama, war\t0.9000, 0.7500\ta film"
     assert shown("a film", Decision((), {"comedy": 0.1}), 1) == "-\t-\ta film"
+    assert shown(("a\tfilm", "a  plot"), Decision("yes", {"yes": 0.9, "no": 0.1}), 1) == "yes\t0.9000\ta film\ta plot"

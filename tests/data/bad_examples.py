@@ -177,6 +177,15 @@ def _bytes() -> Iterator[Case]:
     yield bad("page.tsv", b"%PDF-1.7\n" + bytes(range(1, 200)), "PDF")
     yield bad("array.csv", b"\x93NUMPY\x01\x00" + bytes(range(1, 200)), "numpy")
     yield bad("text.parquet", GOOD, "Parquet")
+    yield bad("one-byte.csv", b"x", "no column looks like a label")
+    yield bad("one-byte.jsonl", b"x", ":1: 1 of 1 rows")
+    yield bad("one-byte.conll", b"x", "a word without a tag")
+    yield bad("one-byte.npz", b"x", "not a sound npz")
+    yield bad("utf-32.csv", GOOD.decode().encode("utf-32"), "--encoding utf-32")
+    yield bad("utf-16-be.csv", GOOD.decode().encode("utf-16-be"), "--encoding utf-16-be")
+    yield bad("zip.csv", b"PK\x03\x04" + bytes(range(1, 200)), "zip")
+    yield bad("parquet.csv", b"PAR1" + bytes(range(1, 200)), "Parquet")
+    yield bad("extra.csv", csv([(*row, 9) for row in FILMS]), "expected 2 cells, found 3")
     yield bad("unknown-encoding.csv", GOOD, "is not known", encoding="utf-9")
     yield bad("text.zip", GOOD, "no zip")
 
@@ -290,12 +299,27 @@ def _folders() -> Iterator[Case]:
     if hasattr(os, "mkfifo"):
         yield bad("pipe.csv", os.mkfifo, "named pipe")
     yield bad("link.csv", lambda path: path.symlink_to("gone.csv"), "link")
+    yield bad("loop.csv", lambda path: path.symlink_to(path.name), "a link that leads to itself")
+    yield bad("folder.csv", lambda path: path.mkdir(), "nothing in it looks like labelled data")
+    if hasattr(os, "geteuid") and os.geteuid():  # root reads everything
+        yield bad("locked.csv", lambda path: (path.write_bytes(GOOD), path.chmod(0)), "permission")
 
 
 def _odd_but_read() -> Iterator[Case]:
     yield odd("bom.csv", b"\xef\xbb\xbf" + GOOD, "byte order mark")
     yield odd("crlf.csv", GOOD.replace(b"\n", b"\r\n"), "CRLF")
     yield odd("cr.csv", GOOD.replace(b"\n", b"\r"), "lone carriage returns")
+    parted = csv([(text.replace(" film ", "\u2028film\u0085"), label) for text, label in FILMS])
+    yield odd("other-line-ends.csv", parted, "20 of 200 examples")  # only \n ends a line
+    hebrew = csv([(f"\u05e9\u05dc\u05d5\u05dd {text}", label) for text, label in FILMS])
+    yield odd("right-to-left.csv", hebrew, "20 of 200 examples")
+    yield odd("long-line.csv", GOOD + b"a film " * 1_500_000 + b",1\n", "20 of 201 examples")
+    forms = ("caf\u00e9", "cafe\u0301", "tea")
+    yield odd(
+        "forms.csv", csv([(text, forms[n % 3]) for n, (text, _) in enumerate(FILMS)]), "other characters of Unicode"
+    )
+    once, again = ([(f"{word} {n} is good", n % 2) for n in range(100)] for word in forms[:2])
+    yield odd("forms-of-texts.csv", csv([*once, *again]), "copies of others")
     yield odd("semicolons.csv", csv(FILMS, mark=";"), "semicolons")
     yield odd("tabs.csv", csv(FILMS, mark="\t"), "parted by tabs")
     yield odd("bars.csv", csv(FILMS, mark="|"), "vertical bars")

@@ -15,6 +15,7 @@ from cli.commands import run
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.recipe import bundle
+from qkv.recipe.recipe import load
 
 sklearn_datasets = pytest.importorskip("sklearn.datasets")
 
@@ -51,6 +52,7 @@ def test_linear_regression_is_the_closed_form(tmp_path: Path, capsys: pytest.Cap
     expected = np.hstack([valid.numbers, np.ones((len(valid), 1))]) @ found
     said = [each.label for each in qkv.load(folder).classify([row.tolist() for row in valid.numbers])]
     np.testing.assert_allclose(said, expected, rtol=1e-3)
+    assert load(folder / "recipe.toml").training.dtype == "f32"  # scored in it, too: no digit of an answer is lost
 
 
 @pytest.mark.parametrize("name", ["iris", "breast_cancer"])

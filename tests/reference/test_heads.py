@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import qkv
+from cli.commands import run
 from qkv.errors import InputError
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 from qkv.recipe import assembly, bundle
@@ -155,6 +156,18 @@ def test_the_next_sentence_head_goes_along(runs: dict[str, Path], tmp_path: Path
         torch.testing.assert_close(inside.followed(vectors), theirs(**read).logits, atol=1e-5, rtol=1e-5)
 
 
+def test_the_export_says_how_it_pools(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, words in {
+        "classification": "for BertForSequenceClassification, which pools by [CLS] and BERT's pooler",
+        "from-distil": "for DistilBertForSequenceClassification, which pools by [CLS]",
+        "tagging": "for BertForTokenClassification",
+    }.items():
+        assert run(["export", str(runs[name]), str(tmp_path / name)], False) == 0
+        assert capsys.readouterr().out.endswith(f"written: {tmp_path / name}, {words}\n")
+
+
 @pytest.mark.parametrize("pooling", ["mean", "first", "max"])
 def test_a_pooling_without_a_twin_names_one_that_has(pooling: str, runs: dict[str, Path], tmp_path: Path) -> None:
     found = qkv.load(runs["classification"]).bundle
@@ -172,7 +185,7 @@ def test_another_encoder_has_none(runs: dict[str, Path], tmp_path: Path) -> None
     encoder = RecurrentEncoderConfig(vocabulary=config.vocabulary, width=16, context=32)
     config = replace(config, pooling="max", encoder=encoder)
     bundle.save(tmp_path / "lstm", bundle.Bundle(config.build(), config, found.tokenizer, 0))
-    with pytest.raises(InputError, match=r"a classifier around 'recurrent-encoder' has no twin .* --model bert"):
+    with pytest.raises(InputError, match=r"a classifier around 'recurrent-encoder' cannot be exported.* --model bert"):
         qkv.load(tmp_path / "lstm").export(tmp_path / "out")
 
 

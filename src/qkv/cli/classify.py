@@ -80,7 +80,7 @@ def classify(
             if json:
                 answers.append({"numbers" if isinstance(row, list) else "text": written(row), **decision.values()})
             else:
-                print(shown(written(row), decision, top))
+                print(shown(row, decision, top))
         sys.stdout.flush()
     said.update(findings.notes()) if json else notes(findings.notes())
     if json:
@@ -122,9 +122,10 @@ def pair(text: str, wanted: bool) -> str | tuple[str, str]:
     return first, second
 
 
-def shown(text: str, decision: Decision, top: int) -> str:
-    """label, probability, text: one line, parted by tabs; of several labels those that hold."""
-    plain = " ".join(text.split())
+def shown(row: Any, decision: Decision, top: int) -> str:
+    """label, probability, text or texts: one line, parted by tabs; of several labels those that hold."""
+    texts = row if isinstance(row, tuple) else (written(row),)
+    plain = "\t".join(" ".join(text.split()) for text in texts)
     if isinstance(decision.label, float):
         return f"{decision.label:.4f}\t{plain}"
     if isinstance(decision.label, tuple):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from qkv.cli.output import Json, document, notes
+
+POOLED = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]"}  # whose twins elsewhere know no other pooling
 
 
 def export(
@@ -37,12 +40,22 @@ def export(
     opened = qkv.load(model)
     notes(opened.notes)
     compared = opened.export(folder, to, force=force)
+    written, pooling = architecture(folder), getattr(opened.bundle.config, "pooling", None)
     if json:
         rows = [{**vars(each), "passed": each.passed} for each in compared]
-        return document({"model": model, "folder": folder, "to": to, "compared": rows})
+        facts = {"architecture": written, **({"pooling": pooling} if pooling else {})}
+        return document({"model": model, "folder": folder, "to": to, **facts, "compared": rows})
     for each in compared:
         print(each)
     if len(compared) == 1:
         notes(["transformers is not installed, so that only qkv opened the copy. pip install 'qkv[hf]' adds it."])
-    print(f"written: {folder}")
+    how = f", which pools by {POOLED[pooling]}" if pooling in POOLED else ""
+    print(f"written: {folder}, for {written}{how}")
     return None
+
+
+def architecture(folder: str) -> str:
+    """The class that opens the copy, as its config.json says."""
+    import json as json_module
+
+    return str(json_module.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))["architectures"][0])

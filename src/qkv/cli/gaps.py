@@ -51,8 +51,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         show(score)
         for line in masked_card.remarks(session, score):
             print(f"doctor  {line}")
-        command = [program(), "fill", str(folder), "The president of the United [MASK] ."]
-        print(f"\nThe model is in {folder}/best; {card.name} tells all about the run. Next:\n  {shlex.join(command)}")
+        command = f"{program()} {shlex.join(['fill', str(folder), 'The president of the United [MASK] .'])}"
+        print(f"\nThe model is in {folder}/best; {card.name} tells all about the run. Next:\n  {command}")
     return {
         "run": str(folder),
         "model": recipe.model.kind,

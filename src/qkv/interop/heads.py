@@ -60,8 +60,8 @@ def inside(config: Config) -> BertConfig:
     encoder = config if isinstance(config, BertConfig) else config.encoder
     if not isinstance(encoder, BertConfig):
         raise ConfigError(
-            f"a {config.kind} around {encoder.kind!r} has no twin in Hugging Face transformers, so it cannot be "
-            "exported there. One around BERT has: qkv train FILE --model bert, or qkv finetune from a BERT."
+            f"a {config.kind} around {encoder.kind!r} cannot be exported: of models that judge, only those around "
+            "BERT have a twin there that is the same. Use qkv train FILE --model bert, or qkv finetune from a BERT."
         )
     return encoder
 

@@ -162,6 +162,8 @@ class LabelledLesson:
         training = values.setdefault("training", {})
         if training.get("start"):
             raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
+        if training.get("dtype", "auto") == "auto":
+            training["dtype"] = "f32"  # numbers as they are given: bf16 keeps three digits, and rows are short
         model, self.system = systems.of_numbers(values.get("model", {}), "the recipe")
         model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
         model["target"] = self.prepared.labelled.columns["label"]

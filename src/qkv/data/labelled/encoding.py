@@ -58,9 +58,12 @@ class Rows:
         said = []
         if self.cut:
             done = "cut there" if self.places is None else "read in parts"
-            said.append(f"{self.cut:,} {what} are longer than the context of {context:,} tokens; {done}.")
+            some = f"{self.cut:,} {what} are" if self.cut > 1 else f"one of the {what} is"
+            said.append(f"{some} longer than the context of {context:,} tokens; {done}.")
         if self.unknown:
-            said.append(f"{self.unknown:,} tokens of the {what} are not in the vocabulary and become UNK.")
+            some = f"{self.unknown:,} tokens" if self.unknown > 1 else "one token"
+            ends = "are not in the vocabulary and become" if self.unknown > 1 else "is not in the vocabulary and becomes"
+            said.append(f"{some} of the {what} {ends} UNK.")
         return said
 
 

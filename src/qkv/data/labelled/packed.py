@@ -6,6 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Iterator
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +45,10 @@ class PackedTexts:
 
 
 def key_of(*texts: str) -> int:
-    """Equal for texts that differ in case and white space only, and hardly ever for others."""
+    """Equal for texts that differ in case, white space or Unicode's form only, and hardly ever for others."""
     plain = "\0".join(" ".join(text.lower().split()) for text in texts)
+    if not plain.isascii():
+        plain = normalize("NFC", plain)
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "little")
 
 

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -254,13 +255,11 @@ def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: F
         findings.say(Caution(f"{where}: {rows}; remove these rows if it means that there is none."))
     folded: dict[str, str] = {}
     for name in labels.names:
-        other = folded.setdefault(name.casefold(), name)
+        other = folded.setdefault(normalize("NFC", name.casefold()), name)
         if other != name:
-            findings.say(
-                Caution(
-                    f"{where}: the labels {other!r} and {name!r} are two classes; make them one if they mean the same."
-                )
-            )
+            how = "" if other.casefold() == name.casefold() else ", written with other characters of Unicode"
+            said = f"the labels {other!r} and {name!r} are two classes{how}; make them one if they mean the same."
+            findings.say(Caution(f"{where}: {said}"))
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
