@@ -61,7 +61,7 @@ def test_a_long_text_loses_its_end_but_not_what_closes_it() -> None:
     own = tokenizer("wordpiece")
     rows = encode_texts(own, words([TEXTS[3]]), 6, pairs=False)
     assert rows.row(0).tolist() == [2, *own.encode(TEXTS[3])[:4], 3]
-    assert rows.notes("texts", 6) == ["1 texts are longer than the context of 6 tokens; cut there."]
+    assert rows.notes("texts", 6) == ["one of the texts is longer than the context of 6 tokens; cut there."]
     with pytest.raises(InputError, match="a context of 2 has no room for a text: 2 tokens go around it"):
         encode_texts(own, words(TEXTS), 2, pairs=False)
     with pytest.raises(InputError, match="no room"):
@@ -104,7 +104,7 @@ def test_a_long_sentence_is_read_in_parts() -> None:
     assert whole.words is not None
     assert whole.places is not None
     assert firsts == [int(whole.row(r)[p]) for r in range(3) for p in whole.places[whole.words[r] : whole.words[r + 1]]]
-    assert rows.notes("sentences", 8) == ["1 sentences are longer than the context of 8 tokens; read in parts."]
+    assert rows.notes("sentences", 8) == ["one of the sentences is longer than the context of 8 tokens; read in parts."]
     for number in range(len(rows)):
         assert (rows.row(number)[0], rows.row(number)[-1]) == (2, 3)
 

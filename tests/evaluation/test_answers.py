@@ -37,7 +37,7 @@ def test_a_label_with_its_probabilities() -> None:
         assert sum(each.probabilities.values()) == pytest.approx(1.0, abs=1e-5)
         assert each.sure == max(each.probabilities.values())
         assert each.probabilities[str(each.label)] == each.sure
-    assert notes == ["1 texts are longer than the context of 12 tokens; cut there."]
+    assert notes == ["one of the texts is longer than the context of 12 tokens; cut there."]
     single, _ = answers.classify(built(config), config, WORDS, [(TEXTS[2], None)])
     assert single[0].sure == pytest.approx(found[2].sure, abs=1e-5)
     assert answers.classify(built(config), config, WORDS, []) == ([], [])
@@ -76,7 +76,7 @@ def test_tags_follow_the_words() -> None:
     found, notes = answers.tag(built(config), config, WORDS, sentences)
     assert [[each.word for each in row] for row in found] == sentences
     assert all(0.5 <= each.probability <= 1 and each.tag in "NV" for row in found for each in row)
-    assert notes == ["1 sentences are longer than the context of 12 tokens; read in parts."]
+    assert notes == ["one of the sentences is longer than the context of 12 tokens; read in parts."]
     again, _ = answers.tag(built(config), config, WORDS, [["Stay"]])
     assert again[0][0].tag == found[3][0].tag
     assert again[0][0].probability == pytest.approx(found[3][0].probability, abs=1e-5)

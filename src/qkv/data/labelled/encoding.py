@@ -62,7 +62,9 @@ class Rows:
             said.append(f"{some} longer than the context of {context:,} tokens; {done}.")
         if self.unknown:
             some = f"{self.unknown:,} tokens" if self.unknown > 1 else "one token"
-            ends = "are not in the vocabulary and become" if self.unknown > 1 else "is not in the vocabulary and becomes"
+            ends = (
+                "are not in the vocabulary and become" if self.unknown > 1 else "is not in the vocabulary and becomes"
+            )
             said.append(f"{some} of the {what} {ends} UNK.")
         return said
 
