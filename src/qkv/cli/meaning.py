@@ -79,6 +79,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     import qkv
     from qkv.cli.options import examples
     from qkv.data.labelled.reading import read_examples
+    from qkv.evaluation.judging import NAMES
     from qkv.studies import picture as drawing
     from qkv.studies.probe import probe
 
@@ -89,9 +90,10 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     notes(labelled.notes)
     found = probe(opened.bundle.model.eval(), opened.tokenizer, labelled)
     metric = found[0].judgement.name
+    called = NAMES[metric]
     if picture is not None:
         figures = [each.judgement.figure for each in found]
-        drawing.draw_curves(picture, {opened.bundle.config.kind: figures}, f"{metric} by layer", "layer")
+        drawing.draw_curves(picture, {opened.bundle.config.kind: figures}, f"{called} by layer", "layer")
     if json:
         return document({"metric": metric, "layers": [each.values() for each in found], "said": said_of(found)})
     cells = []
@@ -99,7 +101,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
         figure = each.judgement.figure
         between = "" if figure.low is None or figure.high is None else f"{figure.low:.4f} to {figure.high:.4f}"
         cells.append((each.layer, "-" if figure.value is None else f"{figure.value:.4f}", between))
-    table("", ("layer", metric, "95 %"), cells)
+    table("", ("layer", called, "95 %"), cells)
     print(f"\n{said_of(found)}")
     return None
 

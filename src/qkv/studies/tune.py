@@ -32,6 +32,7 @@ from qkv.recipe.recipe import LABELLED, sections
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import space
 from qkv.studies.attempt import Scores, Search, Subject, attempt
+from qkv.studies.standing import NAMES
 
 __all__ = ["Found", "Search", "Subject", "tune"]
 
@@ -160,7 +161,7 @@ def _trial(search: Search, subject: Subject, store: Any, left: float) -> None:
         state = TrialState.PRUNED if pruned else TrialState.COMPLETE
         store.study.tell(trial, None if pruned else scores.best, state=state)
         end = "cut short" if pruned else "done"
-        search.say(f"{line}: {scores.name} {scores.best:.4f}, {end} in {time.perf_counter() - mark:.1f} s")
+        search.say(f"{line}: {NAMES[scores.name]} {scores.best:.4f}, {end} in {time.perf_counter() - mark:.1f} s")
     except (InterruptedRun, KeyboardInterrupt) as stop:
         store.give_up(trial.number, next(each for each in store.study.trials if each.number == trial.number))
         number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal.SIGINT
