@@ -18,7 +18,17 @@ from reliability.test_bad_inputs import clear
 
 CASES = list(every())
 AS_TEXT = [
-    *("texts", "prose.txt", "nothing", "stdin", "bad-byte-in-folder", "one-folder", "one-empty-file", "no-folder"),
+    *(
+        "texts",
+        "prose.txt",
+        "nothing",
+        "stdin",
+        "bad-byte-in-folder",
+        "one-folder",
+        "one-empty-file",
+        "no-folder",
+        "folder.csv",
+    ),
     *("lists.jsonl", "strings.jsonl", "number.json", "null-labels.jsonl", "object-labels.jsonl"),
 ]
 """What is text for a language model, where nobody says that it has labels."""
