@@ -85,7 +85,7 @@ def inspect(
     found = finder(subject, data, ablate) if heads else []
     at = parsed(subject, head) if head is not None else None
     if json or html is not None:
-        made = page.document(subject, heads=found, head=at, explain=why or html is not None)
+        made = page.document(subject, heads=found, head=at, explain="whole" if why else "quick" if html else "")
         if html is not None:
             page.write(html, made)
         if json:

@@ -10,7 +10,7 @@ import base64
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -24,6 +24,7 @@ from qkv.models.language_model import count
 from qkv.storage import write_file
 
 WORKED = 16  # asking tokens of the worked example, the last ones
+Explain = Literal["", "quick", "whole"]
 ROWS = 1024  # and the keys of all of them together
 LENS_TOKENS = 64  # positions of the lens, the last ones
 EXPLAIN = {
@@ -43,10 +44,10 @@ EXPLAIN = {
 
 
 def document(
-    subject: Subject, *, heads: Sequence[Head] = (), head: tuple[int, int] | None = None, explain: bool = True
+    subject: Subject, *, heads: Sequence[Head] = (), head: tuple[int, int] | None = None, explain: Explain = "quick"
 ) -> dict[str, Any]:
     """All views that this model has. `heads`: the finder's table; `head`: layer and head of the worked example;
-    `explain`: whether to attribute the answer, which takes a pass for each word."""
+    `explain`: whether to attribute the answer: not at all, by what takes no minutes, or by every method."""
     found: dict[str, Any] = {
         "format": filling.FORMAT,
         "model": described(subject),
@@ -114,7 +115,7 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
     )
 
 
-def _answers(subject: Subject, explain: bool) -> dict[str, tuple[Any, str]]:
+def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
     """Lens, next words, attribution, meaning: what this model has of them."""
     found: dict[str, tuple[Any, str]] = {}
     length = len(subject.inputs.tokens)
@@ -126,7 +127,8 @@ def _answers(subject: Subject, explain: bool) -> dict[str, tuple[Any, str]]:
     if subject.answer == "next":
         steps = [asdict(each) for each in next_words.next_words(subject)]
         found["next"] = {"steps": steps}, f"the {next_words.TOP} likeliest pieces after each knob"
-    if explain and (made := _tried(lambda: why.why(subject))) is not None:
+    methods = why.METHODS if explain == "whole" else why.affordable(subject) if explain else ()
+    if explain and (made := _tried(lambda: why.why(subject, methods=methods))) is not None:
         values = {
             "methods": [{"name": each.name, "values": [round(v, 5) for v in each.values]} for each in made.methods],
             "target": made.target,
@@ -134,7 +136,10 @@ def _answers(subject: Subject, explain: bool) -> dict[str, tuple[Any, str]]:
             "faithful": made.said,
             "over": "tokens" if subject.inputs.source is None else "source_tokens",
         }
-        found["why"] = values, f"gradients to 5 digits; the integral in {why.STEPS} steps"
+        said = f"gradients to 5 digits; the integral in {why.STEPS} steps"
+        if len(methods) < len(why.METHODS):
+            said = "to 5 digits; integrated gradients and occlusion of so long a text take minutes: --why makes them"
+        found["why"] = values, said
     if meaning.draws(subject) and (moved := _tried(lambda: meaning.meaning(subject))) is not None:
         found["meaning"] = moved.values(), "the first two principal axes of all layers and texts together"
     return found

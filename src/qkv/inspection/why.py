@@ -23,9 +23,12 @@ from torch import Tensor, nn
 
 from qkv.errors import InputError
 from qkv.inspection.subject import Subject, forward, hooked
+from qkv.models.language_model import count
 from qkv.text.words import words_of
 
+METHODS = ("gradient", "integrated", "occlusion")
 STEPS = 16  # of the integral, midpoints
+WORK = 4e12  # multiplications and additions that a page may spend on it: a minute or so
 SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
 DRAWS = 20
 SEED = 7
@@ -75,7 +78,7 @@ class Why:
 
 
 def why(
-    subject: Subject, target: int | None = None, *, methods: Sequence[str] = ("gradient", "integrated", "occlusion")
+    subject: Subject, target: int | None = None, *, methods: Sequence[str] = METHODS
 ) -> Why:
     """The attribution of an answer; None: of the likeliest one."""
     with torch.no_grad():
@@ -100,6 +103,19 @@ def why(
         found.append(Method(title, values, drop, drawn))
     found.sort(key=lambda each: -each.drop)  # what is most faithful on this text comes first
     return Why(name_of(subject, chosen), p, found, cut.places, cut.words)
+
+
+def affordable(subject: Subject, most: float = WORK) -> tuple[str, ...]:
+    """The methods that a page has time for: occlusion takes a pass a word, the integral three a step, all are checked."""
+    read = subject.inputs.read
+    words = len(words_of(subject.tokenizer, list(read)).words)
+    passes = {"gradient": 4, "integrated": 3 * (STEPS + 2) + 1, "occlusion": words + 1}
+    left = most / (2.0 * count(subject.model) * max(1, len(read))) - DRAWS
+    found = []
+    for name in METHODS if isinstance(table(subject), nn.Embedding) else METHODS[-1:]:
+        left -= passes[name]
+        found += [name] if left >= 0 or not found else []
+    return tuple(found)
 
 
 def answer(subject: Subject, output: Float[Tensor, "1 ..."]) -> Float[Tensor, "V"]:
