@@ -77,7 +77,7 @@ def test_the_word_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         values = found.of_words(method)
         assert max(range(len(values)), key=values.__getitem__) == word, method.name
         assert method.faithful, method.name
-    assert "3 of 3 are faithful here" in found.said
+    assert "3 of 3 methods are faithful here" in found.said
 
 
 def test_a_translator_is_explained_by_its_source() -> None:

@@ -22,15 +22,15 @@ def found(
         given = [subject.inputs, *(_pair(subject, line) for line in texts if "\t" in line)]
         rows = found_alignments(subject, given)
         return ablated(subject, rows, given[:TEXTS], ablate)
-    given = [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else _read(subject, texts)
+    given = [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else read_texts(subject, texts)
     most = int(getattr(subject.inside, "context", 10**9))
-    given = [each for each in given if 2 < len(each.tokens) <= most] or _read(subject, ())
+    given = [each for each in given if 2 < len(each.tokens) <= most] or read_texts(subject, ())
     edges = found_edges(subject, main.name, sentences) if sentences else []
     rows = [*edges, *ranked(list(found_roles(subject, main.name, given)))]
     return ablated(subject, rows, given[:TEXTS], ablate)
 
 
-def _read(subject: Subject, texts: Sequence[str]) -> list[Inputs]:
+def read_texts(subject: Subject, texts: Sequence[str]) -> list[Inputs]:
     """Texts as the model reads them; without any, the subject's own and the decks'."""
     tokenizer = subject.tokenizer
     lines = list(texts) or [subject.text, *(text for group in CONTEXTS.values() for text in group)]

@@ -104,7 +104,7 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
     found["attention"] = [each.document() for each in packed]
     exact["attention"] = "; ".join(f"{each.name}: {each.exact}" for each in packed)
     name = "self" if "self" in towers else "cross"
-    layer, number = head or (0, 0)
+    layer, number = head or next(each.sharpest for each in packed if each.name == name)
     one = trace(subject, layers=[layer], heads=[number], most=2**33).layer(layer % len(towers[name].layers), name)  # type: ignore[index, arg-type]
     length = one.queries.size(1)
     asking = max(1, min(length, WORKED, ROWS // one.keys.size(1)))

@@ -71,9 +71,10 @@ class Why:
         parts = [f"{each.name} {each.drop:+.3f}" for each in self.methods]
         drawn = self.methods[0].at_random if self.methods else 0.0
         right = sum(each.faithful for each in self.methods)
+        ways = "the method is" if len(self.methods) == right == 1 else f"{right} of {len(self.methods)} methods are"
         return (
-            f"without the first {number} of {len(self.words)} words p falls by: {', '.join(parts)}; without {number} "
-            f"drawn at random {drawn:+.3f} (mean of {DRAWS}): {right} of {len(self.methods)} are faithful here"
+            f"without the {number} of {len(self.words)} words that count most p falls by: {', '.join(parts)}; without "
+            f"{number} drawn at random by {drawn:+.3f} (mean of {DRAWS}): {ways} faithful here"
         )
 
 
