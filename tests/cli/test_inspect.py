@@ -63,6 +63,18 @@ def test_heads_lens_and_why(model: str, capsys: pytest.CaptureFixture[str]) -> N
     assert "occlusion" in found
 
 
+def test_pictures(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    svg, png = tmp_path / "head.svg", tmp_path / "heads.png"
+    capsys.readouterr()
+    assert run(["inspect", model, TEXT, "--head", "2.1", "--svg", str(svg)], True) == 0
+    assert run(["inspect", model, TEXT, "--png", str(png)], True) == 0
+    shown = capsys.readouterr()
+    assert "layer 2, head 1" in svg.read_text(encoding="utf-8")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert f"the picture is {svg}" in shown.err
+    assert shown.out == ""
+
+
 def test_json_is_the_pages_document(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, Any] = json.loads(said(capsys, model, TEXT, "--json", "--head", "2.2"))
     assert found["format"] == "qkv-inspect/1"

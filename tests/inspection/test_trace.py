@@ -12,7 +12,7 @@ from inspection.subjects import FAMILIES, built, subject
 from qkv.blocks.attention import MultiHeadAttention
 from qkv.errors import InputError
 from qkv.inspection.subject import forward, stacks
-from qkv.inspection.trace import Token, trace
+from qkv.inspection.trace import trace
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
@@ -128,12 +128,6 @@ def test_a_model_without_attention() -> None:
     assert "recurrent.vectors" in found.values
     with pytest.raises(InputError, match="holds no attention"):
         _ = found.attention
-
-
-def test_a_notebook_shows_text_as_text() -> None:
-    shown = replace(trace(subject("gpt")), tokens=[Token(1, "<script>")])._repr_html_()
-    assert "<script>" not in shown
-    assert "&lt;script&gt;" in shown
 
 
 def test_trained_or_not_the_mode_is_evaluation() -> None:

@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qkv.inspection.filling import fill, template
-from web.browser import Browser, browsing, executable
+from web.acts import PICK, every_mode, timed
+from web.browser import Browser, executable
 from web.documents import sample
 from web.payloads import payloads
 
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = ["walk", "attention", "worked", "heads", "lens", "why", "meaning", "anatomy"]
 COLOUR = "[...document.querySelectorAll('[aria-label=Colours] button')].find(b => b.textContent === {!r}).click()"
-PICK = "[...document.querySelectorAll('#attention .choices button')].find(b => b.textContent === {!r}).click()"
-# the time from an act until the frame that shows it is on its way
-TIMED = """(async () => {
-  const shown = () => new Promise(done => requestAnimationFrame(() => {
-    const channel = new MessageChannel(); channel.port1.onmessage = done; channel.port2.postMessage(0) }));
-  const times = [];
-  for (let i = 0; i < 12; i++) {
-    await shown();
-    const start = performance.now();
-    ACT;
-    await shown();
-    times.push(performance.now() - start);
-  }
-  return times;
-})()"""
 
 pytestmark = pytest.mark.skipif(executable() is None, reason="Chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browsing(tmp_path_factory.mktemp("chromium") / "profile") as started:
-        started.size(1280, 900)
-        yield started
 
 
 def show(browser: Browser, folder: Path, document: dict[str, Any], *, policy: bool = True) -> Path:
@@ -53,13 +30,6 @@ def show(browser: Browser, folder: Path, document: dict[str, Any], *, policy: bo
     path.write_text(page, encoding="utf-8")
     browser.open(path)
     return path
-
-
-def every_mode(browser: Browser) -> Iterator[str]:
-    for mode in ("All heads", "Matrix", "Lines"):
-        browser.run(PICK.format(mode))
-        browser.run("new Promise(done => setTimeout(done, 150))")
-        yield mode
 
 
 @pytest.mark.parametrize("kind", ["language model", "translator"])
@@ -219,24 +189,11 @@ def test_the_keyboard_reaches_words_heads_and_cells(browser: Browser, tmp_path: 
     assert "did" in browser.run("document.querySelector('#attention output').textContent")
 
 
-def quick(browser: Browser, act: str) -> float:
-    """The median of one of three rounds: a busy machine may disturb the others."""
-    return min(statistics.median(browser.run(TIMED.replace("ACT", act))) for _ in range(3))
-
-
 def test_long_pages_answer_at_once(browser: Browser, tmp_path: Path) -> None:
     """1,024 words: another head, and another place, within 100 ms."""
     path = show(browser, tmp_path, sample(length=1024, layers=4, heads=4, k=16))
     assert path.stat().st_size < 5e6
-    figures = {}
-    for mode in every_mode(browser):
-        turn = "document.querySelector(`[aria-label='${i % 2 ? 'previous' : 'next'} head']`).click()"
-        figures[f"{mode}: head"] = quick(browser, turn)
-        if mode != "All heads":
-            scroll = "document.querySelector('#attention .scroller').scrollTop = 700 * i"
-            figures[f"{mode}: scroll"] = quick(browser, scroll)
-    figures["page: scroll"] = quick(browser, "window.scrollTo({top: 400 * i, behavior: 'instant'})")
-    figures["lens: scroll"] = quick(browser, "document.querySelector('#lens .scroller').scrollLeft = 900 * i")
+    figures = timed(browser)
     print({name: round(value, 1) for name, value in figures.items()})
     assert max(figures.values()) <= 100, figures
 

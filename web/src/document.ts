@@ -50,6 +50,7 @@ export interface HeadRow {
   baseline: number | null;
   low: number | null;
   high: number | null;
+  whole: number | null;
   without: number | null;
   only: number | null;
 }

@@ -36,6 +36,8 @@ def inspect(
     why: Flag = False,
     decks: Flag = False,
     html: Path | None = None,
+    svg: Path | None = None,
+    png: Path | None = None,
     json: Json = False,
 ) -> None:
     """Look inside a model: its parts, and what each does with a text.
@@ -44,6 +46,7 @@ def inspect(
     qkv inspect MODEL "she sat on the river bank" --head 2.5
     qkv inspect MODEL --heads --data en_ewt-ud-dev.conllu.gz
     qkv inspect MODEL "the film is" --lens --why --html page.html
+    qkv inspect MODEL "she sat on the river bank" --head 2.5 --svg head.svg
 
     Parameters
     ----------
@@ -73,6 +76,10 @@ def inspect(
         The lectures' sums: deck 002's numbers, the way from nothing learned to several heads, the variants' costs.
     html
         Write one page that opens from disk, with all of it.
+    svg
+        Draw the attention into this file: of --head, or of every head, small.
+    png
+        The same as PNG; needs the extra images.
     """
     import qkv
     from qkv.inspection import page
@@ -82,8 +89,9 @@ def inspect(
     opened = qkv.load(model)
     given: Any = text if second is None else (text or "", second)
     subject = looked_at(opened.bundle, given, target=target)
-    found = finder(subject, data, ablate) if heads else []
     at = parsed(subject, head) if head is not None else None
+    drawn = pictures(subject, at, svg, png)
+    found = finder(subject, data, ablate) if heads else []
     if json or html is not None:
         made = page.document(subject, heads=found, head=at, explain="whole" if why else "quick" if html else "")
         if html is not None:
@@ -92,9 +100,12 @@ def inspect(
             more = {"decks": lectures(subject, token).document()} if decks else {}
             document({**made, **more, "notes": list(subject.notes)})
             return
-        notes([*subject.notes, f"the page is {html}"])
+        notes([*subject.notes, *drawn, f"the page is {html}"])
         return
-    notes(subject.notes)
+    if drawn and not (heads or lens or why):
+        notes([*subject.notes, *drawn])
+        return
+    notes([*subject.notes, *drawn])
     show_essentials(subject)
     if at is None and not (heads or lens or why or decks):
         show_anatomy(subject)
@@ -124,6 +135,16 @@ def parsed(subject: Subject, head: str) -> tuple[int, int]:
             f"{tower.heads} heads."
         )
     return int(match[1]) - 1, int(match[2]) - 1
+
+
+def pictures(subject: Subject, at: tuple[int, int] | None, svg: Path | None, png: Path | None) -> list[str]:
+    """Draws what is asked for, and says where it is."""
+    if svg is None and png is None:
+        return []
+    from qkv.studies.attention_picture import draw
+
+    draw(subject, at, to_svg=svg, to_png=png)
+    return [f"the picture is {path}" for path in (svg, png) if path is not None]
 
 
 def finder(subject: Subject, data: str | None, ablate: int) -> list[Head]:
@@ -222,9 +243,11 @@ def show_heads(found: list[Head]) -> None:
         worth = [f"{value:.3f}" if value is not None else "-" for value in (each.whole, each.without, each.only)]
         name = each.name if each.stack == "self" else f"{each.stack} {each.name}"
         interval = f"{each.low:.3f}-{each.high:.3f}"
-        rows.append((name, each.role, f"{each.score:.3f}", interval, f"{each.baseline:.3f}", *worth))
-    columns = ("head", "role", "score", "95 %", "baseline", "loss", "without it", "only it")
-    table("heads, the clearest first", columns, rows, words=("role",))
+        rows.append(
+            (name, each.role, f"{each.score:.3f}", interval, f"{each.baseline:.3f}", *worth, each.measured or "-")
+        )
+    columns = ("head", "role", "score", "95 %", "baseline", "loss", "without it", "only it", "loss on")
+    table("heads, the clearest first", columns, rows, words=("role", "loss on"))
     if len(found) > SHOWN:
         notes([f"{SHOWN} of {len(found)} rows are shown; --json gives all."])
 

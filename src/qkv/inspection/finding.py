@@ -22,7 +22,9 @@ def found(
         given = [subject.inputs, *(_pair(subject, line) for line in texts if "\t" in line)]
         rows = found_alignments(subject, given)
         return ablated(subject, rows, given[:TEXTS], ablate)
-    given = [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else read_texts(subject, texts)
+    given = (
+        [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else read_texts(subject, texts)
+    )
     most = int(getattr(subject.inside, "context", 10**9))
     given = [each for each in given if 2 < len(each.tokens) <= most] or read_texts(subject, ())
     edges = found_edges(subject, main.name, sentences) if sentences else []

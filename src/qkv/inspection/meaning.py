@@ -18,6 +18,7 @@ from torch import Tensor
 from qkv.evaluation.answers import cut_words
 from qkv.evaluation.contexts import CONTEXTS, placed
 from qkv.evaluation.senses import vectors_of_words
+from qkv.inspection import notebook
 from qkv.inspection.subject import Subject
 
 
@@ -34,6 +35,11 @@ class Meaning:
     word: str
     points: list[Point]
     alike: list[float]  # by layer, the mean cosine between the word's vectors in every two texts
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how alike the word's vectors are, layer by layer."""
+        rows = [(str(layer), f"{each:.3f}") for layer, each in enumerate(self.alike)]
+        return notebook.table(rows, ("layer", f"mean cosine of “{self.word}” between every two texts"))
 
     def values(self) -> dict[str, Any]:
         return asdict(self)

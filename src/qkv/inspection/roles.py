@@ -49,6 +49,7 @@ class Head:
     whole: float | None = None
     without: float | None = None
     only: float | None = None
+    measured: str | None = None  # on which texts: those that were read, or random pieces that repeat
 
     @property
     def name(self) -> str:
@@ -206,12 +207,17 @@ def _above(head: Head) -> float:
 
 
 def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], most: int) -> list[Head]:
-    """The first `most` heads with their worth; of induction heads on the repeated pieces, where it matters."""
-    drawn, begin = repeated(subject) if any(each.role == "induction" for each in heads[:most]) else ([], [])
+    """The first `most` heads with their worth, where it matters: of induction heads on repeated pieces, and of heads
+    that look at the place before as well, if the model has induction heads, which build on them (Elhage et al. 2021).
+    In running text many heads know the place before, and one of them is hardly missed."""
+    copies = subject.answer == "next" and any(each.role == "induction" and each.low > each.baseline for each in heads)
+    roles = {"induction", "previous"} if copies else {"induction"}
+    drawn, begin = repeated(subject) if any(each.role in roles for each in heads[:most]) else ([], [])
     natural, again = Worth(subject, texts), Worth(subject, drawn, begin) if drawn else None
     found = list(heads)
     for place, head in enumerate(found[:most]):
-        worth = again if head.role == "induction" and again is not None else natural
-        at = head.stack, head.layer, head.head
-        found[place] = replace(head, whole=worth.whole, without=worth.without(*at), only=worth.only(*at))
+        worth = again if head.role in roles and again is not None else natural
+        at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
+        losses = {"whole": worth.whole, "without": worth.without(*at), "only": worth.only(*at)}
+        found[place] = replace(head, **losses, measured=measured)
     return found

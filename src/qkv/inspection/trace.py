@@ -10,7 +10,6 @@ feed-forward's hidden values of the layers and heads that were asked for. Decks 
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from torch import Tensor, nn
 from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.tap import taps
 from qkv.errors import InputError
+from qkv.inspection import notebook
 from qkv.inspection.subject import StackName, Subject, chosen, hooked, main_stack, stacks
 from qkv.inspection.walking import Attended, walk
 
@@ -95,13 +95,15 @@ class Trace:
         return next((each for key, each in self.values.items() if key.endswith("." + name)), None)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the tokens, and what is held."""
-        said = "".join(f"<td>{html.escape(token.text)}</td>" for token in self.tokens)
-        rows = "".join(
-            f"<tr><td><code>{html.escape(name)}</code></td><td>{tuple(each.shape)}</td></tr>"
-            for name, each in self.values.items()
-        )
-        return f"<table><tr>{said}</tr></table><table>{rows}</table>"
+        """For notebooks: the tokens, the last layer's first head that is held, and the shapes of everything."""
+        asking = [token.text for token in self.tokens]
+        found = notebook.table([asking])
+        if any(self.layers.values()):
+            last = self.layers[self.main][-1]
+            answering = [token.text for token in self.source_tokens] if last.stack == "cross" else asking
+            found += f"<p>{last.stack}, layer {last.layer}, head {last.heads[0]}, both from 0</p>"
+            found += notebook.matrix(last.weights[0], asking, answering)
+        return found + notebook.table((name, str(tuple(each.shape))) for name, each in self.values.items())
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from qkv.blocks.attention import Mix, MultiHeadAttention, fused, opened
 from qkv.blocks.decoder import GlobalAttention
 from qkv.blocks.masks import Band
+from qkv.inspection import notebook
 from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, hooked, stacks
 
 
@@ -48,6 +49,12 @@ class Attended:
     def causal(self) -> bool:
         """Whether nobody looks at what comes later."""
         return self.stack != "cross" and self.allowed.size(1) > 1 and not bool(self.allowed.triu(1).any())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: where it stands, and the shapes of what it holds."""
+        held = ("queries", "keys", "values", "scores", "allowed", "weights", "mixed")
+        rows = [(name, str(tuple(getattr(self, name).shape))) for name in held]
+        return notebook.table([("stack", self.stack), ("layer", str(self.layer)), ("heads", str(self.heads)), *rows])
 
 
 See = Callable[[Attended], None]

@@ -22,13 +22,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.errors import InputError
-from qkv.inspection.subject import Subject, forward, hooked
+from qkv.inspection import notebook
+from qkv.inspection.subject import Subject, forward, hooked, stacks
 from qkv.models.language_model import count
 from qkv.text.words import words_of
 
 METHODS = ("gradient", "integrated", "occlusion")
 STEPS = 16  # of the integral, midpoints
-WORK = 4e12  # multiplications and additions that a page may spend on it: a minute or so
+WORK = 1.5e12  # multiplications and additions that a page may spend on it: half a minute or so
 SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
 DRAWS = 20
 SEED = 7
@@ -64,6 +65,14 @@ class Why:
                 found[place] += value
         return found
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the words on grounds, by the method that is most faithful here."""
+        found = notebook.table([(self.target, f"{self.p:.3f}", self.said)], ("answer", "p", "check"))
+        return found + "".join(
+            notebook.table([(each.name,)]) + notebook.words(self.words, self.of_words(each))
+            for each in self.methods[:1]
+        )
+
     @property
     def said(self) -> str:
         """What the check found, in a sentence."""
@@ -78,9 +87,7 @@ class Why:
         )
 
 
-def why(
-    subject: Subject, target: int | None = None, *, methods: Sequence[str] = METHODS
-) -> Why:
+def why(subject: Subject, target: int | None = None, *, methods: Sequence[str] = METHODS) -> Why:
     """The attribution of an answer; None: of the likeliest one."""
     with torch.no_grad():
         logits = answer(subject, forward(subject.model, subject.inputs))
@@ -107,11 +114,12 @@ def why(
 
 
 def affordable(subject: Subject, most: float = WORK) -> tuple[str, ...]:
-    """The methods that a page has time for: occlusion takes a pass a word, the integral three a step, all are checked."""
+    """The methods that a page has time for: occlusion takes a pass a word, the integral three a step."""
     read = subject.inputs.read
     words = len(words_of(subject.tokenizer, list(read)).words)
     passes = {"gradient": 4, "integrated": 3 * (STEPS + 2) + 1, "occlusion": words + 1}
-    left = most / (2.0 * count(subject.model) * max(1, len(read))) - DRAWS
+    looked = sum(2 * len(tower.layers) * len(read) * tower.heads * 64 for tower in stacks(subject.model).values())
+    left = most / (2.0 * max(1, len(read)) * (count(subject.model) + looked)) - DRAWS
     found = []
     for name in METHODS if isinstance(table(subject), nn.Embedding) else METHODS[-1:]:
         left -= passes[name]

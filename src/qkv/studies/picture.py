@@ -63,9 +63,29 @@ class Word:
     colour: str = INK
     anchor: str = "start"  # start, middle, end
     size: int = SIZE
+    turn: int = 0  # degrees against the clock; 0 or 90
 
 
-Shape = Segment | Dot | Word
+@dataclass(frozen=True)
+class Cells:
+    """Squares of one colour, by their upper left corners."""
+
+    corners: tuple[tuple[float, float], ...]
+    wide: float
+    high: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    x: float
+    y: float
+    wide: float
+    high: float
+    colour: str = PALE
+
+
+Shape = Segment | Dot | Word | Cells | Frame
 
 
 def check(path: Path) -> None:
@@ -73,7 +93,7 @@ def check(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"--picture {path}: expected a name that ends in {' or '.join(ENDINGS)}.")
     if path.suffix.lower() == ".png":
-        _pillow()
+        pillow()
 
 
 def draw(path: Path, lines: Sequence[Line], title: str, axis: str) -> None:
@@ -168,9 +188,9 @@ def scale(values: Sequence[float]) -> tuple[float, float, list[float]]:
     return ticks[0], ticks[-1], ticks
 
 
-def svg(shapes: Sequence[Shape], height: int) -> str:
+def svg(shapes: Sequence[Shape], height: int, width: int = WIDTH) -> str:
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="system-ui, Helvetica, Arial, sans-serif">',
         '<rect width="100%" height="100%" fill="white"/>',
     ]
@@ -181,13 +201,25 @@ def svg(shapes: Sequence[Shape], height: int) -> str:
                 parts.append(f'<line {ends} stroke="{colour}" stroke-width="{thick:g}"/>')
             case Dot(x, y, colour, radius):
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{colour}"/>')
-            case Word(x, y, text, colour, anchor, size):
+            case Word(x, y, text, colour, anchor, size, turn):
                 place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" dominant-baseline="central"'
-                parts.append(f'<text {place} fill="{colour}">{escape(text)}</text>')
+                turned = f' transform="rotate({-turn} {x:.1f} {y:.1f})"' if turn else ""
+                parts.append(f'<text {place}{turned} fill="{colour}">{escape(printable(text))}</text>')
+            case Cells(corners, wide, high, colour):
+                steps = "".join(f"M{x:.5g} {y:.5g}h{wide:.4g}v{high:.4g}h{-wide:.4g}z" for x, y in corners)
+                parts.append(f'<path d="{steps}" fill="{colour}"/>')
+            case Frame(x, y, wide, high, colour):
+                box = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+                parts.append(f'<rect {box} fill="none" stroke="{colour}"/>')
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _pillow() -> Any:
+def printable(text: str) -> str:
+    """Without what no XML may hold."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def pillow() -> Any:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError:
@@ -195,9 +227,9 @@ def _pillow() -> Any:
     return Image, ImageDraw, ImageFont
 
 
-def png(shapes: Sequence[Shape], height: int) -> bytes:
-    image, drawing, fonts = _pillow()
-    canvas = image.new("RGB", (WIDTH * SCALE, height * SCALE), "white")
+def png(shapes: Sequence[Shape], height: int, width: int = WIDTH) -> bytes:
+    image, drawing, fonts = pillow()
+    canvas = image.new("RGB", (width * SCALE, height * SCALE), "white")
     pen = drawing.Draw(canvas)
     for shape in shapes:
         match shape:
@@ -208,10 +240,26 @@ def png(shapes: Sequence[Shape], height: int) -> bytes:
                 pen.ellipse(
                     [SCALE * (x - radius), SCALE * (y - radius), SCALE * (x + radius), SCALE * (y + radius)], colour
                 )
-            case Word(x, y, text, colour, anchor, size):
+            case Word(x, y, text, colour, anchor, size, turn):
                 font = fonts.load_default(SCALE * size)
                 place = {"start": "lm", "middle": "mm", "end": "rm"}[anchor]
-                pen.text((SCALE * x, SCALE * y), text, colour, font=font, anchor=place)
+                if not turn:
+                    pen.text((SCALE * x, SCALE * y), printable(text), colour, font=font, anchor=place)
+                    continue
+                long, tall = round(pen.textlength(printable(text), font)) + 2, 2 * SCALE * size
+                label = image.new("L", (long, tall), 0)
+                drawing.Draw(label).text((0, tall / 2), printable(text), 255, font=font, anchor="lm")
+                up = {"start": long, "middle": long // 2, "end": 0}[anchor]
+                corner = (round(SCALE * x) - tall // 2, round(SCALE * y) - up)
+                canvas.paste(image.new("RGB", (tall, long), colour), corner, label.rotate(90, expand=True))
+            case Cells(corners, wide, high, colour):
+                for x, y in corners:
+                    left, upper = round(SCALE * x), round(SCALE * y)
+                    right, lower = round(SCALE * (x + wide)), round(SCALE * (y + high))
+                    pen.rectangle([left, upper, max(left, right - 1), max(upper, lower - 1)], colour)
+            case Frame(x, y, wide, high, colour):
+                ends = [round(SCALE * each) for each in (x, y, x + wide, y + high)]
+                pen.rectangle(ends, outline=colour, width=SCALE)
     held = io.BytesIO()
     canvas.save(held, "PNG")
     return held.getvalue()
