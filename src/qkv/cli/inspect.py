@@ -169,8 +169,9 @@ def show_essentials(subject: Subject) -> None:
     from qkv.inspection.page import described
 
     said = described(subject)
+    seen = f"{counted(said['layers'], 'layer')}, {counted(said['heads'], 'head')}" if said["heads"] else "no attention"
     print(
-        f"{said['name']}: {said['kind']}, {counted(said['layers'], 'layer')}, {counted(said['heads'], 'head')}, "
+        f"{said['name']}: {said['kind']}, {seen}, "
         f"width {said['width']}, {said['parameters']:,} parameters, context {said['context']:,}"
     )
     pieces = " | ".join(shortened(each, 30) or repr(each)[1:-1] for each in subject.pieces(subject.inputs.read))

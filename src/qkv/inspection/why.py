@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from qkv.blocks.spelling import SpelledEmbedding
 from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.subject import Subject, forward, hooked, stacks
@@ -28,6 +29,7 @@ from qkv.models.language_model import count
 from qkv.text.words import words_of
 
 METHODS = ("gradient", "integrated", "occlusion")
+EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each piece one vector
 STEPS = 16  # of the integral, midpoints
 WORK = 1.5e12  # multiplications and additions that a page may spend on it: half a minute or so
 SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
@@ -103,7 +105,7 @@ def why(subject: Subject, target: int | None = None, *, methods: Sequence[str] =
         if name == "occlusion":
             title, values = "occlusion", occlusion(subject, chosen, cut.places)
         else:
-            if not isinstance(table(subject), nn.Embedding):
+            if not isinstance(table(subject), EMBEDDINGS):
                 continue  # what has no embedding has no gradient to it
             title, of = known[name]
             values = of(subject, chosen)
@@ -121,7 +123,7 @@ def affordable(subject: Subject, most: float = WORK) -> tuple[str, ...]:
     looked = sum(2 * len(tower.layers) * len(read) * tower.heads * 64 for tower in stacks(subject.model).values())
     left = most / (2.0 * max(1, len(read)) * (count(subject.model) + looked)) - DRAWS
     found = []
-    for name in METHODS if isinstance(table(subject), nn.Embedding) else METHODS[-1:]:
+    for name in METHODS if isinstance(table(subject), EMBEDDINGS) else METHODS[-1:]:
         left -= passes[name]
         found += [name] if left >= 0 or not found else []
     return tuple(found)
@@ -162,8 +164,8 @@ def blank(subject: Subject) -> int:
 def replaced(subject: Subject, share: float) -> Iterator[list[Tensor]]:
     """Within it, embeddings of what is read are on the way from blanks (0) to themselves (1); each is kept."""
     part, seen = table(subject), list[Tensor]()
-    assert isinstance(part, nn.Embedding)
-    base = part.weight[blank(subject)].detach()
+    assert isinstance(part, EMBEDDINGS)
+    base = part(torch.tensor([[blank(subject)]], device=next(part.parameters()).device))[0, 0].detach()
 
     def hook(module: nn.Module, given: Any, made: Tensor) -> Tensor | None:
         if seen:  # a translator embeds its source first; what it has written stays as it is
