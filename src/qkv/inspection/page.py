@@ -138,7 +138,8 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
         }
         said = f"gradients to 5 digits; the integral in {why.STEPS} steps"
         if len(methods) < len(why.METHODS):
-            said = "to 5 digits; integrated gradients and occlusion of so long a text take minutes: --why makes them"
+            left = " and ".join(name for name in why.METHODS if name not in methods)
+            said = f"to 5 digits; without {left}, which would take minutes here: --why makes all"
         found["why"] = values, said
     if meaning.draws(subject) and (moved := _tried(lambda: meaning.meaning(subject))) is not None:
         found["meaning"] = moved.values(), "the first two principal axes of all layers and texts together"

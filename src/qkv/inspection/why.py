@@ -28,7 +28,7 @@ from qkv.inspection.subject import Subject, forward, hooked, stacks
 from qkv.models.language_model import count
 from qkv.text.words import words_of
 
-METHODS = ("gradient", "integrated", "occlusion")
+METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (docs/measurements.md)
 EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each piece one vector
 STEPS = 16  # of the integral, midpoints
 WORK = 1.5e12  # multiplications and additions that a page may spend on it: half a minute or so
@@ -123,10 +123,11 @@ def affordable(subject: Subject, most: float = WORK) -> tuple[str, ...]:
     looked = sum(2 * len(tower.layers) * len(read) * tower.heads * 64 for tower in stacks(subject.model).values())
     left = most / (2.0 * max(1, len(read)) * (count(subject.model) + looked)) - DRAWS
     found = []
-    for name in METHODS if isinstance(table(subject), EMBEDDINGS) else METHODS[-1:]:
-        left -= passes[name]
-        found += [name] if left >= 0 or not found else []
-    return tuple(found)
+    for name in METHODS if isinstance(table(subject), EMBEDDINGS) else METHODS[:1]:
+        if passes[name] <= left:
+            left -= passes[name]
+            found.append(name)
+    return tuple(found) or METHODS[-1 if isinstance(table(subject), EMBEDDINGS) else 0 :][:1]
 
 
 def answer(subject: Subject, output: Float[Tensor, "1 ..."]) -> Float[Tensor, "V"]:
