@@ -218,6 +218,6 @@ def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], mo
     for place, head in enumerate(found[:most]):
         worth = again if head.role in roles and again is not None else natural
         at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
-        losses = {"whole": worth.whole, "without": worth.without(*at), "only": worth.only(*at)}
-        found[place] = replace(head, **losses, measured=measured)
+        without, only = worth.without(*at), worth.only(*at)
+        found[place] = replace(head, whole=worth.whole, without=without, only=only, measured=measured)
     return found
