@@ -13,6 +13,7 @@ machine has it, in bf16. `pip install joeynmt==2.3` asks for old packages; these
 matplotlib, pandas, plotly, sacremoses, sentencepiece, subword-nmt, tensorboard and importlib-metadata before 8.6.
 
 Decoding: a beam of five, 64 sentences at once, length penalty 1, all in f32 with the same weights, from ids to ids.
+With one thread the seconds are those that the process computed, so that other programs matter little.
 CTranslate2's own converter for Marian drops the last piece and starts from zeros; here the weights stay as they are.
 """
 
@@ -50,14 +51,16 @@ SPECIAL = 4  # ids of JoeyNMT that stand before ours
 PAD, BOS, EOS = 1, 2, 3
 
 
-def in_turns(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each, all of them in every round, in alternating order."""
+def in_turns(
+    calls: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
+    """Seconds of each by the clock, all of them in every round, in alternating order."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds):
         for name in list(calls)[:: 1 if number % 2 == 0 else -1]:
-            began = time.perf_counter()
+            began = clock()
             calls[name]()
-            times[name].append(time.perf_counter() - began)
+            times[name].append(clock() - began)
     return times
 
 
@@ -271,7 +274,7 @@ def decoding(options: argparse.Namespace) -> None:
         calls["Hugging Face"] = hugging_face(folder, sources, limits)
         calls["CTranslate2"] = ctranslate2(folder, sources, limits, options.threads)
         found = {name: call() for name, call in calls.items()}  # warms all
-        times = in_turns(calls, options.rounds)
+        times = in_turns(calls, options.rounds, time.process_time if options.threads == 1 else time.perf_counter)
     lengths = np.array([len(ids) for ids in found["qkv"]])
     print(f"{len(texts)} sentences, {lengths.mean():.1f} tokens a translation, {model.width} wide, beam {BEAMS}, "
           f"{options.threads} threads, torch {torch.__version__}, transformers {version('transformers')}, "

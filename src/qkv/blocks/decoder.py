@@ -93,8 +93,12 @@ class TiedBiasedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
         self._embedding = (embedding,)  # in a tuple: the table stays the embedding's, and is saved once
 
+    @property
+    def weight(self) -> Float[Tensor, "V D"]:
+        return self._embedding[0].weight
+
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... V"]:
-        return F.linear(x, self._embedding[0].weight, self.bias)
+        return F.linear(x, self.weight, self.bias)
 
 
 class DecoderState(Generic[Own]):

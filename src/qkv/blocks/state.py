@@ -42,6 +42,9 @@ class KeyValueState:
     def __init__(self, rows: int, capacity: int) -> None:
         self.lengths = [0] * rows
         self.capacity = capacity
+        self.spare = 0
+        """Positions to take beyond those asked for when there is no room: none at first, since rows that are chosen after
+        every token are moved anyway, and those of keys that lie close are looked at fastest."""
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
 
@@ -54,7 +57,8 @@ class KeyValueState:
         new = keys.size(2)
         longest = self.require(new)
         if longest > self.keys.size(2):
-            room = min(self.capacity, longest + max(ROOM, longest // 2))
+            room = min(self.capacity, longest + self.spare)
+            self.spare = max(ROOM, longest // 2)
             self.keys, self.values = _longer(self.keys, room), _longer(self.values, room)
         for first, last, start in runs(self.lengths):
             self.keys[first:last, :, start : start + new] = keys[first:last]
@@ -75,9 +79,8 @@ class KeyValueState:
         return chosen
 
     def copy_rows(self, chosen: KeyValueState, index: Sequence[int], most: int | None = None) -> None:
-        """The first positions of the rows, so many or those that are filled and some room: what is empty need not be
-        moved."""
-        most = max(self.lengths) + ROOM if most is None else most
+        """The first positions of the rows, so many or those that are filled: what is empty need not be moved."""
+        most = max(self.lengths) if most is None else most
         chosen.lengths = [self.lengths[row] for row in index]
         if self.keys is not None and self.values is not None:
             which = torch.as_tensor(list(index), device=self.keys.device)

@@ -13,13 +13,15 @@ for each of B sources.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from qkv.blocks.packed import packed
 from qkv.blocks.state import State
 from qkv.errors import InputError
 from qkv.generation.sampling import NEVER, Sampling, pick
@@ -94,21 +96,21 @@ def translate(
     """The translations of each source, best first, in the order of the sources. Batches are of about one length."""
     found: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
-    for first in range(0, len(order), rows):
-        batch = order[first : first + rows]
-        longest = max(1, *(len(sources[number]) for number in batch))
-        source = torch.full((len(batch), longest), end)
-        for row, number in enumerate(batch):
-            source[row, : len(sources[number])] = torch.as_tensor(list(sources[number]))
-        lengths = torch.tensor([len(sources[number]) for number in batch])
-        present = torch.arange(longest) < lengths.unsqueeze(1)
-        limits = [search.limit(len(sources[number]), model.context) for number in batch]
-        with torch.inference_mode():
+    with torch.inference_mode(), packed(model) if isinstance(model, nn.Module) else nullcontext():
+        for first in range(0, len(order), rows):
+            batch = order[first : first + rows]
+            longest = max(1, *(len(sources[number]) for number in batch))
+            source = torch.full((len(batch), longest), end)
+            for row, number in enumerate(batch):
+                source[row, : len(sources[number])] = torch.as_tensor(list(sources[number]))
+            lengths = torch.tensor([len(sources[number]) for number in batch])
+            present = torch.arange(longest) < lengths.unsqueeze(1)
+            limits = [search.limit(len(sources[number]), model.context) for number in batch]
             memory = model.encode(source.to(device), present.to(device))
             rest = Rest(model, memory, present.to(device), limits, start)
             made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, batch)
-        for number, hypotheses in zip(batch, made, strict=True):
-            found[number] = hypotheses
+            for number, hypotheses in zip(batch, made, strict=True):
+                found[number] = hypotheses
     return found
 
 
