@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.decoder import TiedBiasedHead
 
+AVAILABLE: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 LARGE = 1 << 16  # weights from which on packing pays
 
 
@@ -34,7 +35,7 @@ def packed(model: nn.Module) -> Iterator[None]:
     """Within it the large linear layers of a model in f32 on a CPU are packed ones; their weights must not change
     meanwhile. Elsewhere, and where products are bf16, all stays as it is."""
     found: list[nn.Linear | TiedBiasedHead] = []
-    if torch.backends.mkldnn.is_available() and not torch.is_autocast_enabled("cpu"):
+    if AVAILABLE and not torch.is_autocast_enabled("cpu"):
         found = [part for part in model.modules() if isinstance(part, nn.Linear | TiedBiasedHead) and _fits(part)]
     try:
         for part in found:

@@ -43,8 +43,8 @@ class KeyValueState:
         self.lengths = [0] * rows
         self.capacity = capacity
         self.spare = 0
-        """Positions to take beyond those asked for when there is no room: none at first, since rows that are chosen after
-        every token are moved anyway, and those of keys that lie close are looked at fastest."""
+        """Positions to take beyond those asked for when there is no room: none at first, since rows that are chosen
+        after every token are moved anyway, and keys that lie close together are looked at fastest."""
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
 
