@@ -2,7 +2,7 @@
 
 A state knows its length per row and takes `rows(index)`, `truncate(length)` and `reset(row)`, so sampling, beam search,
 forking and slot-wise batching never ask which kind it is. Memory is taken once, at the first use; rows that were chosen
-have a little room, and take more when it is full, since a beam search chooses after every token.
+have room for one position more, and take much more when that is full.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 Pair = tuple[Tensor, Tensor]
 
-ROOM = 8  # positions that chosen rows have beyond those that are filled
+ROOM = 8  # positions that are taken at least when there is no room for one more
 
 
 @runtime_checkable
@@ -42,9 +42,6 @@ class KeyValueState:
     def __init__(self, rows: int, capacity: int) -> None:
         self.lengths = [0] * rows
         self.capacity = capacity
-        self.spare = 0
-        """Positions to take beyond those asked for when there is no room: none at first, since rows that are chosen
-        after every token are moved anyway, and keys that lie close together are looked at fastest."""
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
 
@@ -57,8 +54,7 @@ class KeyValueState:
         new = keys.size(2)
         longest = self.require(new)
         if longest > self.keys.size(2):
-            room = min(self.capacity, longest + self.spare)
-            self.spare = max(ROOM, longest // 2)
+            room = min(self.capacity, longest + max(ROOM, longest // 2))
             self.keys, self.values = _longer(self.keys, room), _longer(self.values, room)
         for first, last, start in runs(self.lengths):
             self.keys[first:last, :, start : start + new] = keys[first:last]
@@ -78,14 +74,14 @@ class KeyValueState:
         self.copy_rows(chosen, index)
         return chosen
 
-    def copy_rows(self, chosen: KeyValueState, index: Sequence[int], most: int | None = None) -> None:
-        """The first positions of the rows, so many or those that are filled: what is empty need not be moved."""
-        most = max(self.lengths) if most is None else most
+    def copy_rows(self, chosen: KeyValueState, index: Sequence[int], room: int | None = None) -> None:
+        """The rows with so much room, or with what is filled and one position more: a beam search chooses after every
+        token, and keys that lie close together are looked at fastest."""
         chosen.lengths = [self.lengths[row] for row in index]
+        room = min(self.capacity, max(self.lengths) + 1) if room is None else room
         if self.keys is not None and self.values is not None:
             which = torch.as_tensor(list(index), device=self.keys.device)
-            chosen.keys = self.keys[:, :, :most].index_select(0, which)
-            chosen.values = self.values[:, :, :most].index_select(0, which)
+            chosen.keys, chosen.values = _picked(self.keys, which, room), _picked(self.values, which, room)
 
     def truncate(self, length: int) -> None:
         self.lengths = [min(length, own) for own in self.lengths]
@@ -200,6 +196,15 @@ class RecurrentState:
 def _longer(held: Tensor, room: int) -> Tensor:
     """(rows, G, S, K) with room for more positions, which are zero."""
     return torch.cat([held, held.new_zeros(*held.shape[:2], room - held.size(2), held.size(3))], 2)
+
+
+def _picked(held: Tensor, which: Tensor, room: int) -> Tensor:
+    """Some rows of (rows, G, S, K), with room for so many positions; those beyond S are zero."""
+    filled = min(room, held.size(2))
+    made = held.new_empty(len(which), held.size(1), room, held.size(3))
+    torch.index_select(held[:, :, :filled], 0, which, out=made[:, :, :filled])
+    made[:, :, filled:] = 0
+    return made
 
 
 def runs(lengths: list[int]) -> list[tuple[int, int, int]]:

@@ -27,7 +27,7 @@ from qkv.errors import InputError
 from qkv.generation.sampling import NEVER, Sampling, pick
 
 GREEDY = Sampling(temperature=0.0)
-BLOCK = 64  # scores of the vocabulary that are looked at together
+BLOCK = 32  # scores of the vocabulary that are looked at together
 
 
 @runtime_checkable
