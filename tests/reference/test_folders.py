@@ -43,6 +43,19 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "llama-tied": ("LlamaForCausalLM", "LlamaConfig", {**DECODER, "tie_word_embeddings": True}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", DECODER),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", {**DECODER, "head_dim": 8}),
+    "gpt2-classes": ("GPT2ForSequenceClassification", "GPT2Config", {**GPT2, **LABELS}),
+    "gpt2-tags": ("GPT2ForTokenClassification", "GPT2Config", {**GPT2, **LABELS}),
+    "llama-classes": ("LlamaForSequenceClassification", "LlamaConfig", {**DECODER, **LABELS}),
+    "llama-tied-classes": (
+        "LlamaForSequenceClassification",
+        "LlamaConfig",
+        {**DECODER, **LABELS, "tie_word_embeddings": True},
+    ),
+    "llama-tags": ("LlamaForTokenClassification", "LlamaConfig", {**DECODER, **LABELS}),
+    "qwen2-classes": ("Qwen2ForSequenceClassification", "Qwen2Config", {**DECODER, **LABELS}),
+    "qwen2-tags": ("Qwen2ForTokenClassification", "Qwen2Config", {**DECODER, **LABELS}),
+    "qwen3-classes": ("Qwen3ForSequenceClassification", "Qwen3Config", {**DECODER, **LABELS, "head_dim": 8}),
+    "qwen3-tags": ("Qwen3ForTokenClassification", "Qwen3Config", {**DECODER, **LABELS, "head_dim": 8}),
     "bert": ("BertModel", "BertConfig", ENCODER),
     "bert-masked": ("BertForMaskedLM", "BertConfig", ENCODER),
     "bert-classes": ("BertForSequenceClassification", "BertConfig", {**ENCODER, **LABELS}),
@@ -69,7 +82,10 @@ def theirs(name: str, folder: Path, shards: str | None = None) -> Any:
         names = {"bos_token": "<|end|>", "eos_token": "<|end|>", "pad_token": "<|end|>"}
         wrapped = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **names)
         wrapped.save_pretrained(folder)
-        for file in ("config.json", "generation_config.json"):
+        for file in (
+            "config.json",
+            *(["generation_config.json"] if kind.endswith(("LMHeadModel", "CausalLM")) else []),
+        ):
             values = json.loads((folder / file).read_text())
             end = own.separator
             values |= {"bos_token_id": end, "eos_token_id": end, "pad_token_id": end}

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from qkv.cli.output import Json, document, notes
 
-POOLED = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]"}  # whose twins elsewhere know no other pooling
+# whose twins elsewhere know no other pooling
+POOLED = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]", "last": "the last token that is not padding"}
 
 
 def export(

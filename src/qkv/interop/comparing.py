@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from qkv.data.labelled.encoding import between, room_for
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.models.language_model import LanguageModel
@@ -84,11 +85,10 @@ def reads(model: nn.Module) -> Reader:
 
 def coupled(tokenizer: Tokenizer, context: int, fill: int) -> tuple[Tensor, Tensor, Tensor]:
     """Each sentence with the next one behind it, as pairs are read: ids, who is present, and whose each is."""
-    closing = tokenizer.closing or (tokenizer.separator,)
-    room = max(1, (context - len(tokenizer.opening) - 2 * len(closing)) // 2)
+    room = max(1, room_for(tokenizer, context, pairs=True) // 2)
     inside = [ids[:room] for ids in tokenizer.encode_batch(SENTENCES) if ids]
-    firsts = [[*tokenizer.opening, *ids, *closing] for ids in inside]
-    rows = [[*one, *other, *closing] for one, other in zip(firsts, [*inside[1:], inside[0]], strict=True)]
+    firsts = [[*tokenizer.opening, *ids, *between(tokenizer)] for ids in inside]
+    rows = [[*one, *other, *tokenizer.closing] for one, other in zip(firsts, [*inside[1:], inside[0]], strict=True)]
     tokens, present = padded(rows, fill)
     where = torch.tensor([len(each) for each in firsts]).unsqueeze(1)
     return tokens, present, ((torch.arange(tokens.size(1)) >= where) & present).long()
@@ -112,7 +112,7 @@ def compare(
     writes = isinstance(model, LanguageModel)
     closing = () if writes else tokenizer.closing
     rows = texts(tokenizer, opening if writes else tokenizer.opening, closing, context)
-    fill = tokenizer.padding if tokenizer.padding is not None else tokenizer.separator
+    fill = tokenizer.filler
     tables: list[tuple[Tensor, ...]] = [coupled(tokenizer, context, fill) if pairs else padded(rows, fill)]
     prompt = rows[0][: max(1, len(rows[0]) // 2)]
     written = greedy(model, prompt, tokenizer.vocabulary) if writes else []  # type: ignore[arg-type]

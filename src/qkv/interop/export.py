@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from qkv.data.labelled.encoding import between
 from qkv.data.parallel.encoding import end_of
 from qkv.errors import RefusedError
 from qkv.generation.beam import Translator
-from qkv.interop import comparing_translators, huggingface
+from qkv.interop import comparing_translators, decoders, huggingface
 from qkv.interop.comparing import SENTENCES, Comparison, Reader, compare, reads
 from qkv.interop.folder import Exportable, card, settings, tags
 from qkv.interop.heads import folded
@@ -38,6 +39,7 @@ def write(
 ) -> list[Comparison]:
     """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, where it is there."""
     huggingface.twin(bundle.config).export_config(bundle.config)  # what has none is refused before anything else
+    decoders.require_end(bundle.config, bundle.tokenizer)
     if folder.exists() or folder.is_symlink():
         require_replaceable(folder, huggingface.CONFIG, force)
     weights = huggingface_weights(bundle)
@@ -47,7 +49,10 @@ def write(
         for file, values in settings(bundle).items():
             (aside / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         closing = end_of(bundle.tokenizer) if isinstance(bundle.model, Translator) else None
-        (aside / "tokenizer.json").write_text(bundle.tokenizer.published(bundle.opening, closing), encoding="utf-8")
+        # a tokenizer that closes texts has its own way with pairs, BERT's
+        middle = between(bundle.tokenizer) if _pairs(bundle) and not bundle.tokenizer.closing else None
+        published = bundle.tokenizer.published(bundle.opening, closing, middle)
+        (aside / "tokenizer.json").write_text(published, encoding="utf-8")
         (aside / "README.md").write_text(card(bundle, name, story), encoding="utf-8")
         del weights
         found = check(aside, bundle, outside)
@@ -75,8 +80,11 @@ def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Compar
         readers |= theirs
     if translates:
         return comparing_translators.compare(bundle, readers)
-    pairs = getattr(bundle.config, "texts", 1) == 2
-    return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, bundle.config.context, pairs=pairs)
+    return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, bundle.config.context, pairs=_pairs(bundle))
+
+
+def _pairs(bundle: Exportable) -> bool:
+    return getattr(bundle.config, "texts", 1) == 2
 
 
 def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
@@ -123,6 +131,11 @@ def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
     elif isinstance(bundle.model, Translator):
         after = end_of(bundle.tokenizer)
         asked += [(tag, [bundle.tokenizer.named[tag]]) for tag in tags(bundle.tokenizer)]
+    if _pairs(bundle):
+        ours = [*before, *bundle.tokenizer.encode(SENTENCES[0]), *between(bundle.tokenizer)]
+        ours += [*bundle.tokenizer.encode(SENTENCES[1]), *after]
+        if words(*SENTENCES[:2])["input_ids"] != ours:
+            raise RefusedError(f"{folder}: not written: transformers puts two texts together differently.")
     for text in SENTENCES:
         for tag, number in asked:
             with quiet():

@@ -57,7 +57,7 @@ def settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
     config, tokenizer = bundle.config, bundle.tokenizer
     values = huggingface.twin(config).export_config(config)
     sizes = getattr(config, "encoder", config)
-    padding = tokenizer.padding if tokenizer.padding is not None else tokenizer.ends[0]
+    padding = tokenizer.filler
     ends = tokenizer.ends[0] if len(tokenizer.ends) == 1 else list(tokenizer.ends)
     named = {"bos_token": tokenizer.start, "eos_token": tokenizer.ends[0], "pad_token": padding}
     if isinstance(bundle.model, Translator):

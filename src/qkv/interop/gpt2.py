@@ -1,4 +1,4 @@
-"""GPT-2: models/gpt.py and Hugging Face's `GPT2LMHeadModel`.
+"""GPT-2: models/gpt.py and what is built on it, and Hugging Face's `GPT2LMHeadModel` and its heads.
 
 They keep a linear layer as (inputs, outputs), the transpose of ours, and queries, keys and values in one. The head is
 the embedding, in both: it is saved once. Ids of special tokens are the tokenizer's: the caller adds them.
@@ -11,10 +11,13 @@ from typing import Any
 
 from qkv.config import parse
 from qkv.errors import ConfigError
+from qkv.interop import decoders
+from qkv.interop.heads import GPT2, Judge, inside
 from qkv.interop.names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Table, require, sizes
 from qkv.models.gpt import GPTConfig
 
 MODEL_TYPES = ("gpt2",)
+Config = GPTConfig | Judge
 
 TABLE = (
     Row("embedding.weight", "transformer.wte.weight"),
@@ -60,33 +63,35 @@ FIXED = {
 }
 
 
-def tidy(config: GPTConfig, names: Iterable[str]) -> dict[str, str]:
+def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
     """The published files have no prefix; masks of attention and a second copy of the tied table may be in them."""
     kept = [
         name for name in names if not name.endswith((".attn.bias", ".attn.masked_bias")) and name != "lm_head.weight"
     ]
-    return {name: name if name.startswith("transformer.") else f"transformer.{name}" for name in kept}
+    named = ("transformer.", *decoders.HEADS)
+    return {name: name if name.startswith(named) else f"transformer.{name}" for name in kept}
 
 
-def table(config: GPTConfig) -> Table:
-    return TABLE
+def table(config: Config) -> Table:
+    return decoders.rows(config, TABLE, tags="classifier")
 
 
-def export_config(config: GPTConfig) -> dict[str, Any]:
+def export_config(config: Config) -> dict[str, Any]:
     """The values of a `GPT2Config`, as config.json holds them; theirs has no window."""
-    if config.window:
-        raise ConfigError(f"window = {config.window} has no twin in GPT-2; train with window = 0, or use modern.")
-    named = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "dtype": "float32"}
-    numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
-    dropout = {"embd_pdrop": config.dropout, "attn_pdrop": config.dropout}
-    return {**named, **numbers, **dropout, "n_inner": None, **FIXED}
+    decoder = inside(config)
+    if decoder.window:
+        raise ConfigError(f"window = {decoder.window} has no twin in GPT-2; train with window = 0, or use modern.")
+    named = {"model_type": "gpt2", "dtype": "float32"}
+    numbers = {theirs: getattr(decoder, ours) for ours, theirs in SIZES.items()}
+    dropout = {"embd_pdrop": decoder.dropout, "attn_pdrop": decoder.dropout}
+    return {**named, **numbers, **dropout, "n_inner": None, **FIXED, **decoders.write(config, GPT2)}
 
 
-def import_config(values: Mapping[str, Any]) -> GPTConfig:
+def import_config(values: Mapping[str, Any]) -> Config:
     """A `GPT2Config`'s values as ours; what our figure does not have is refused."""
     found = sizes(values, SIZES)
     require(values, FIXED | {"model_type": "gpt2"}, "GPT-2")
     require(values, {"embd_pdrop": found["dropout"], "attn_pdrop": found["dropout"]}, "GPT-2")
     if values.get("n_inner") is not None:  # none: four times the width
         require(values, {"n_inner": 4 * found["width"]}, "GPT-2")
-    return parse(GPTConfig, found, "config.json")
+    return decoders.read(values, GPT2, parse(GPTConfig, found, "config.json"))

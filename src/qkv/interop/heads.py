@@ -1,7 +1,8 @@
-"""Which model of ours is which architecture of theirs, in the families of BERT; labels and kinds of problem, both ways.
+"""Which model of ours is which architecture of theirs, with a head or without; labels and kinds of problem, both ways.
 
-config.json names the architecture; where it does not, the bare encoder is meant. Theirs knows a label by its number
-(`id2label`), ours by its place.
+config.json names the architecture; where it does not, the bare encoder or the language model is meant. Theirs knows a
+label by its number (`id2label`), ours by its place. Around a decoder theirs judges by the last token that is not
+padding, and adds nothing to the scores.
 """
 
 from __future__ import annotations
@@ -16,10 +17,16 @@ from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
+from qkv.models.gpt import GPTConfig
+from qkv.models.llama import LlamaConfig
 from qkv.models.masked import MaskedConfig
+from qkv.models.modern import ModernConfig
 from qkv.models.tagger import TaggerConfig
 
-Config = BertConfig | MaskedConfig | ClassifierConfig | TaggerConfig
+Judge = ClassifierConfig | TaggerConfig
+Reader = BertConfig | MaskedConfig | Judge
+Config = Reader | GPTConfig | LlamaConfig | ModernConfig
+ENCODERS = ("bert", "gpt", "modern", "llama", "qwen2")  # around which theirs has models that judge
 
 TEXTS = "texts"  # in config.json: how many texts are judged together; theirs leaves it to whoever asks
 PROBLEMS = {
@@ -55,13 +62,28 @@ DISTILBERT: Family = {
 }
 
 
-def inside(config: Config) -> BertConfig:
-    """The BERT of a figure; one around another encoder has no twin."""
-    encoder = config if isinstance(config, BertConfig) else config.encoder
-    if not isinstance(encoder, BertConfig):
+def _decoder(name: str, config: type[Config], writes: str) -> Family:
+    return {
+        writes: Twin(config, "none", {}),
+        f"{name}ForSequenceClassification": Twin(ClassifierConfig, "none", {"pooling": "last", "head": "no-bias"}),
+        f"{name}ForTokenClassification": Twin(TaggerConfig, "none", {}),
+    }
+
+
+GPT2 = _decoder("GPT2", GPTConfig, "GPT2LMHeadModel")
+LLAMA = _decoder("Llama", LlamaConfig, "LlamaForCausalLM")
+QWEN2 = _decoder("Qwen2", LlamaConfig, "Qwen2ForCausalLM")
+QWEN3 = _decoder("Qwen3", ModernConfig, "Qwen3ForCausalLM")
+
+
+def inside(config: Any) -> Any:
+    """The encoder of a figure, which may be the figure itself; one around another encoder has no twin."""
+    encoder = getattr(config, "encoder", config)
+    if encoder.kind not in ENCODERS:
         raise ConfigError(
             f"a {config.kind} around {encoder.kind!r} cannot be exported: of models that judge, only those around "
-            "BERT have a twin there that is the same. Use qkv train FILE --model bert, or qkv finetune from a BERT."
+            f"{', '.join(ENCODERS[:-1])} or {ENCODERS[-1]} have a twin there that is the same. Use qkv train FILE "
+            "--model bert, or qkv finetune from one of these."
         )
     return encoder
 
@@ -70,24 +92,27 @@ def twin(config: Config, family: Family) -> str:
     """The name of theirs that equals our figure."""
     encoder = inside(config)
     for name, figure in family.items():
-        same = isinstance(config, figure.config) and encoder.pooler == figure.pooler
+        same = isinstance(config, figure.config) and getattr(encoder, "pooler", "none") == figure.pooler
         if same and all(getattr(config, key) == value for key, value in figure.values.items()):
             return name
     said = [f"{key} = {getattr(config, key)!r}" for key in ("pooling", "head", "next_sentence") if hasattr(config, key)]
-    pooler = "pooler" if encoder is config else "encoder.pooler"
-    said.append(f"{pooler} = {encoder.pooler!r}")
     fitting = [figure for figure in family.values() if isinstance(config, figure.config)]
-    would = " or ".join(
-        ", ".join(f"{key} = {value!r}" for key, value in {**figure.values, pooler: figure.pooler}.items())
-        for figure in fitting
-    )
+    if isinstance(encoder, BertConfig):
+        pooler = "pooler" if encoder is config else "encoder.pooler"
+        said.append(f"{pooler} = {encoder.pooler!r}")
+        would = " or ".join(
+            ", ".join(f"{key} = {value!r}" for key, value in {**figure.values, pooler: figure.pooler}.items())
+            for figure in fitting
+        )
+    else:
+        would = " ".join(f"--set model.{key}={value}" for figure in fitting for key, value in figure.values.items())
     raise ConfigError(
         f"a {config.kind} with {', '.join(said)} has no twin among {', '.join(family)}, so it cannot be exported "
         f"there. Train one with {would}."
     )
 
 
-def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str, Any], dropout: Any) -> Config:
+def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str, Any], dropout: Any) -> Reader:
     """The config of ours that the architecture in `values` asks for, around the encoder's numbers."""
     named = values.get("architectures") or [next(iter(family))]
     if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in family:
@@ -98,7 +123,12 @@ def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str,
     within = {"kind": "bert", **encoder, "pooler": figure.pooler}
     if figure.config is BertConfig:
         return parse(BertConfig, within, "config.json")
-    found: dict[str, Any] = {"encoder": within, **figure.values}
+    return headed(figure, within, values, dropout)
+
+
+def headed(figure: Twin, encoder: Mapping[str, Any], values: Mapping[str, Any], dropout: Any) -> Any:
+    """A figure around an encoder, with the labels of `values`."""
+    found: dict[str, Any] = {"encoder": encoder, **figure.values}
     if figure.config is not MaskedConfig:
         found |= {"labels": _labels(values), "dropout": dropout}
     if figure.config is ClassifierConfig:
@@ -153,7 +183,8 @@ def folded(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     found = dict(weights)
     if not isinstance(config, ClassifierConfig) or (config.center, config.spread) == (0.0, 1.0):
         return found
-    last = "head" if config.head == "linear" else "head.outer"
+    last = "head.outer" if config.head == "two-layer" else "head"
     found[f"{last}.weight"] = found[f"{last}.weight"] * config.spread
-    found[f"{last}.bias"] = found[f"{last}.bias"] * config.spread + config.center
+    if config.head != "no-bias":
+        found[f"{last}.bias"] = found[f"{last}.bias"] * config.spread + config.center
     return found

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop import bert, distilbert, gpt2, heads, llama, marian, qwen3
+from qkv.interop import bert, decoders, distilbert, gpt2, heads, llama, marian, qwen3
 from qkv.interop.imported import Imported, fitted
 from qkv.interop.names import import_weights
 from qkv.interop.tensor_files import TensorFiles
@@ -47,6 +47,10 @@ def read(folder: Path) -> Imported:
     if confirm := getattr(room, "confirm", None):
         confirm(config, files)
     tokenizer = read_tokenizer(folder, values)
+    try:
+        decoders.require_end(config, tokenizer)
+    except ConfigError as error:
+        raise RefusedError(f"{where}: {error}") from None
     if tidy := getattr(room, "tidy", None):
         files = files.renamed(tidy(config, list(files)))
     found = Imported(config, {}, tokenizer, folder.resolve().name)
@@ -152,7 +156,7 @@ def twin(config: Any) -> ModuleType:
     """The room of the architecture that a model of ours is one of; what has none gets a sentence."""
     encoder = getattr(config, "encoder", config)
     if encoder is not config:
-        heads.inside(config)  # around a language model theirs are other models
+        heads.inside(config)  # around many encoders theirs has no models that judge
     match encoder.kind:
         case "gpt":
             return gpt2

@@ -1,4 +1,5 @@
-"""Llama and Qwen2: models/llama.py and Hugging Face's `LlamaForCausalLM` and `Qwen2ForCausalLM`.
+"""Llama and Qwen2: models/llama.py and what is built on it, and Hugging Face's `LlamaForCausalLM`, `Qwen2ForCausalLM`
+and their heads.
 
 Tensor for tensor the same, only the names differ; Qwen2 has three biases more. A tied head is the embedding, in both:
 it is saved once. Ids of special tokens are the tokenizer's: the caller adds them.
@@ -12,11 +13,14 @@ from typing import Any
 from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
+from qkv.interop import decoders
+from qkv.interop.heads import LLAMA, QWEN2, Judge, inside
 from qkv.interop.names import Row, Table, require, sizes, untied
 from qkv.interop.qwen3 import window, window_values
 from qkv.models.llama import LlamaConfig
 
 MODEL_TYPES = ("llama", "qwen2")
+Config = LlamaConfig | Judge
 
 TIED = (
     Row("embedding.weight", "model.embed_tokens.weight"),
@@ -53,7 +57,7 @@ STRETCH = {
     "rotary_high": "high_freq_factor",
     "rotary_context": "original_max_position_embeddings",
 }
-ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
+FAMILIES = {"llama": LLAMA, "qwen2": QWEN2}
 
 # What our figure has and theirs may depart from.
 FIXED: dict[str, dict[str, Any]] = {
@@ -62,20 +66,25 @@ FIXED: dict[str, dict[str, Any]] = {
 }
 
 
-def tidy(config: LlamaConfig, names: Iterable[str]) -> dict[str, str]:
-    return untied(config.head == "tied", names)
+def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
+    return untied(decoders.headless(config), names)
 
 
-def table(config: LlamaConfig) -> Table:
-    biases = BIASES if config.kind == "qwen2" else ()
-    return (*TIED, *biases, *(HEAD if config.head == "own" else ()))
+def table(config: Config) -> Table:
+    biases = BIASES if inside(config).kind == "qwen2" else ()
+    return decoders.rows(config, (*TIED, *biases), () if decoders.headless(config) else HEAD)
 
 
-def export_config(config: LlamaConfig) -> dict[str, Any]:
+def export_config(config: Config) -> dict[str, Any]:
     """The values of a `LlamaConfig` or `Qwen2Config` of theirs, as config.json holds them."""
+    kind = inside(config).kind
+    return {**_values(inside(config)), **decoders.write(config, FAMILIES[kind])}
+
+
+def _values(config: LlamaConfig) -> dict[str, Any]:
     if config.window and config.kind == "llama":
         raise ConfigError(f"window = {config.window} has no twin in Llama; train with window = 0, or use qwen2.")
-    named = {"model_type": config.kind, "architectures": [ARCHITECTURES[config.kind]], "dtype": "float32"}
+    named = {"model_type": config.kind, "dtype": "float32"}
     numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
     with outline():  # the built figure knows the sizes that the config leaves to it
         block = config.build().blocks[0]
@@ -97,7 +106,7 @@ def _rope(config: LlamaConfig) -> dict[str, Any]:
     return base | {"rope_type": "llama3"} | {theirs: getattr(config, ours) for ours, theirs in STRETCH.items()}
 
 
-def import_config(values: Mapping[str, Any]) -> LlamaConfig:
+def import_config(values: Mapping[str, Any]) -> Config:
     """Their values as ours; what our figure does not have is refused."""
     kind = values.get("model_type", "llama")
     if kind not in MODEL_TYPES:
@@ -109,7 +118,8 @@ def import_config(values: Mapping[str, Any]) -> LlamaConfig:
     found["dropout"] = values.get("attention_dropout") or 0.0
     found["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
     found["window"] = window(values, name) if kind == "qwen2" else 0
-    return parse(LlamaConfig, {"kind": kind, **found, **_rotary(values, name)}, "config.json")
+    config = parse(LlamaConfig, {"kind": kind, **found, **_rotary(values, name)}, "config.json")
+    return decoders.read(values, FAMILIES[kind], config)
 
 
 def _rotary(values: Mapping[str, Any], architecture: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Qwen3: models/modern.py and Hugging Face's `Qwen3ForCausalLM`.
+"""Qwen3: models/modern.py and what is built on it, and Hugging Face's `Qwen3ForCausalLM` and its heads.
 
 Tensor for tensor the same, only the names differ. A tied head is the embedding, in both: it is saved once, and its
 table ends one row earlier. Ids of special tokens are the tokenizer's: the caller adds them.
@@ -12,10 +12,13 @@ from typing import Any
 from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
+from qkv.interop import decoders
+from qkv.interop.heads import QWEN3, Judge, inside
 from qkv.interop.names import Row, Table, require, sizes, untied
 from qkv.models.modern import ModernConfig
 
 MODEL_TYPES = ("qwen3",)
+Config = ModernConfig | Judge
 
 TIED = (
     Row("embedding.weight", "model.embed_tokens.weight"),
@@ -32,7 +35,8 @@ TIED = (
     Row("blocks.{i}.feedforward.sublayer.down.weight", "model.layers.{i}.mlp.down_proj.weight"),
     Row("norm.weight", "model.norm.weight"),
 )
-OWN_HEAD = (*TIED, Row("head.weight", "lm_head.weight"))
+HEAD = (Row("head.weight", "lm_head.weight"),)
+OWN_HEAD = (*TIED, *HEAD)
 
 SIZES = {
     "vocabulary": "vocab_size",
@@ -51,17 +55,21 @@ SIZES = {
 FIXED = {"hidden_act": "silu", "attention_bias": False}
 
 
-def tidy(config: ModernConfig, names: Iterable[str]) -> dict[str, str]:
-    return untied(config.head == "tied", names)
+def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
+    return untied(decoders.headless(config), names)
 
 
-def table(config: ModernConfig) -> Table:
-    return TIED if config.head == "tied" else OWN_HEAD
+def table(config: Config) -> Table:
+    return decoders.rows(config, TIED, () if decoders.headless(config) else HEAD)
 
 
-def export_config(config: ModernConfig) -> dict[str, Any]:
+def export_config(config: Config) -> dict[str, Any]:
     """The values of a `Qwen3Config`, as config.json holds them."""
-    named = {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "dtype": "float32"}
+    return {**_values(inside(config)), **decoders.write(config, QWEN3)}
+
+
+def _values(config: ModernConfig) -> dict[str, Any]:
+    named = {"model_type": "qwen3", "dtype": "float32"}
     numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
     with outline():  # the built figure knows the sizes that the config leaves to it
         block = config.build().blocks[0]
@@ -73,7 +81,7 @@ def export_config(config: ModernConfig) -> dict[str, Any]:
     return {**named, **numbers, **rotary, **more, **FIXED}
 
 
-def import_config(values: Mapping[str, Any]) -> ModernConfig:
+def import_config(values: Mapping[str, Any]) -> Config:
     """A `Qwen3Config`'s values as ours; what our figure does not have is refused."""
     require(values, FIXED | {"model_type": "qwen3", "rope_scaling": None}, "Qwen3")
     # before transformers 5 the base of the rotary angles stood alone
@@ -81,7 +89,7 @@ def import_config(values: Mapping[str, Any]) -> ModernConfig:
     require(rotary, {"rope_type": "default"}, "Qwen3")
     head = "tied" if values.get("tie_word_embeddings", False) else "own"
     found = {"rotary_base": rotary["rope_theta"], "head": head, "window": window(values, "Qwen3")}
-    return parse(ModernConfig, {**sizes(values, SIZES), **found}, "config.json")
+    return decoders.read(values, QWEN3, parse(ModernConfig, {**sizes(values, SIZES), **found}, "config.json"))
 
 
 def window_values(window: int) -> dict[str, Any]:

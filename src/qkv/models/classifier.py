@@ -2,8 +2,9 @@
 
     scores = head(pooling(encoder(tokens)))
 
-BERT classifies by its pooler and one linear layer (Devlin et al. 2019), DistilBERT by [CLS] and two layers; deck 004 by
-the mean, deck 001 by an RNN's last vector and an MLP. A picture is classified the same way.
+BERT classifies by its pooler and one linear layer (Devlin et al. 2019), DistilBERT by [CLS] and two layers, GPT by the
+last vector and one matrix (Radford et al. 2018); deck 004 by the mean, deck 001 by an RNN's last vector and an MLP. A
+picture is classified the same way.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ClassifierConfig(Encoded):
     kind: Literal["classifier"] = "classifier"
     encoder: Annotated[TextEncoderConfig | PictureEncoderConfig, Field(discriminator="kind")] = BertConfig()
     pooling: Literal["pooler", "first", "mean", "last", "max", "attention"] = "mean"  # pooler: the encoder's own
-    head: Literal["linear", "two-layer"] = "linear"
+    head: Literal["linear", "no-bias", "two-layer"] = "linear"  # no-bias: scores are W x, nothing is added
     labels: tuple[str, ...] = ()
     problem: Literal["single", "multi", "regression"] = "single"  # one label a text, any number, or numbers
     texts: Literal[1, 2] = 1  # that are judged together
@@ -67,8 +68,8 @@ class ClassifierConfig(Encoded):
         dropout = Dropout(self.dropout)
         if isinstance(self.encoder, LinearConfig):
             return Classifier(encoder, pooling, nn.Identity(), nn.Identity())
-        last = nn.Linear(width, len(self.labels))
-        if self.head == "linear":
+        last = nn.Linear(width, len(self.labels), bias=self.head != "no-bias")
+        if self.head != "two-layer":
             return Classifier(encoder, pooling, last, dropout)
         between = nn.Sequential(nn.ReLU(), dropout)
         return Classifier(encoder, pooling, MultiLayerHead(nn.Linear(width, width), between, last), nn.Identity())

@@ -148,7 +148,8 @@ class LabelledLesson:
             model["texts"] = 2 if found.pairs else 1
         if self.problem == "regression":
             targets = found.train.targets
-            model.setdefault("center", round(float(np.mean(targets)), 6))
+            middle = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # which it could not add
+            model.setdefault("center", round(middle, 6))
             model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
         values["model"] = model
         for name, rows in (("training texts", "train"), ("texts to check on", "valid")):

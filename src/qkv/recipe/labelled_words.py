@@ -22,7 +22,7 @@ def about(model: Any) -> str:
         return f"{'linear' if kind == 'linear-table' else f'mlp {shape}'} on {len(model.columns):,} columns of numbers"
     if kind == "linear":  # it is the scores, and has no shape of its own
         return f"linear {model.kind} on words and their {encoder.ngrams}-grams{context}"
-    head = ", two-layer head" if getattr(model, "head", "linear") == "two-layer" else ""
+    head = {"two-layer": ", two-layer head", "no-bias": ", no bias"}.get(getattr(model, "head", "linear"), "")
     return f"{kind} {shape} {model.kind}{pooled}{head}{context}"
 
 

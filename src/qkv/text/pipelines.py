@@ -75,12 +75,21 @@ def _bert_template(vocabulary: Mapping[str, int]) -> processors.TemplateProcessi
     )
 
 
-def template(opening: Sequence[tuple[int, str]], closing: Sequence[tuple[int, str]] = ()) -> dict[str, Any]:
-    """As tokenizer.json spells it: these special tokens, ids and names, before and after every text."""
-    before, after = ([{"SpecialToken": {"id": name, "type_id": 0}} for _, name in part] for part in (opening, closing))
-    first, second = ([*before, {"Sequence": {"id": text, "type_id": 0}}, *after] for text in "AB")
-    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for number, name in (*opening, *closing)}
-    return {"type": "TemplateProcessing", "single": first, "pair": [*first, *second], "special_tokens": tokens}
+Marks = Sequence[tuple[int, str]]  # special tokens, ids and names
+
+
+def template(opening: Marks, closing: Marks = (), between: Marks = ()) -> dict[str, Any]:
+    """As tokenizer.json spells it: these special tokens before and after every text.
+
+    A pair is two such texts; with something `between`, it is opened once, divided by that, and closed once.
+    """
+    given = (opening, closing, between)
+    before, after, middle = ([{"SpecialToken": {"id": name, "type_id": 0}} for _, name in part] for part in given)
+    text, other = ({"Sequence": {"id": each, "type_id": 0}} for each in "AB")
+    single = [*before, text, *after]
+    pair = [*before, text, *middle, other, *after] if middle else [*single, *before, other, *after]
+    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for part in given for number, name in part}
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens}
 
 
 def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:

@@ -113,16 +113,25 @@ class Tokenizer:
         text: str = self._backend.to_str(pretty=True)
         return text + "\n"
 
-    def published(self, opening: Sequence[int], closing: Sequence[int] | None = None) -> str:
+    def published(
+        self, opening: Sequence[int], closing: Sequence[int] | None = None, between: Sequence[int] | None = None
+    ) -> str:
         """The text of tokenizer.json for others, whose readers put `opening` before every text by themselves, and
-        `closing` after it; None: what the file itself closes with, where it opens so too."""
+        `closing` after it; None: what the file itself closes with, where it opens so too. `between` divides the two
+        texts of a pair; None: as the file has it."""
         before, after = _around(self._backend)
-        if tuple(opening) == before and (closing is None or tuple(closing) == after):
+        if tuple(opening) == before and (closing is None or tuple(closing) == after) and between is None:
             return self.json()
         values = json.loads(self.json())
-        around = ([(number, self.token(number)) for number in part] for part in (opening, closing or ()))
+        parts = (opening, closing or (), between) if between else (opening, closing or ())
+        around = ([(number, self.token(number)) for number in part] for part in parts)
         values["post_processor"] = template(*around)
         return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
+
+    @property
+    def filler(self) -> int:
+        """The id that fills rows of unequal length: the padding, or what ends a text where there is none."""
+        return self.ends[0] if self.padding is None else self.padding
 
     @cached_property
     def fingerprint(self) -> str:

@@ -71,13 +71,13 @@ class Rows:
 
 def room_for(tokenizer: Tokenizer, context: int, *, pairs: bool) -> int:
     """How many ids of text fit between those that go around."""
-    around = len(tokenizer.opening) + len(tokenizer.closing) + (len(_closing(tokenizer)) if pairs else 0)
+    around = len(tokenizer.opening) + len(tokenizer.closing) + (len(between(tokenizer)) if pairs else 0)
     if context - around < 1 + pairs:
         raise InputError(f"a context of {context} has no room for a text: {around} tokens go around it.")
     return context - around
 
 
-def _closing(tokenizer: Tokenizer) -> tuple[int, ...]:
+def between(tokenizer: Tokenizer) -> tuple[int, ...]:
     """What divides the texts of a pair: what closes every text, or the mark between documents."""
     return tokenizer.closing or (tokenizer.separator,)
 
@@ -91,7 +91,7 @@ def texts_of(examples: TextExamples) -> Iterator[Pair]:
 def encode_texts(tokenizer: Tokenizer, texts: Iterable[Pair], context: int, *, pairs: bool) -> Rows:
     """Texts, or pairs of texts, as rows of at most `context` ids."""
     room, opening = room_for(tokenizer, context, pairs=pairs), tokenizer.opening
-    between = _closing(tokenizer) if pairs else ()
+    middle = between(tokenizer) if pairs else ()
     ids, starts, seconds = _ids(tokenizer), array("q", [0]), array("q")
     cut = unknown = 0
     for first, second in _encoded(tokenizer, texts, pairs):
@@ -104,7 +104,7 @@ def encode_texts(tokenizer: Tokenizer, texts: Iterable[Pair], context: int, *, p
         ids.extend(opening)
         ids.extend(first)
         if pairs:
-            ids.extend(between)
+            ids.extend(middle)
             seconds.append(len(ids) - starts[-1])
             ids.extend(second)
         ids.extend(tokenizer.closing)
