@@ -14,6 +14,7 @@ import torch
 import qkv
 from cli.commands import run
 from qkv.errors import InputError
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 from qkv.recipe import assembly, bundle
 from qkv.studies.verify import Proofs
@@ -166,6 +167,61 @@ def test_the_export_says_how_it_pools(
     }.items():
         assert run(["export", str(runs[name]), str(tmp_path / name)], False) == 0
         assert capsys.readouterr().out.endswith(f"written: {tmp_path / name}, {words}\n")
+
+
+AS_THEIRS = {"pooling": "last", "head": "no-bias"}
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "start", "name"),
+    [
+        ("classification", "gpt", False, "GPT2ForSequenceClassification"),
+        ("regression", "modern", False, "Qwen3ForSequenceClassification"),
+        ("classification", "modern", True, "Qwen3ForSequenceClassification"),
+        ("pairs", "gpt", True, "GPT2ForSequenceClassification"),
+        ("tagging", "gpt", False, "GPT2ForTokenClassification"),
+    ],
+)
+def test_around_a_decoder_too(task: str, kind: str, start: bool, name: str, tmp_path: Path) -> None:
+    """From scratch with WordPiece, fine-tuned with byte pairs, whose padding is what ends a text."""
+    model = {} if task == "tagging" else dict(AS_THEIRS)
+    training: dict[str, Any] = {"steps": 6, "rate": 0.01}
+    if start:
+        training["start"] = str(origin(tmp_path / "origin", kind))
+    else:
+        model |= {"kind": kind, "layers": 2, "heads": 2, "width": 16}
+    trained(write(tmp_path / "data", task), tmp_path / "run", task, model=model, training=training)
+    own = qkv.load(tmp_path / "run")
+    compared = own.export(tmp_path / "out")
+    assert len(compared) == 2
+    assert all(each.passed and each.largest < 1e-5 * max(1.0, each.scale) for each in compared)
+    theirs, words = opened(tmp_path / "out", TASKS[task][0])
+    assert type(theirs).__name__ == name
+    again = qkv.load(tmp_path / "out")
+    config: Any = own.bundle.config
+    assert again.bundle.config.labels == config.labels  # type: ignore[union-attr]
+    assert again.bundle.config.dropout == config.dropout  # type: ignore[union-attr]
+    if task == "tagging":
+        return
+    seconds = TEXTS[3:] + TEXTS[:3]
+    given: Any = list(zip(TEXTS, seconds, strict=True)) if task == "pairs" else TEXTS
+    cut = {"truncation": True, "max_length": config.context}
+    logits = asked(theirs, words, *([TEXTS, seconds] if task == "pairs" else [TEXTS]), **cut)
+    for found, back, scores in zip(own.classify(given), again.classify(given), logits, strict=True):
+        if task == "regression":
+            assert [found.label, back.label] == pytest.approx([float(scores[0])] * 2, abs=1e-4)
+        else:
+            assert list(found.probabilities.values()) == pytest.approx(scores.softmax(-1).tolist(), abs=1e-5)
+            assert found.label == back.label == theirs.config.id2label[int(scores.argmax())]
+
+
+def test_a_decoder_s_mean_has_none_and_the_remedy_is_named(tmp_path: Path) -> None:
+    found = qkv.load(origin(tmp_path / "modern", "modern")).bundle
+    config = ClassifierConfig(encoder=found.config, labels=("a", "b"))  # type: ignore[arg-type]
+    bundle.save(tmp_path / "mean", bundle.Bundle(config.build(), config, found.tokenizer, 0))
+    with pytest.raises(InputError, match=r"'mean'.* has no twin .*--set model.pooling=last --set model.head=no-bias\."):
+        qkv.load(tmp_path / "mean").export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "max"])
