@@ -15,7 +15,7 @@ import small_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = ["--steps", "2", "--set", "training.threads=1"]
-QUICK = ["--minutes", "0.2", "--models", "linear"]
+QUICK = ["--minutes", "0.6", "--models", "linear"]
 
 
 def blocks(language: str) -> list[str]:

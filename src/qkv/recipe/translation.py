@@ -45,7 +45,7 @@ CLOSING = 1.0  # seconds for the card and the words
 COUNTING = 2.0  # steps that counting the run's FLOPs takes: a few forward passes
 RATES: dict[str, dict[str, Any]] = {
     "transformer": {"optimizer": "muon", "rate": 3e-3, "matrix_rate": 0.02, "betas": [0.9, 0.98]},
-    "rnn-translator": {"optimizer": "adamw", "rate": 2e-3, "betas": [0.9, 0.98]},
+    "rnn-translator": {"optimizer": "adamw", "rate": 4e-3, "betas": [0.9, 0.98]},
 }
 
 
