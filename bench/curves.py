@@ -1,10 +1,10 @@
 """BLEU over the minutes of training: every checkpoint of some runs, translated greedily, as a table and a picture.
 
     qkv train train.de train.en --minutes 20 --run RUN --set training.keep=12
-    python bench/curves.py test.de test.en NAME=RUN [NAME=RUN ...] --minutes 20 [--picture FILE.svg]
+    python bench/curves.py test.de test.en NAME=RUN [NAME=RUN ...] [--picture FILE.svg]
 
-Checkpoints stand at equal distances, so a curve has one figure for each tenth of the time. The last is not the model
-that the run ends with: that one is chosen on the development side, and its sentences are found by beams.
+The last figure is not that of the model which the run ends with: that one is chosen on the development side, and its
+sentences are found by beams.
 """
 
 from __future__ import annotations
@@ -46,20 +46,18 @@ def main() -> None:
     parser.add_argument("source")
     parser.add_argument("target")
     parser.add_argument("runs", nargs="+", help="as NAME=RUN")
-    parser.add_argument("--minutes", type=float, required=True, help="how long each run had")
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    curves: dict[str, list[Estimate]] = {}
+    curves: dict[str, list[tuple[float, Estimate]]] = {}
     print("| system | minutes of training: BLEU (95 %) |\n| --- | --- |")
     for named in options.runs:
         name, _, folder = named.partition("=")
         found = curve(Path(folder), (options.source, options.target))
         cells = [f"{when / 60:.1f}: {f.value:.1f} ({f.low:.1f}-{f.high:.1f})" for when, f in found]
         print(f"| {name} | {', '.join(cells)} |", flush=True)
-        curves[name] = [Estimate(0.0, None, None), *(figure for _, figure in found)]
+        curves[name] = [(0.0, Estimate(0.0, None, None)), *((when / 60, figure) for when, figure in found)]
     if options.picture:
-        steps = max(map(len, curves.values())) - 1
-        draw_curves(options.picture, curves, "BLEU over minutes of training", "minutes", options.minutes / steps)
+        draw_curves(options.picture, curves, "BLEU over minutes of training", "minutes")
 
 
 if __name__ == "__main__":

@@ -103,7 +103,10 @@ def main() -> None:
         cells = [f"{value:.1%}" for value in values] + [""] * (layers - len(values))
         print(f"| {name} | {' | '.join(cells)} |")
     if options.picture:
-        figures = {name: [Estimate(value, None, None) for value in values] for name, values in curves.items()}
+        figures = {
+            name: [(float(layer), Estimate(value, None, None)) for layer, value in enumerate(values)]
+            for name, values in curves.items()
+        }
         draw_curves(options.picture, figures, "The share that is right, by layer", "layer")
 
 

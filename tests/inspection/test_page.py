@@ -68,6 +68,7 @@ def test_values_are_the_models() -> None:
     norms = np.array(found["residual"]["norms"])
     np.testing.assert_allclose(norms, [each.norm(dim=-1).tolist() for each in seen.residual()], atol=1e-3)
     assert (found["worked"]["layer"], found["worked"]["head"]) == (2, 3)
+    assert found["worked"]["size"] == seen.layer(1).queries.size(-1)
     item = found["worked"]["items"][-1]
     np.testing.assert_allclose(item["weights"], seen.layer(1).weights[2, item["token"]].tolist(), atol=1e-4)
     assert len(found["lens"]) == 3

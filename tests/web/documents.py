@@ -100,7 +100,7 @@ def worked(draw: np.random.Generator, tokens: list[int], length: int, width: int
         vectors["mixed"] = weights @ values
         item = {name: np.round(vector, 5).tolist() for name, vector in vectors.items()}
         items.append({"token": token, "allowed": allowed.tolist(), **item})
-    return {"layer": 2, "head": 3, "items": items}
+    return {"layer": 2, "head": 3, "size": width, "items": items}
 
 
 def guesses(draw: np.random.Generator, words: list[str], count: int = 5) -> list[dict[str, Any]]:

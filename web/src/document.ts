@@ -90,7 +90,8 @@ export interface Inspection {
   residual?: { norms: (number | null)[][] };
   attention?: AttentionMap[];
   heads?: HeadRow[];
-  worked?: { layer: number; head: number; items: WorkedItem[] };
+  /** `size`: numbers in each vector; of a large head only the first are in the document. */
+  worked?: { layer: number; head: number; size: number; items: WorkedItem[] };
   lens?: { layer: number; top: Guess[][] }[];
   next?: { steps: { name: string; knob: string | number | null; rows: Guess[] }[] };
   why?: { methods: { name: string; values: (number | null)[] }[]; target: string; p: number | null; faithful?: string };

@@ -92,7 +92,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     metric = found[0].judgement.name
     called = NAMES[metric]
     if picture is not None:
-        figures = [each.judgement.figure for each in found]
+        figures = [(float(layer), each.judgement.figure) for layer, each in enumerate(found)]
         drawing.draw_curves(picture, {opened.bundle.config.kind: figures}, f"{called} by layer", "layer")
     if json:
         return document({"metric": metric, "layers": [each.values() for each in found], "said": said_of(found)})

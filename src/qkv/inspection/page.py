@@ -109,7 +109,12 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
     length = one.queries.size(1)
     asking = max(1, min(length, WORKED, ROWS // one.keys.size(1)))
     items = [worked(one, one.heads[0], token) for token in range(length - asking, length)]
-    found["worked"] = {"layer": one.layer + 1, "head": one.heads[0] + 1, "items": [each.document() for each in items]}
+    found["worked"] = {
+        "layer": one.layer + 1,
+        "head": one.heads[0] + 1,
+        "size": one.queries.size(-1),
+        "items": [each.document() for each in items],
+    }
     exact["worked"] = (
         f"to 4 digits; the first 8 numbers of vectors; the last {len(items)} of {length} tokens; dot products are whole"
     )

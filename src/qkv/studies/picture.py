@@ -134,16 +134,23 @@ def shapes_of(lines: Sequence[Line], title: str, axis: str) -> tuple[list[Shape]
 
 CURVES = ("#1d5fd1", "#c2410c", "#15803d", "#7e22ce", "#9a6700", "#0f766e")
 HIGH = 300.0  # of the field of curves
+MARKS = 40  # whole numbers that an axis has room for
 
 
-def draw_curves(path: Path, curves: Mapping[str, Sequence[Estimate]], title: str, axis: str, unit: float = 1.0) -> None:
-    """A curve for each name over 0, 1, 2 ... units, with the intervals of its figures."""
-    low, high, ticks = scale([value for curve in curves.values() for figure in curve for value in _ends(figure)])
-    steps = max(len(curve) for curve in curves.values()) - 1
+Curve = Sequence[tuple[float, Estimate]]  # places on the axis, and their figures
+
+
+def draw_curves(path: Path, curves: Mapping[str, Curve], title: str, axis: str) -> None:
+    """A curve for each name, with the intervals of its figures."""
+    low, high, ticks = scale([value for curve in curves.values() for _, figure in curve for value in _ends(figure)])
+    places = [place for curve in curves.values() for place, _ in curve]
+    first, last, marks = scale(places)
+    if all(float(place).is_integer() for place in places) and last - first <= MARKS:
+        marks = [float(mark) for mark in range(int(first), int(last) + 1)]
     left, right, bottom = 70.0, 250.0, TOP + HIGH
 
-    def x(step: int) -> float:
-        return left + step / max(1, steps) * (WIDTH - left - right)
+    def x(place: float) -> float:
+        return left + (place - first) / (last - first) * (WIDTH - left - right)
 
     def y(value: float) -> float:
         return bottom - (value - low) / (high - low) * HIGH
@@ -152,17 +159,17 @@ def draw_curves(path: Path, curves: Mapping[str, Sequence[Estimate]], title: str
     for tick in ticks:
         shapes += [Segment(left, y(tick), WIDTH - right, y(tick), GRID)]
         shapes += [Word(left - 12, y(tick), f"{tick:g}", PALE, "end", 12)]
-    shapes += [Word(x(step), bottom + 16, f"{step * unit:g}", PALE, "middle", 12) for step in range(steps + 1)]
-    shapes.append(Word(x(0) / 2 + x(steps) / 2, bottom + 36, axis, PALE, "middle", 13))
+    shapes += [Word(x(mark), bottom + 16, f"{mark:g}", PALE, "middle", 12) for mark in marks]
+    shapes.append(Word(x(first) / 2 + x(last) / 2, bottom + 36, axis, PALE, "middle", 13))
     for number, (name, curve) in enumerate(curves.items()):
         colour = CURVES[number % len(CURVES)]
-        known = [(step, figure) for step, figure in enumerate(curve) if figure.value is not None]
+        known = [(place, figure) for place, figure in curve if figure.value is not None]
         for (before, one), (after, other) in pairwise(known):
             shapes.append(Segment(x(before), y(one.value or 0.0), x(after), y(other.value or 0.0), colour, 2.0))
-        for step, figure in known:
-            shapes.append(Dot(x(step), y(figure.value or 0.0), colour, 4.0))
+        for place, figure in known:
+            shapes.append(Dot(x(place), y(figure.value or 0.0), colour, 4.0))
             if figure.low is not None and figure.high is not None:
-                shapes.append(Segment(x(step), y(figure.low), x(step), y(figure.high), colour))
+                shapes.append(Segment(x(place), y(figure.low), x(place), y(figure.high), colour))
         height = TOP + 12 + 24 * number
         shapes += [Dot(WIDTH - right + 26, height, colour), Word(WIDTH - right + 40, height, name)]
     write(path, shapes, round(bottom + BOTTOM + 12))
