@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import qkv
 import small_pairs
 from cli.commands import run
 from data.bad_examples import FILMS, csv
@@ -131,6 +132,45 @@ def test_alignments(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(sentence["weights"]) == len(sentence["target_pieces"])
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in sentence["weights"])
     assert "alignment" not in answer(capsys, "translate", model, text)["texts"][0]["translations"][0]
+
+
+def test_strange_words_are_carried_over(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names, numbers and characters that the training never showed; in the order of the texts, and said."""
+    texts = ["one Zbigniew three", "one two three", "one 3.141 three 東京"]
+    capsys.readouterr()
+    assert run(["translate", model, *texts], True) == 0
+    shown = capsys.readouterr()
+    first, second, third = shown.out.splitlines()
+    assert "Zbigniew" in first
+    assert {"3.141", "東京"} <= set(third.split())
+    assert "carried over as they stand: Zbigniew, 3.141, 東京; --no-carry leaves them to it" in shown.err
+    found = answer(capsys, "translate", model, *texts, "--no-carry")["texts"]
+    assert found[1]["translations"][0]["text"] == second
+    assert all("Zbigniew" not in each["translations"][0]["text"] for each in found)
+    assert answer(capsys, "translate", model, *texts)["texts"][2]["translations"][0]["carried"] == ["3.141", "東京"]
+
+
+def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["translate", model, "one two three", "--nbest", "4"]
+    drawn = [answer(capsys, *words, "--temperature", "3", "--seed", seed)["texts"] for seed in ("1", "1", "2")]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len({each["text"] for each in drawn[0][0]["translations"]}) > 1
+    greedy = [answer(capsys, *words[:3], *more)["texts"] for more in (["--temperature", "0"], ["--beams", "1"])]
+    assert [each[0]["translations"][0]["text"] for each in greedy] == [greedy[0][0]["translations"][0]["text"]] * 2
+    assert "belong to drawing. Say --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
+    assert "--temperature -1.0: expected 0" in refused(capsys, *words, "--temperature", "-1")
+    assert "--seed -1: expected" in refused(capsys, *words, "--seed", "-1")
+
+
+def test_texts_are_cut_by_the_rules_of_the_source_language(tmp_path: Path) -> None:
+    """German writes ordinals with a full stop."""
+    text = "Der Mann kam am 3. Mai nach Hause, und der Hund lief ihm den ganzen Weg bis zur Brücke entgegen. " * 2
+    counts = {}
+    for order in (1, -1):
+        files = small_pairs.write(tmp_path / str(order))[::order]
+        folder = trained(tmp_path / f"run{order}", "rnn-translator", *files, "--steps", "1")
+        counts[order] = len(qkv.load(folder).translate(text)[0][0].sentences)
+    assert counts == {1: 4, -1: 2}
 
 
 def test_both_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,11 @@ def translate(
     beams: int = 5,
     nbest: int = 1,
     penalty: float = 1.0,
+    temperature: float | None = None,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    carry: bool = True,
     alignments: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -45,17 +50,40 @@ def translate(
         How many translations are shown of each text.
     penalty
         Scores are divided by the length to this power: larger ones favour longer translations.
+    temperature
+        Draw the pieces instead of searching for the best: below 1 safer, above 1 wilder. --nbest says how many
+        translations are drawn of each text.
+    top_k
+        With --temperature, choose among the k likeliest pieces only. 0 for all.
+    top_p
+        With --temperature, choose among the likeliest pieces that together reach this share.
+    seed
+        With --temperature, the same seed draws the same translations.
+    carry
+        Names, numbers of two digits or more and characters that the model does not know are carried over from the
+        text when the translation lost them: each takes the place of what was written while the model looked at it.
+        `qkv evaluate` scores the model's own words.
     alignments
         Below each translation, for each of its words the word of the text that was looked at most: numbers as
-        0-0 1-2 (source-target, counted from 0), then the words. With --json also the weights, piece by piece.
+        0-0 1-2 (source-target, counted from 0), then the words.
+        With --json also the weights, piece by piece. The words are those that the model itself wrote.
     """
     import qkv
+    from qkv.errors import InputError
+    from qkv.generation.sampling import Sampling
 
+    sampling = None if temperature is None else Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    if sampling is None and (top_k, top_p) != (0, 1.0):
+        raise InputError("--top-k and --top-p belong to drawing. Say --temperature 1 as well, or leave them out.")
+    if seed < 0 or seed > 2**40:
+        raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")
+    options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
+    options |= {"sampling": sampling, "seed": seed, "carry": carry}
     opened = qkv.load(model)
     rows: list[dict[str, Any]] = []
     said: set[str] = set()
     for part in bunches(named(texts, "translate"), file, "translate", TOGETHER):
-        found = opened.translate(part, to=to, beams=beams, nbest=nbest, penalty=penalty)
+        found = opened.translate(part, **options)
         if json:
             said.update(opened.notes)
             for text, best in zip(part, found, strict=True):
@@ -84,7 +112,7 @@ def values(opened: Any, said: Any, alignments: bool) -> dict[str, Any]:
     """A translation for JSON."""
     from qkv.recipe.translating import pharaoh
 
-    found: dict[str, Any] = {"text": said.text, "logprob": said.logprob}
+    found: dict[str, Any] = {"text": said.text, "logprob": said.logprob, "carried": list(said.carried)}
     if not alignments:
         return found
     sentences = opened.align(said)

@@ -38,13 +38,17 @@ class Alignment:
         """Source word and target word, for each target word; what is no word, as the end, is not looked at."""
         if not self.source.words or not self.target.words:
             return []
+        return [(int(place), word) for word, place in enumerate(self.by_word().argmax(1).tolist())]
+
+    def by_word(self) -> Float[Tensor, "T S"]:
+        """The shares, summed over the pieces of each word: (target words, source words)."""
         by_word = torch.zeros(len(self.target.words), len(self.source.words))
         columns = torch.tensor(self.source.places)
         kept = columns >= 0
         for row, word in enumerate(self.target.places):
             if word >= 0:
                 by_word[word].index_add_(0, columns[kept], self.shares[row, kept])
-        return [(int(place), word) for word, place in enumerate(by_word.argmax(1).tolist())]
+        return by_word
 
     def values(self) -> dict[str, Any]:
         return {
@@ -70,14 +74,23 @@ def aligned(
     return Alignment(words_of(tokenizer, source), words_of(tokenizer, target), mean[: len(target)])
 
 
-@contextmanager
-def watched(model: nn.Module, layer: int = -1) -> Iterator[list[Tensor]]:
-    """Within it, what one layer's attention to the source gives at each call."""
-    crossing: list[Any] = [
+def attends(model: nn.Module) -> bool:
+    """Whether it looks at its source while it writes."""
+    return bool(_crossing(model))
+
+
+def _crossing(model: nn.Module) -> list[Any]:
+    return [
         module.crossing.sublayer if isinstance(module, SharedCrossBlock) else module
         for module in model.modules()
         if isinstance(module, SharedCrossBlock | GlobalAttention)
     ]
+
+
+@contextmanager
+def watched(model: nn.Module, layer: int = -1) -> Iterator[list[Tensor]]:
+    """Within it, what one layer's attention to the source gives at each call."""
+    crossing = _crossing(model)
     if not crossing:
         raise InputError(
             "this model has no attention to its source: nothing can be aligned. Train a transformer, or an "

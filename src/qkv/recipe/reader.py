@@ -13,9 +13,10 @@ from qkv.evaluation import answers, contexts, vectors
 from qkv.evaluation.judging import Judgement
 from qkv.generation import filling
 from qkv.generation.beam import Search
+from qkv.generation.sampling import Sampling
 from qkv.inspection import trace as tracing
 from qkv.inspection.alignments import Alignment
-from qkv.recipe import bundle, looking, rows, translating
+from qkv.recipe import bundle, looking, rows, speaking, translating
 from qkv.recipe.examining import judged_examples
 from qkv.text.tokenizer import Tokenizer
 
@@ -106,11 +107,18 @@ class Reader:
         beams: int = 5,
         nbest: int = 1,
         penalty: float = 1.0,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+        carry: bool = True,
     ) -> list[list[translating.Said]]:
-        """For each text its translations, the best first."""
+        """For each text its translations, the best first; with `sampling` they are drawn. `carry`: names, numbers and
+        characters that the model does not know are carried over (`recipe/carrying.py`)."""
         given = [texts] if isinstance(texts, str) else list(texts)
-        search = Search(beams=max(beams, nbest), best=nbest, penalty=penalty)
-        found, self.notes = translating.translated(self.bundle, given, search, to=to)
+        search = Search(beams=max(beams, nbest), best=nbest, penalty=penalty, sampling=sampling, seed=seed)
+        language, words = speaking.source_language(self.bundle), speaking.writes_words(self.bundle)
+        found, self.notes = translating.translated(
+            self.bundle, given, search, to=to, language=language, carry=carry and words
+        )
         return found
 
     def align(self, said: translating.Said) -> list[Alignment]:

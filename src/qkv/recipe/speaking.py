@@ -104,6 +104,19 @@ def learned(bundle: Bundle) -> Any:
     return found if isinstance(found, TranslationRecipe) else None
 
 
+def source_language(bundle: Bundle) -> str:
+    """The language of its sources, by whose rules texts are cut into sentences; English where it is not known, or one
+    of several."""
+    sources = {source for source, _ in _directions(learned(bundle))}
+    return sources.pop() if len(sources) == 1 else "en"
+
+
+def writes_words(bundle: Bundle) -> bool:
+    """Whether its targets are texts, and not symbols, as phonemes, among which no word of the source may stand."""
+    recipe = learned(bundle)
+    return recipe is None or recipe.task.metric != "errors"
+
+
 def _read(bundle: Bundle, config: ParallelConfig, recipe: Any) -> Parallel:
     """The pairs, in their order; columns are those that the model learned from where the table has them."""
     require(bundle)

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from qkv.data.parallel.encoding import end_of, tag_ids, tag_of
 from qkv.errors import InputError, MissingExtraError
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
-from qkv.inspection.alignments import Alignment, aligned
+from qkv.inspection.alignments import Alignment, aligned, attends
 from qkv.recipe.bundle import Bundle
+from qkv.recipe.carrying import carried, strange_units
 
+SHOWN = 8  # words that are named in a note
 LONG = 120  # characters, from which on a text is looked at for several sentences
 AROUND = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 
@@ -25,6 +27,8 @@ class Said:
     logprob: float
     sentences: tuple[tuple[list[int], list[int]], ...] = ()
     """Of each sentence the source's ids, with what stands around them, and those of its translation."""
+    carried: tuple[str, ...] = ()
+    """Words of the source that the model lost and that were put back (`carrying.py`)."""
 
 
 def require(bundle: Bundle) -> Any:
@@ -49,9 +53,16 @@ def fitted(ids: Sequence[list[int]], end: Sequence[int], room: int) -> tuple[lis
 
 
 def translated(
-    bundle: Bundle, texts: Sequence[str], search: Search, *, to: str | None = None, language: str = "en"
+    bundle: Bundle,
+    texts: Sequence[str],
+    search: Search,
+    *,
+    to: str | None = None,
+    language: str = "en",
+    carry: bool = True,
 ) -> tuple[list[list[Said]], list[str]]:
-    """For each text its translations, the best first, and what was done to the texts, in words."""
+    """For each text its translations, the best first, and what was done to the texts, in words. `language` is that of
+    the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carrying.py`)."""
     model = require(bundle)
     tokenizer, known = bundle.tokenizer, targets(bundle)
     if known and to not in known:
@@ -78,37 +89,49 @@ def translated(
         for number in range(place, place + len(each)):
             match = flat[number]
             assert match is not None
-            pieces.append(_Sentence(match[1], given[number], found_of.get(number), match[3]))
+            pieces.append(_Sentence(match[1], match[2], given[number], found_of.get(number), match[3]))
         place += len(each)
-        results.append(_joined(bundle, pieces, search.best))
+        results.append(_joined(bundle, pieces, search.best, carry and attends(model)))
+    if kept := dict.fromkeys(word for each in results for said in each for word in said.carried):
+        shown = ", ".join(list(kept)[:SHOWN]) + (" ..." if len(kept) > SHOWN else "")
+        notes.append(f"not known to the model and carried over as they stand: {shown}; --no-carry leaves them to it.")
     return results, notes
 
 
 class _Sentence(NamedTuple):
     before: str
+    text: str
     ids: list[int]
     hypotheses: list[Hypothesis] | None  # None: there was nothing but white space
     after: str
 
 
-def _joined(bundle: Bundle, parts: list[_Sentence], best: int) -> list[Said]:
+def _joined(bundle: Bundle, parts: list[_Sentence], best: int, carry: bool) -> list[Said]:
     """The k-th best of all sentences together, with their spacing."""
     found = []
     for rank in range(best):
-        text, total, pairs = "", 0.0, []
-        for before, ids, hypotheses, after in parts:
-            chosen = hypotheses[min(rank, len(hypotheses) - 1)] if hypotheses else None
-            text += before + (bundle.tokenizer.decode(chosen.tokens).strip() if chosen else "") + after
+        text, total, pairs, kept = "", 0.0, [], list[str]()
+        for part in parts:
+            chosen = part.hypotheses[min(rank, len(part.hypotheses) - 1)] if part.hypotheses else None
+            written = bundle.tokenizer.decode(chosen.tokens).strip() if chosen else ""
+            if chosen and carry and (units := strange_units(bundle.tokenizer, part.text)):
+                written, words = carried(written, units, _alignment(bundle, part.ids, chosen.tokens))
+                kept += words
+            text += part.before + written + part.after
             total += chosen.logprob if chosen else 0.0
-            pairs += [(ids, chosen.tokens)] if chosen else []
-        found.append(Said(text, total, tuple(pairs)))
+            pairs += [(part.ids, chosen.tokens)] if chosen else []
+        found.append(Said(text, total, tuple(pairs), tuple(kept)))
     return found
 
 
 def alignments(bundle: Bundle, said: Said) -> list[Alignment]:
     """Where the model looked while it wrote: of each sentence of a translation."""
+    return [_alignment(bundle, source, target) for source, target in said.sentences]
+
+
+def _alignment(bundle: Bundle, source: list[int], target: list[int]) -> Alignment:
     model, (start, _) = require(bundle), bundle.marks
-    return [aligned(model, bundle.tokenizer, source, target, start) for source, target in said.sentences]
+    return aligned(model, bundle.tokenizer, source, target, start)
 
 
 def pharaoh(found: Sequence[Alignment]) -> tuple[list[tuple[int, int]], list[str], list[str]]:
