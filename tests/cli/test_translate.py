@@ -159,6 +159,8 @@ def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert [each[0]["translations"][0]["text"] for each in greedy] == [greedy[0][0]["translations"][0]["text"]] * 2
     assert "belong to drawing. Say --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
     assert "--temperature -1.0: expected 0" in refused(capsys, *words, "--temperature", "-1")
+    assert "beams = 0" in refused(capsys, *words[:3], "--beams", "0")
+    assert "best = 0" in refused(capsys, *words[:3], "--nbest", "0")
     assert "--seed -1: expected" in refused(capsys, *words, "--seed", "-1")
 
 
@@ -184,6 +186,35 @@ def test_both_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     strange = [str(Path(name).rename(tmp_path / f"x{n}.txt")) for n, name in enumerate(files)]
     assert "Say --languages" in refused(capsys, "evaluate", folder, *strange)
     assert answer(capsys, "evaluate", folder, *strange, "--languages", "de", "en", "--beams", "1")["sentences"] == 160
+
+
+def test_separate_vocabularies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each language has merges of its own and both one numbering; judged, opened and continued by the same."""
+    files, valid = small_pairs.write(tmp_path), small_pairs.write(tmp_path, "val", 20, 8)
+    apart = ["--set", "corpus.vocabulary=separate", "--tokenizer", "bpe"]
+    words = [*files, "--valid", *valid, *apart, "--steps", "4", "--set", "training.checkpoint_every=2"]
+    folder = tmp_path / "run"
+    learned = answer(capsys, "train", *words, *small_pairs.settings("transformer"), "--run", str(folder))
+    opened = qkv.load(folder)
+    own, other = opened.bundle.tokenizer, opened.bundle.target_tokenizer
+    assert own.vocabulary == other.vocabulary == opened.bundle.config.vocabulary
+    assert own.encode("eins zwei drei") != other.encode("eins zwei drei")
+    assert own.decode(other.encode("eins zwei drei")) == "eins zwei drei"
+    found = answer(capsys, "evaluate", str(folder), *valid)
+    assert found["loss"] == pytest.approx(learned["valid"]["loss"], rel=1e-3)
+    assert run(["translate", str(folder), "one two"], True) == 0
+    assert run(["export", str(folder), str(tmp_path / "hf"), "--to", "huggingface"], True) == 0
+    before = own.fingerprint, other.fingerprint
+    assert run(["train", "--run", str(folder), "--resume"], True) == 0
+    again = qkv.load(folder).bundle
+    assert (again.tokenizer.fingerprint, again.target_tokenizer.fingerprint) == before
+    (folder / "best" / "target_tokenizer.json").write_text("{}", encoding="utf-8")
+    assert run(["translate", str(folder), "one two"], False) == 5
+    capsys.readouterr()
+    refusal = refused(capsys, "train", *files, *apart, "--directions", "both", "--steps", "2")
+    assert "several languages or directions here" in refusal
+    words = ["--set", "corpus.vocabulary=separate", "--tokenizer", "words", "--steps", "2"]
+    assert "only byte pairs are learned for each" in refused(capsys, "train", *files, *words)
 
 
 def test_short_files_of_unequal_length_are_refused_as_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

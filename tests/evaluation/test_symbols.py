@@ -58,7 +58,7 @@ def test_two_systems_on_the_same_sources() -> None:
     right, wrong = ["a b c d"] * 40, ["a b c x"] * 40
     found = paired(right, wrong, true)
     assert (found.rates.first, found.rates.second) == (0.0, 0.25)
-    assert "no chance" in str(found)
+    assert "not by chance" in str(found)
     mixed = right[:20] + wrong[:20]
     assert "may be chance" in str(paired(mixed, mixed[::-1], true))
     assert paired(right, right, true).values()["noise"]

@@ -60,7 +60,7 @@ def test_two_systems() -> None:
     found = paired(GOOD, BAD, TRUE)
     assert (found.first, found.second) == (pytest.approx(bleu(GOOD, TRUE)), pytest.approx(bleu(BAD, TRUE)))
     assert found.p < 0.01
-    assert "no chance" in str(found)
+    assert "not by chance" in str(found)
     same = paired(GOOD, GOOD, TRUE)
     assert same.p > 0.5
     assert "may be chance" in str(same)

@@ -47,7 +47,7 @@ def translate(
     beams
         How many translations are followed at once; 1 takes the likeliest piece each time.
     nbest
-        How many translations are shown of each text.
+        How many translations are shown of each text, with their log-probabilities; --penalty decides their order.
     penalty
         Scores are divided by the length to this power: larger ones favour longer translations.
     temperature

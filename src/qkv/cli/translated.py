@@ -27,10 +27,11 @@ def announce(session: Session) -> None:
     task: Any = recipe.task
     sizes = [str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name)]
     pieces = lesson.prepared.tokenizer
+    apart = ", learned for each by itself" if lesson.prepared.target_tokenizer is not None else ""
     test = f", {len(data.test):,} to test with" if data.test is not None and len(data.test) else ""
     lines = [
         f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
-        f"words   {pieces.kind}, {pieces.vocabulary:,} pieces for both languages",
+        f"words   {pieces.kind}, {pieces.vocabulary:,} pieces for both languages{apart}",
         f"model   {model.kind} {'/'.join(sizes)}, {count(session.state.model):,} parameters",
         f"steps   of {task.tokens:,} tokens, {training.optimizer}, {training.dtype} on {training.device} with "
         f"{counted(training.threads, 'thread')}",

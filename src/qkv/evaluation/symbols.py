@@ -108,7 +108,7 @@ class PairedErrors:
 
     def __str__(self) -> str:
         found = self.rates
-        verdict = "may be chance" if found.noise else "no chance"
+        verdict = "may be chance" if found.noise else "not by chance"
         between = f"difference {found.difference:+.4f}, from {found.low:+.4f} to {found.high:+.4f}"
         return (
             f"symbol error rate {found.first:.4f} against {found.second:.4f}; {between}: {verdict} (paired bootstrap)"

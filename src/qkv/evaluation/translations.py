@@ -127,7 +127,7 @@ class Paired:
         return {"metric": "bleu", **vars(self), "draws": DRAWS}
 
     def __str__(self) -> str:
-        verdict = "no chance" if self.p < SURE else "may be chance"
+        verdict = "not by chance" if self.p < SURE else "may be chance"
         return f"BLEU {self.first:.2f} against {self.second:.2f}; p = {self.p:.4f}: {verdict} (paired bootstrap)"
 
 

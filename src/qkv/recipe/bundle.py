@@ -34,6 +34,7 @@ from qkv.version import __version__
 
 FORMAT = "qkv/1"
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+TARGET_TOKENIZER = "target_tokenizer.json"
 FILES = {".gguf": gguf.read, ".bin": llama2c.read}  # one file, one model
 
 
@@ -50,6 +51,7 @@ class Bundle:
     checked: FormatCheck | None = None  # how well it writes with int8 weights, where that was looked at
     source: str = ""  # the name of the model elsewhere, where it was not trained here
     notes: tuple[str, ...] = ()  # what was said while it was opened
+    target_pieces: Tokenizer | None = None  # a translator's, where its languages have separate vocabularies
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -57,6 +59,11 @@ class Bundle:
             does = "reads rows of numbers" if isinstance(self.config, get_args(TableConfig)) else "looks at pictures"
             raise InputError(f"this model {does} and does not read text.")
         return self.pieces
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """What cuts the texts that a translator is to write; it numbers pieces as `tokenizer` does."""
+        return self.target_pieces or self.tokenizer
 
     @property
     def opening(self) -> tuple[int, ...]:
@@ -110,6 +117,8 @@ def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | Non
         (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
         if bundle.pieces is not None:
             (aside / TOKENIZER).write_text(bundle.pieces.json(), encoding="utf-8")
+        if bundle.target_pieces is not None:
+            (aside / TARGET_TOKENIZER).write_text(bundle.target_pieces.json(), encoding="utf-8")
 
 
 def keep_best(run: Path, bundle: Bundle) -> None:
@@ -177,7 +186,16 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
     if not isinstance(source, str) or (source and roles is None):
         raise RefusedError(f"{folder / CONFIG}: roles = {values.get('roles')!a:.80} does not fit; expected token ids.")
     tokenizer = Tokenizer.load(folder / TOKENIZER, roles)
+    apart = (folder / TARGET_TOKENIZER).is_file()
+    if apart:
+        verify(folder, TARGET_TOKENIZER)
+    target = Tokenizer.load(folder / TARGET_TOKENIZER, roles) if apart else None
     rows = config.vocabulary
+    if target is not None and target.vocabulary != tokenizer.vocabulary:
+        raise RefusedError(
+            f"{folder / TARGET_TOKENIZER}: {target.vocabulary} pieces, but {TOKENIZER} has {tokenizer.vocabulary}. "
+            "The files belong to different models."
+        )
     if tokenizer.vocabulary > rows or (tokenizer.vocabulary < rows and not source):
         raise RefusedError(
             f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model of {CONFIG} has {rows}. "
@@ -193,6 +211,7 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
         folder,
         _checked(values, folder),
         source,
+        target_pieces=target,
     )
 
 

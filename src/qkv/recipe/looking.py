@@ -91,6 +91,6 @@ def _translation(bundle: Bundle, text: str, target: str | None, to: str | None) 
     if len(said[0][0].sentences) > 1:
         notes = [*notes, f"the text has {len(said[0][0].sentences)} sentences; the first is looked at."]
     source, written = said[0][0].sentences[0]
-    own = bundle.tokenizer.encode(target) if target is not None else written
+    own = bundle.target_tokenizer.encode(target) if target is not None else written
     start, _ = bundle.marks
     return Inputs((start, *own[: bundle.config.context - 1]), source=tuple(source)), notes

@@ -114,7 +114,9 @@ class Reader:
         """For each text its translations, the best first; with `sampling` they are drawn. `carry`: names, numbers and
         characters that the model does not know are carried over (`recipe/carrying.py`)."""
         given = [texts] if isinstance(texts, str) else list(texts)
-        search = Search(beams=max(beams, nbest), best=nbest, penalty=penalty, sampling=sampling, seed=seed)
+        search = Search(
+            beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed
+        )
         language, words = speaking.source_language(self.bundle), speaking.writes_words(self.bundle)
         found, self.notes = translating.translated(
             self.bundle, given, search, to=to, language=language, carry=carry and words

@@ -73,7 +73,8 @@ class Examiner:
     def outputs(self, bundle: Bundle, beams: int, device: str = "cpu") -> tuple[Outputs, float]:
         """What a translator says, by beam search, and its loss."""
         model, tokenizer = require(bundle), bundle.tokenizer
-        rows = encode_pairs(tokenizer, self.found.train, tagged=self._tagged(bundle))
+        own = bundle.target_tokenizer
+        rows = encode_pairs(tokenizer, self.found.train, tagged=self._tagged(bundle), target_tokenizer=own)
         self.notes += [note for note in rows.notes("pairs", 0) if note not in self.notes]
         if cut := int((rows.sources.lengths > model.context).sum()):
             self.notes.append(f"{cut:,} sources are longer than the context of {model.context:,} tokens; cut there.")

@@ -209,7 +209,8 @@ class TranslationLesson:
         return Costs(in_all=self.looks * a_sentence * self.looked_at, closing=closing)
 
     def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
-        return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step)
+        own = self.prepared.target_tokenizer
+        return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step, target_pieces=own)
 
     def final(self, recipe: Recipe, folder: Path) -> dict[str, Score]:
         """The best model on every side that is held out, by beam search."""

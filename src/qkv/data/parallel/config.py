@@ -9,6 +9,7 @@ from pydantic import Field
 from qkv.config import CountOrZero, strict
 
 Directions = Literal["forward", "both"]
+Vocabulary = Literal["joint", "separate"]
 
 
 @strict
@@ -33,6 +34,8 @@ class ParallelConfig:
     """Whether the first row names the columns."""
     directions: Directions = "forward"
     """both: each pair is learned from target to source as well."""
+    vocabulary: Vocabulary = "joint"
+    """separate: byte pairs are learned for each language by itself, half as many for each; one direction only."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     """How much is held out for validation; when nothing is said, a twentieth, but hardly more than 2,000 pairs."""
     seed: CountOrZero = 0

@@ -67,9 +67,16 @@ def tag_ids(tokenizer: Tokenizer, languages: Sequence[str]) -> list[int]:
     return [tokenizer.named[tag_of(language)] for language in languages]
 
 
-def encode_pairs(tokenizer: Tokenizer, side: Pairs, longest: int = 0, *, tagged: Sequence[str] = ()) -> PairRows:
+def encode_pairs(
+    tokenizer: Tokenizer,
+    side: Pairs,
+    longest: int = 0,
+    *,
+    tagged: Sequence[str] = (),
+    target_tokenizer: Tokenizer | None = None,
+) -> PairRows:
     """A side as ids; `longest` bounds each text with what goes around it (0: no bound), `tagged` are the languages
-    that a tag chooses from (`Parallel.tagged`)."""
+    that a tag chooses from (`Parallel.tagged`); targets may be cut by a vocabulary of their own."""
     end, opening = end_of(tokenizer), tokenizer.opening
     around = len(opening) + bool(tagged) + len(end)
     if longest and longest <= around:
@@ -79,7 +86,7 @@ def encode_pairs(tokenizer: Tokenizer, side: Pairs, longest: int = 0, *, tagged:
         raise ConfigError(f"a target language is not among those with a tag: {', '.join(tagged)}. Name files of these.")
     made = _Rows(tokenizer), _Rows(tokenizer)
     kept, left_out = array("q"), 0
-    for number, (source, target) in enumerate(_encoded(tokenizer, side)):
+    for number, (source, target) in enumerate(_encoded(tokenizer, target_tokenizer or tokenizer, side)):
         before = [*opening, tags[into[number]]] if tagged else opening
         if longest and max(len(before) + len(source), len(target)) + len(end) > longest:
             left_out += 1
@@ -90,11 +97,11 @@ def encode_pairs(tokenizer: Tokenizer, side: Pairs, longest: int = 0, *, tagged:
     return PairRows(made[0].rows(), made[1].rows(), np.array(kept, dtype=np.int64), left_out)
 
 
-def _encoded(tokenizer: Tokenizer, side: Pairs) -> Iterator[tuple[list[int], list[int]]]:
+def _encoded(tokenizer: Tokenizer, of_targets: Tokenizer, side: Pairs) -> Iterator[tuple[list[int], list[int]]]:
     given = side.texts()
     while part := list(islice(given, TOGETHER)):
         sources = tokenizer.encode_batch([source for source, _ in part])
-        targets = tokenizer.encode_batch([target for _, target in part])
+        targets = of_targets.encode_batch([target for _, target in part])
         yield from zip(sources, targets, strict=True)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -22,9 +23,14 @@ from qkv.data.parallel.encoding import PairRows, encode_pairs, tag_ids, tag_of
 from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.parallel.reading import READING_VERSION, read_parallel
 from qkv.data.progress import Progress, silent
-from qkv.errors import DataError
+from qkv.errors import ConfigError, DataError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import train_tokenizer
+from qkv.text.uniting import united
+
+Side = Literal["source", "target"]
+BOTH: tuple[Side, Side] = ("source", "target")
+FILES = ("tokenizer.json", "target_tokenizer.json")
 
 TOKENIZER_VERSION = 1  # raise when the same pairs would give another vocabulary
 LEARN_FROM = 16_000_000  # bytes; of more, every n-th pair is taken
@@ -46,6 +52,8 @@ class PreparedPairs:
     config: ParallelConfig
     """Resolved: with the languages, the columns and the pairs' fingerprint."""
     more: tuple[str, ...] = ()
+    target_tokenizer: Tokenizer | None = None
+    """Where the languages have separate vocabularies: that of the target, numbered as `tokenizer` is."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -66,7 +74,8 @@ class PreparedPairs:
 
     def rows(self, side: Pairs, longest: int = 0) -> PairRows:
         """A side as rows of ids; to learn from, bounded by `context`, to judge by, as it is."""
-        return encode_pairs(self.tokenizer, side, longest, tagged=self.parallel.tagged)
+        own = self.target_tokenizer
+        return encode_pairs(self.tokenizer, side, longest, tagged=self.parallel.tagged, target_tokenizer=own)
 
 
 def prepare_parallel(
@@ -87,6 +96,8 @@ def prepare_parallel(
         target=found.columns.get("target", config.target),
         fingerprint=found.fingerprint,
     )
+    if config.vocabulary == "separate":
+        return _separate(found, tokenizer, resolved, watch)
     if given_tokenizer is not None:
         tag_ids(given_tokenizer, found.tagged)
         learned = tokenizer.kind == "auto" and given_tokenizer.kind != "sentencepiece"  # which is only read
@@ -97,19 +108,58 @@ def prepare_parallel(
     chosen, said = tokenizer, tuple[str, ...]()
     if tokenizer.kind == "auto":
         chosen = usual(found, tokenizer)
-        said = (f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; --tokenizer says otherwise.",)
-    parts = ("pairs", str(TOKENIZER_VERSION), str(READING_VERSION), found.fingerprint, json.dumps(plain(chosen)))
+        said = (
+            f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; --tokenizer says otherwise, --set "
+            "corpus.vocabulary=separate learns one for each.",
+        )
 
     def learn(aside: Path) -> None:
-        try:
-            trained = train_tokenizer(chosen, _learned_from(found), progress=watch)
-        except DataError as error:
-            raise DataError(config.files[0], error.problem, error.remedy) from None
+        trained = _learned(chosen, found, BOTH, config.files[0], watch)
         with_tags(trained, found.tagged).save(aside / "tokenizer.json")
         cache.write_facts(aside, {"config": plain(chosen)})
 
-    folder = cache.obtain("tokenizers", hashlib.sha256("\0".join(parts).encode()).hexdigest(), learn)
+    folder = cache.obtain("tokenizers", _key("pairs", found, chosen), learn)
     return PreparedPairs(found, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, said)
+
+
+def _separate(found: Parallel, asked: TokenizerConfig, config: ParallelConfig, watch: Progress) -> PreparedPairs:
+    """A vocabulary for each language, by half of the pieces each; learned again, or taken from the cache, whenever
+    the run is continued: the same pairs give the same."""
+    if found.tagged or len(found.train.directions) > 1:
+        raise ConfigError(
+            "corpus.vocabulary = 'separate': there are several languages or directions here, which share one "
+            "vocabulary. Leave it out, or train one direction."
+        )
+    if asked.kind not in ("auto", "bpe"):
+        raise ConfigError(
+            f"corpus.vocabulary = 'separate' with tokenizer {asked.kind!r}: only byte pairs are learned for each "
+            "language. Say --tokenizer bpe, or leave it out."
+        )
+    chosen = usual(found, asked)
+    half = replace(chosen, size=(chosen.size or 0) // 2)
+
+    def learn(aside: Path) -> None:
+        both = [_learned(half, found, (side,), config.files[0], watch) for side in BOTH]
+        for tokenizer, name in zip(united(*both), FILES, strict=True):
+            tokenizer.save(aside / name)
+        cache.write_facts(aside, {"config": plain(chosen)})
+
+    folder = cache.obtain("tokenizers", _key("pairs, apart", found, chosen), learn)
+    first, second = (Tokenizer.load(folder / name) for name in FILES)
+    said = f"tokenizer: bpe of {half.size:,} for each language, {first.vocabulary:,} pieces in all."
+    return PreparedPairs(found, first, chosen, config, (said,), second)
+
+
+def _key(what: str, found: Parallel, chosen: TokenizerConfig) -> str:
+    parts = (what, str(TOKENIZER_VERSION), str(READING_VERSION), found.fingerprint, json.dumps(plain(chosen)))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _learned(chosen: TokenizerConfig, found: Parallel, sides: Sequence[Side], where: str, watch: Progress) -> Tokenizer:
+    try:
+        return train_tokenizer(chosen, _learned_from(found, sides), progress=watch)
+    except DataError as error:
+        raise DataError(where, error.problem, error.remedy) from None
 
 
 def usual(found: Parallel, asked: TokenizerConfig) -> TokenizerConfig:
@@ -131,10 +181,10 @@ def with_tags(tokenizer: Tokenizer, languages: Sequence[str]) -> Tokenizer:
     return Tokenizer.parse(json.dumps(values, ensure_ascii=False), "tokenizer.json with tags", tokenizer.roles)
 
 
-def _learned_from(found: Parallel) -> Iterator[str]:
-    """Both texts of the training pairs, each pair once."""
+def _learned_from(found: Parallel, sides: Sequence[Side]) -> Iterator[str]:
+    """One text or both of the training pairs, each pair once."""
     train = found.train.chosen(~found.train.backward)
     stride = max(1, -(-(train.source.bytes + train.target.bytes) // LEARN_FROM))
     for row in train.rows[::stride].tolist():
-        yield train.source[row]
-        yield train.target[row]
+        for side in sides:
+            yield train.source[row] if side == "source" else train.target[row]
