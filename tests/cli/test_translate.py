@@ -70,7 +70,7 @@ def test_evaluate(model: str, tested: list[str], capsys: pytest.CaptureFixture[s
     assert f"{found['bleu']:.2f}" in said
     assert "BLEU, lowercased" in said
     assert found["signature"] in said
-    assert found["chrf_signature"] in said
+    assert f"chrF  {found['chrf_signature']}" in said
     assert "words of the reference" in said
     assert found["worst"][0]["source"] in said
 
@@ -281,6 +281,10 @@ def test_letters_to_phonemes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     capsys.readouterr()
     assert run(["translate", folder, "s e v e n"], True) == 0
     assert capsys.readouterr().out.strip().isupper()
+    assert run(["translate", folder, "s é v e n", "s e"], True) == 0
+    shown = capsys.readouterr()
+    assert "é" not in shown.out, "no letter stands among phonemes"
+    assert "not in the vocabulary, and read as unknown: é." in shown.err
 
 
 def test_long_sentences_to_check_on_are_no_fault(tmp_path: Path) -> None:

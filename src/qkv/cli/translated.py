@@ -95,8 +95,8 @@ def show(found: dict[str, Score], flops: float | None = None) -> None:
     if flops is not None:
         rows.append(("FLOPs of the training", f"{flops:.2e}", ""))
     table("", ("score", "value", "95 % interval"), rows)
-    for signature in next(iter(found.values())).signatures:
-        print(signature)
+    for name, signature in zip(("BLEU", "chrF"), next(iter(found.values())).signatures, strict=False):
+        print(f"{name}  {signature}")
 
 
 def example(said: Outputs, number: int) -> str:

@@ -83,6 +83,8 @@ def translated(
     made = translate(model.eval(), [given[number] for number in asked], search, start=start, end=last)
     found_of = dict(zip(asked, made, strict=True))
     notes = [f"{cut:,} sentences are longer than the context of {room:,} tokens; cut there."] if cut else []
+    if unknown := dict.fromkeys(each for core in cores for each in tokenizer.unknown_characters(core)):
+        notes.append(f"not in the vocabulary, and read as unknown: {_listed(list(unknown))}.")
     results, place = [], 0
     for each in parts:
         pieces = []
@@ -93,9 +95,13 @@ def translated(
         place += len(each)
         results.append(_joined(bundle, pieces, search.best, carry and attends(model)))
     if kept := dict.fromkeys(word for each in results for said in each for word in said.carried):
-        shown = ", ".join(list(kept)[:SHOWN]) + (" ..." if len(kept) > SHOWN else "")
-        notes.append(f"not known to the model and carried over as they stand: {shown}; --no-carry leaves them to it.")
+        said = "not known to the model and carried over as they stand"
+        notes.append(f"{said}: {_listed(list(kept))}; --no-carry leaves them to it.")
     return results, notes
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
 
 
 class _Sentence(NamedTuple):
