@@ -21,7 +21,7 @@ from qkv.storage import advised, locked, sweep
 from qkv.tasks.task import Task
 from qkv.training import checkpoints
 from qkv.training.clock import Clock
-from qkv.training.devices import choose_device, enough_memory
+from qkv.training.devices import Holes, choose_device, enough_memory
 from qkv.training.journal import REMEDY, Journal, Timings
 from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.settings import TrainingConfig
@@ -171,10 +171,12 @@ class Run:
 
     def _follow(self, state: TrainingState, task: Task) -> Iterator[Step]:
         """Steps until the end, wherever it is moved to meanwhile."""
+        holes = Holes()
         while state.step < self.config.length:
             planned = self.config
             for step in train(state, task, planned):
                 yield step
+                holes.mend()
                 if self.config is not planned:
                     break
 
