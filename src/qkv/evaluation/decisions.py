@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.blocks.pooling import FirstPooling
+from qkv.blocks.tap import watched
 from qkv.data.labelled.encoding import Rows
 from qkv.evaluation import packed
 from qkv.models.classifier import Classifier, EncoderPooling
@@ -92,7 +93,7 @@ def _scores(
 
 def _reader(model: nn.Module, precision: packed.Precision) -> Callable[[reading.Texts], Tensor] | None:
     """The model without padding, where it is a classifier or a tagger around BERT that nobody looks into."""
-    if not isinstance(model, Classifier | Tagger) or not packed.fits(model.encoder) or packed.watched(model):
+    if not isinstance(model, Classifier | Tagger) or not packed.fits(model.encoder) or watched(model):
         return None
     inside = packed.Packed(model.encoder, precision)
     last = len(inside.model.blocks)

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
 from qkv.blocks.feedforward import FeedForward
+from qkv.blocks.tap import watched
 from qkv.models.bert import Bert
 
 Precision = Literal["f32", "bf16"]
@@ -48,11 +49,6 @@ def fits(model: nn.Module) -> bool:
         for name in names
     ]
     return plain and not watched(model) and all(type(part) is nn.Linear for part in products)
-
-
-def watched(model: nn.Module) -> bool:
-    """Whether somebody looks into any of its parts."""
-    return any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
 class Product(NamedTuple):

@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from qkv.blocks.packed import packed
 from qkv.blocks.state import State
 from qkv.errors import InputError
+from qkv.generation.branches import branching
+from qkv.generation.candidates import candidates
 from qkv.generation.sampling import NEVER, Sampling, pick
 
 GREEDY = Sampling(temperature=0.0)
-BLOCK = 32  # scores of the vocabulary that are looked at together
 
 
 @runtime_checkable
@@ -97,6 +98,7 @@ def translate(
     found: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
     with torch.inference_mode(), packed(model) if isinstance(model, nn.Module) else nullcontext():
+        model = branching(model)
         for first in range(0, len(order), rows):
             batch = order[first : first + rows]
             longest = max(1, *(len(sources[number]) for number in batch))
@@ -150,9 +152,8 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
     totals = torch.zeros(len(finished), 1, device=device)  # (B, n): one row a source before the first token
     written = rest.tokens.new_empty(len(finished), 1, 0)  # (B, n, T)
     while rest.sources:
-        logprobs = rest.logits().log_softmax(-1).index_fill_(1, never, NEVER)
+        most, tokens = candidates(rest.logits(), 2 * beams, never)  # twice as many: half of them may end
         divisor = rest.length**search.penalty
-        most, tokens = largest(logprobs, 2 * beams)  # twice as many: half of them may end
         sums = (most.view(*totals.shape, -1) + totals.unsqueeze(2)).flatten(1)  # (R, m) -> (B, n m)
         best, places = sums.topk(min(2 * beams, sums.size(1)))
         beam, token = places // most.size(1), tokens.view(len(totals), -1).gather(1, places)
@@ -175,23 +176,6 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
         written = longer[kept].take_along_dim(order.unsqueeze(2), 1)
         rest.keep(going, rows.flatten().tolist(), written[:, :, -1].flatten())
     return [hypotheses[: search.best] for hypotheses in finished]
-
-
-def largest(scores: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]:
-    """The largest of each row and their places. Of a large vocabulary only the blocks with the largest maxima are
-    sorted: all others are looked at once."""
-    vocabulary = scores.size(1)
-    blocks = vocabulary // BLOCK
-    if blocks < 2 * count:
-        return scores.topk(min(count, vocabulary))
-    whole = blocks * BLOCK
-    parts = scores[:, :whole].reshape(-1, blocks, BLOCK)
-    chosen = parts.amax(2).topk(count).indices
-    places = (chosen.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=scores.device)).flatten(1)
-    rest = torch.arange(whole, vocabulary, device=scores.device).expand(len(scores), -1)
-    places = torch.cat([places, rest], 1)
-    most, which = scores.gather(1, places).topk(count)
-    return most, places.gather(1, which)
 
 
 def can_win(score: float, finished: list[Hypothesis], beams: int) -> bool:

@@ -1,4 +1,5 @@
-"""`decode.c` as a library: compiled once with the machine's C compiler, kept in the cache, and its types for ctypes."""
+"""`decode.c` and `beam.c` as one library: compiled once with the machine's C compiler, kept in the cache, and its types
+for ctypes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from qkv.data.cache import obtain, write_facts
 from qkv.errors import QkvError
 from qkv.storage import verify
 
-SOURCE = Path(__file__).with_name("decode.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("decode.c", "beam.c")]
 NAME = "decode.so"
 COMPILERS = ("cc", "gcc", "clang")
 # sums may be reordered, so that they run side by side; the linker must not see it, or it changes how torch rounds
@@ -68,8 +69,8 @@ def library() -> Any:
     compiler = os.environ.get("CC") or next(filter(shutil.which, COMPILERS), None)
     if os.environ.get("QKV_NATIVE") == "0" or not compiler:
         return None
-    source = SOURCE.read_bytes()
-    parts = (source, compiler.encode(), _processor().encode(), " ".join((*COMPILE, THREADS)).encode())
+    sources = [source.read_bytes() for source in SOURCES]
+    parts = (*sources, compiler.encode(), _processor().encode(), " ".join((*COMPILE, THREADS)).encode())
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     try:
         folder = obtain("native", key, lambda aside: _build(compiler, aside))
@@ -82,24 +83,32 @@ def library() -> Any:
         ctypes.POINTER(Model), number, pointers, ctypes.POINTER(pointers), ctypes.POINTER(number), number, pointers,
         pointers, ctypes.c_int,
     ]  # fmt: skip
-    found.decode.restype = None
+    found.attend_rows.argtypes = [
+        *[number] * 4, ctypes.c_float, pointers, pointers, number, pointers, pointers, ctypes.c_int
+    ]  # fmt: skip
+    found.candidates.argtypes = [
+        pointers, number, number, pointers, number, number, pointers, pointers, ctypes.c_int
+    ]  # fmt: skip
+    for function in (found.decode, found.attend_rows, found.candidates):
+        function.restype = None
     return found
 
 
 def _build(compiler: str, folder: Path) -> None:
     """With threads where the compiler knows them, else without."""
-    made = folder / "decode.o"
+    made = [folder / f"{source.stem}.o" for source in SOURCES]
     for threads in ((THREADS,), ()):
         with suppress(subprocess.CalledProcessError):
             for words in (
-                [*shlex.split(compiler), *COMPILE, *threads, "-o", made, SOURCE],
-                [*shlex.split(compiler), "-shared", *threads, "-o", folder / NAME, made, "-lm"],
+                *([*COMPILE, *threads, "-o", *both] for both in zip(made, SOURCES, strict=True)),
+                ["-shared", *threads, "-o", folder / NAME, *made, "-lm"],
             ):
-                subprocess.run(words, check=True, capture_output=True, timeout=120)
+                subprocess.run([*shlex.split(compiler), *words], check=True, capture_output=True, timeout=120)
             break
     else:
-        raise OSError(f"{compiler} could not compile {SOURCE.name}")
-    made.unlink()
+        raise OSError(f"{compiler} could not compile {' and '.join(source.name for source in SOURCES)}")
+    for each in made:
+        each.unlink()
     write_facts(folder, {"compiler": compiler, "threads": bool(threads)})
 
 

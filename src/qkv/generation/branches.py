@@ -1,0 +1,177 @@
+"""The attention of a beam's rows in compiled C, `beam.c`: keys and values are never moved.
+
+A beam chooses rows after every token. What a row remembers is only where its keys and values lie: `Branches` holds the
+address of each position, so that choosing rows moves addresses, and rows that share a beginning share its keys. The
+products stay the model's own. Where there is no compiler, or somebody looks inside (a hook, the open attention), all
+is done by torch, and the results are the same up to rounding. Letters: R rows, B sources, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from qkv.blocks.attention import MultiHeadAttention, fused
+from qkv.blocks.decoder import DecoderState, Memory, Present
+from qkv.blocks.packed import AVAILABLE, Packed
+from qkv.blocks.positions import NoPositions
+from qkv.blocks.residual import PostNorm, PreNorm
+from qkv.blocks.state import MemoryState, places
+from qkv.blocks.tap import watched
+from qkv.generation.compiler import address, library
+from qkv.models.transformer import Transformer
+
+Step = Float[Tensor, "R 1 D"]  # one token of each row
+M = TypeVar("M")
+
+
+def addresses(pairs: Float[Tensor, "R T D2"]) -> Int[Tensor, "R T"]:
+    """Where the keys of each position begin; its values lie behind them."""
+    each = torch.arange(pairs.size(0) * pairs.size(1)) * (pairs.size(2) * pairs.element_size())
+    return (each + pairs.data_ptr()).view(pairs.shape[:2])
+
+
+class Branches:
+    """What a self-attention remembers: for every row the addresses of its positions, (R, capacity), and what lies
+    there, blocks of keys with their values, one for each call."""
+
+    def __init__(self, rows: int, capacity: int) -> None:
+        self.counts = torch.zeros(rows, dtype=torch.long)
+        self.places = torch.zeros(rows, capacity, dtype=torch.long)
+        self.blocks: list[Tensor] = []
+
+    @property
+    def lengths(self) -> list[int]:
+        return self.counts.tolist()
+
+    def append(self, pairs: Float[Tensor, "R 1 D2"]) -> None:
+        """One position more of every row."""
+        longest, capacity = int(self.counts.max()) + 1, self.places.size(1)
+        if longest > capacity:
+            raise ValueError(f"the state holds {capacity} positions, {longest} were asked for; start a new one")
+        self.blocks.append(pairs)
+        self.places.scatter_(1, self.counts.unsqueeze(1), addresses(pairs))
+        self.counts += 1
+
+    def rows(self, index: Sequence[int]) -> Branches:
+        chosen, which = Branches(0, 0), torch.as_tensor(list(index))
+        chosen.counts, chosen.places, chosen.blocks = self.counts[which], self.places[which], list(self.blocks)
+        return chosen
+
+    def truncate(self, length: int) -> None:
+        self.counts = self.counts.clamp(max=length)
+
+    def reset(self, row: int) -> None:
+        self.counts[row] = 0
+
+
+class Read(MemoryState):
+    """What a cross-attention remembers of the sources: addresses (B, S) and lengths (B) as its pair, and the block."""
+
+    block: Tensor
+
+    def rows(self, index: Sequence[int]) -> Read:
+        chosen = Read()
+        chosen.pair, chosen.block = super().rows(index).pair, self.block
+        return chosen
+
+
+class Asking:
+    """One attention of the decoder with its residual: keys and values by one product, and between the model's own
+    products C."""
+
+    def __init__(self, part: PreNorm | PostNorm) -> None:
+        module = cast(MultiHeadAttention, part.sublayer)
+        self.module, early = module, isinstance(part, PreNorm)
+        self.before, self.after = (part.norm if early else nn.Identity()), (nn.Identity() if early else part.norm)
+        weight = torch.cat([module.key.weight.detach(), module.value.weight.detach()])
+        biases = [bias.detach() for bias in (module.key.bias, module.value.bias) if bias is not None]
+        bias = torch.cat(biases) if biases else None
+        self.pairs = Packed(weight, bias) if AVAILABLE else lambda x: F.linear(x, weight, bias)
+
+    def written(self, x: Step, state: Branches) -> Step:
+        """A look at what the row itself has written, with its newest position."""
+        y = self.before(x)
+        state.append(self.pairs(y))
+        return self.after(x + self._mixed(y, state.places, state.counts))
+
+    def read(self, x: Step, memory: Memory, present: Present, state: Read) -> Step:
+        """A look at the source, which neighbouring rows share; its padding is not looked at."""
+        if state.pair is None:
+            state.block = self.pairs(memory)
+            state.pair = addresses(state.block), present.sum(1)
+        return self.after(x + self._mixed(self.before(x), *state.pair))
+
+    def _mixed(self, x: Step, pairs: Int[Tensor, "G S"], lengths: Int[Tensor, " G"]) -> Step:
+        module, queries = self.module, self.module.query(x)
+        mixed = torch.empty_like(queries)
+        library().attend_rows(
+            len(pairs), len(x) // len(pairs), module.heads, module.head_width, module.scale, address(queries),
+            address(pairs), pairs.size(1), address(lengths), address(mixed), torch.get_num_threads(),
+        )  # fmt: skip
+        return module.output(mixed)
+
+
+class Branching:
+    """A translator for use, not for training: the model, with its single steps by `Asking`."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.model: Any = model
+        self.context, self.encode = model.context, model.encode
+        blocks: Any = model.decoder
+        self.layers = [(Asking(block.attention), Asking(block.crossing)) for block in blocks]
+
+    def state(self, rows: int, capacity: int | None = None) -> DecoderState[Branches]:
+        written = [Branches(rows, capacity or self.context) for _ in self.layers]
+        return DecoderState(written, [Read() for _ in self.layers], list(range(rows)))
+
+    def decode(
+        self, tokens: Int[Tensor, "R 1"], memory: Memory, present: Present, state: Any = None
+    ) -> Float[Tensor, "R 1 V"]:
+        """As the model's own, one token a row."""
+        model, held = self.model, self.state(len(tokens), 1) if state is None else state
+        x = model._embed(tokens, places(held, 1, tokens.device)[0])
+        for block, (own, crossing), (branches, read) in zip(
+            model.decoder, self.layers, held.layers(len(memory)), strict=True
+        ):
+            x = own.written(x, branches)
+            x = crossing.read(x, memory, present, read)
+            x = block.feedforward(x)
+        return model.head(model.decoder_norm(x))
+
+
+def branching(model: M) -> M | Branching:
+    """The model with its steps in C, where it is one of ours in f32 on a CPU and nobody looks inside."""
+    if isinstance(model, Transformer) and _fits(model) and library() is not None:
+        return Branching(model)
+    return model
+
+
+def _fits(model: Transformer) -> bool:
+    if model.training or watched(model) or torch.is_autocast_enabled("cpu"):
+        return False
+    on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
+    blocks: Any = model.decoder
+    parts = [part for block in blocks for part in (block.attention, block.crossing)]
+    return on_cpu and all(map(_plain, parts))
+
+
+def _plain(part: nn.Module) -> bool:
+    """An attention whose parts are the usual ones: none of them adapted, quantized or taken apart."""
+    module = getattr(part, "sublayer", None)
+    if type(part) not in (PreNorm, PostNorm) or type(module) is not MultiHeadAttention:
+        return False
+    linears = module.query, module.key, module.value, module.output
+    return (
+        module.mix is fused
+        and module.key_heads == module.heads
+        and isinstance(module.positions, NoPositions)
+        and all(type(norm) is nn.Identity for norm in (module.query_norm, module.key_norm))
+        and all(type(linear) is nn.Linear for linear in linears)
+        and (module.key.bias is None) == (module.value.bias is None)
+    )
