@@ -2,9 +2,8 @@
  *
  * A row is computed as if it were alone: what it gives does not depend on its neighbours or on the threads.
  */
-#include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
+#include "norm.h"
 
 #define LOWEST -3.4e38f /* with -ffast-math there is no infinity */
 
@@ -17,23 +16,28 @@ static inline float exponential(float x) {
     return series * power.value;
 }
 
+#define LANES 16 /* weights that are computed side by side */
+
 /* One row of queries:  y = Σ_s w_s v_s,  w = softmax_s(scale · q · k_s),  for each head by itself.
- * pairs[s] points at k_s, behind which lies v_s, (heads, n) each; `weights` has room for (heads, length). */
+ * pairs[s] points at k_s, behind which lies v_s, (heads, n) each; `weights` has room for (heads, length + LANES). */
 static inline __attribute__((always_inline)) void attend(const float *query, const float *const *pairs, int64_t length,
                                                          int64_t heads, int64_t n, float scale, float *weights, float *y) {
+    const int64_t whole = (length + LANES - 1) / LANES * LANES; /* filled up with weights of nothing */
     for (int64_t s = 0; s < length; s++)
         for (int64_t head = 0; head < heads; head++) {
             const float *q = query + head * n, *key = pairs[s] + head * n;
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (int64_t i = 0; i < n; i++) sum += q[i] * key[i];
-            weights[head * length + s] = sum * scale;
+            weights[head * whole + s] = sum * scale;
         }
     for (int64_t head = 0; head < heads; head++) {
-        float *w = weights + head * length, *out = y + head * n, most = LOWEST, total = 0;
-        for (int64_t s = 0; s < length; s++) most = w[s] > most ? w[s] : most;
-#pragma omp simd reduction(+ : total)
-        for (int64_t s = 0; s < length; s++) total += w[s] = exponential(w[s] - most);
+        float *w = weights + head * whole, *out = y + head * n, most = LOWEST, total = 0;
+        for (int64_t s = length; s < whole; s++) w[s] = LOWEST;
+        for (int64_t s = 0; s < whole; s += LANES)
+            for (int64_t i = s; i < s + LANES; i++) most = w[i] > most ? w[i] : most;
+        for (int64_t s = 0; s < whole; s += LANES)
+            for (int64_t i = s; i < s + LANES; i++) total += w[i] = exponential(w[i] - most);
         for (int64_t i = 0; i < n; i++) out[i] = 0;
         for (int64_t s = 0; s < length; s++) {
             const float weight = w[s] / total, *value = pairs[s] + (heads + head) * n;
@@ -49,7 +53,7 @@ void attend_rows(int64_t groups, int64_t share, int64_t heads, int64_t n, float 
                  const float *const *pairs, int64_t capacity, const int64_t *lengths, float *mixed, int threads) {
 #pragma omp parallel num_threads(threads)
     {
-        float *weights = malloc(sizeof(float) * (size_t)(heads * capacity));
+        float *weights = malloc(sizeof(float) * (size_t)(heads * (capacity + LANES)));
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < groups * share; row++) {
             const int64_t group = row / share, length = lengths[group];
@@ -60,6 +64,17 @@ void attend_rows(int64_t groups, int64_t share, int64_t heads, int64_t n, float 
             else attend(query, there, length, heads, n, scale, weights, y);
         }
         free(weights);
+    }
+}
+
+/* A residual and the norm after it:  y = norm(x + added),  each (rows, n). */
+void add_and_normalize(const float *x, const float *added, int64_t rows, int64_t n, const float *scale, const float *shift,
+                       float epsilon, float *y, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t row = 0; row < rows; row++) {
+        float *out = y + row * n;
+        for (int64_t i = 0; i < n; i++) out[i] = x[row * n + i] + added[row * n + i];
+        normalize(out, scale, shift, epsilon, n, out);
     }
 }
 

@@ -160,11 +160,12 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
         over = torch.tensor(rest.limits, device=device).unsqueeze(1) <= rest.length
         ending = (token == end) | over
         longer = torch.cat([written.take_along_dim(beam.unsqueeze(2), 1), token.unsqueeze(2)], 2)
-        for row, place in (ending & best.isfinite())[:, :beams].nonzero().tolist():
-            total = float(best[row, place])
-            made = hypothesis(longer[row, place].tolist(), total, total / divisor, end)
-            finished[rest.sources[row]].append(made)
-        for number in rest.sources:
+        done = (ending & best.isfinite())[:, :beams]
+        numbers = [rest.sources[row] for row in done.nonzero()[:, 0].tolist()]
+        texts = zip(longer[:, :beams][done].tolist(), best[:, :beams][done].tolist(), strict=True)
+        for number, (ids, total) in zip(numbers, texts, strict=True):
+            finished[number].append(hypothesis(ids, total, total / divisor, end))
+        for number in set(numbers):
             finished[number] = sorted(finished[number], key=lambda made: -made.score)[:beams]
         order = ending.int().argsort(stable=True, dim=1)[:, :beams]  # the unfinished ones first, the best of them first
         totals = best.masked_fill(ending, NEVER).gather(1, order)

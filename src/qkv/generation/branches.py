@@ -81,14 +81,43 @@ class Read(MemoryState):
         return chosen
 
 
+class Around:
+    """A residual with its norm, before the sublayer or after it: x + sublayer(norm(x)), or norm(x + sublayer(x))."""
+
+    def __init__(self, part: PreNorm | PostNorm) -> None:
+        self.norm, self.early = cast(nn.LayerNorm, part.norm), isinstance(part, PreNorm)
+
+    def before(self, x: Step) -> Step:
+        return self.norm(x) if self.early else x
+
+    def after(self, x: Step, added: Step) -> Step:
+        if self.early:
+            return x + added
+        y, norm = torch.empty_like(x), self.norm
+        library().add_and_normalize(
+            address(x), address(added), len(x), x.size(2), address(norm.weight), address(norm.bias), norm.eps,
+            address(y), torch.get_num_threads(),
+        )  # fmt: skip
+        return y
+
+
+class Feeding:
+    """The feed-forward, which is the model's own, with its residual."""
+
+    def __init__(self, part: PreNorm | PostNorm) -> None:
+        self.around, self.sublayer = Around(part), part.sublayer
+
+    def __call__(self, x: Step) -> Step:
+        return self.around.after(x, self.sublayer(self.around.before(x)))
+
+
 class Asking:
     """One attention of the decoder with its residual: keys and values by one product, and between the model's own
     products C."""
 
     def __init__(self, part: PreNorm | PostNorm) -> None:
         module = cast(MultiHeadAttention, part.sublayer)
-        self.module, early = module, isinstance(part, PreNorm)
-        self.before, self.after = (part.norm if early else nn.Identity()), (nn.Identity() if early else part.norm)
+        self.around, self.module = Around(part), module
         weight = torch.cat([module.key.weight.detach(), module.value.weight.detach()])
         biases = [bias.detach() for bias in (module.key.bias, module.value.bias) if bias is not None]
         bias = torch.cat(biases) if biases else None
@@ -96,16 +125,16 @@ class Asking:
 
     def written(self, x: Step, state: Branches) -> Step:
         """A look at what the row itself has written, with its newest position."""
-        y = self.before(x)
+        y = self.around.before(x)
         state.append(self.pairs(y))
-        return self.after(x + self._mixed(y, state.places, state.counts))
+        return self.around.after(x, self._mixed(y, state.places, state.counts))
 
     def read(self, x: Step, memory: Memory, present: Present, state: Read) -> Step:
         """A look at the source, which neighbouring rows share; its padding is not looked at."""
         if state.pair is None:
             state.block = self.pairs(memory)
             state.pair = addresses(state.block), present.sum(1)
-        return self.after(x + self._mixed(self.before(x), *state.pair))
+        return self.around.after(x, self._mixed(self.around.before(x), *state.pair))
 
     def _mixed(self, x: Step, pairs: Int[Tensor, "G S"], lengths: Int[Tensor, " G"]) -> Step:
         module, queries = self.module, self.module.query(x)
@@ -124,7 +153,9 @@ class Branching:
         self.model: Any = model
         self.context, self.encode = model.context, model.encode
         blocks: Any = model.decoder
-        self.layers = [(Asking(block.attention), Asking(block.crossing)) for block in blocks]
+        self.layers = [
+            (Asking(block.attention), Asking(block.crossing), Feeding(block.feedforward)) for block in blocks
+        ]
 
     def state(self, rows: int, capacity: int | None = None) -> DecoderState[Branches]:
         written = [Branches(rows, capacity or self.context) for _ in self.layers]
@@ -136,12 +167,12 @@ class Branching:
         """As the model's own, one token a row."""
         model, held = self.model, self.state(len(tokens), 1) if state is None else state
         x = model._embed(tokens, places(held, 1, tokens.device)[0])
-        for block, (own, crossing), (branches, read) in zip(
-            model.decoder, self.layers, held.layers(len(memory)), strict=True
+        for (attention, crossing, feedforward), (branches, read) in zip(
+            self.layers, held.layers(len(memory)), strict=True
         ):
-            x = own.written(x, branches)
+            x = attention.written(x, branches)
             x = crossing.read(x, memory, present, read)
-            x = block.feedforward(x)
+            x = feedforward(x)
         return model.head(model.decoder_norm(x))
 
 
@@ -157,21 +188,20 @@ def _fits(model: Transformer) -> bool:
         return False
     on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
     blocks: Any = model.decoder
-    parts = [part for block in blocks for part in (block.attention, block.crossing)]
-    return on_cpu and all(map(_plain, parts))
+    around = [part for block in blocks for part in (block.attention, block.crossing, block.feedforward)]
+    asking = [part.sublayer for block in blocks for part in (block.attention, block.crossing)]
+    usual = all(type(part) in (PreNorm, PostNorm) and type(part.norm) is nn.LayerNorm for part in around)
+    return on_cpu and usual and all(map(_plain, asking))
 
 
-def _plain(part: nn.Module) -> bool:
+def _plain(module: nn.Module) -> bool:
     """An attention whose parts are the usual ones: none of them adapted, quantized or taken apart."""
-    module = getattr(part, "sublayer", None)
-    if type(part) not in (PreNorm, PostNorm) or type(module) is not MultiHeadAttention:
-        return False
-    linears = module.query, module.key, module.value, module.output
     return (
-        module.mix is fused
+        type(module) is MultiHeadAttention
+        and module.mix is fused
         and module.key_heads == module.heads
         and isinstance(module.positions, NoPositions)
         and all(type(norm) is nn.Identity for norm in (module.query_norm, module.key_norm))
-        and all(type(linear) is nn.Linear for linear in linears)
+        and all(type(part) is nn.Linear for part in (module.query, module.key, module.value, module.output))
         and (module.key.bias is None) == (module.value.bias is None)
     )

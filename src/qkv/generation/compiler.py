@@ -22,6 +22,7 @@ from qkv.errors import QkvError
 from qkv.storage import verify
 
 SOURCES = [Path(__file__).with_name(name) for name in ("decode.c", "beam.c")]
+HEADER = Path(__file__).with_name("norm.h")
 NAME = "decode.so"
 COMPILERS = ("cc", "gcc", "clang")
 # sums may be reordered, so that they run side by side; the linker must not see it, or it changes how torch rounds
@@ -69,7 +70,7 @@ def library() -> Any:
     compiler = os.environ.get("CC") or next(filter(shutil.which, COMPILERS), None)
     if os.environ.get("QKV_NATIVE") == "0" or not compiler:
         return None
-    sources = [source.read_bytes() for source in SOURCES]
+    sources = [source.read_bytes() for source in (*SOURCES, HEADER)]
     parts = (*sources, compiler.encode(), _processor().encode(), " ".join((*COMPILE, THREADS)).encode())
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     try:
@@ -86,10 +87,13 @@ def library() -> Any:
     found.attend_rows.argtypes = [
         *[number] * 4, ctypes.c_float, pointers, pointers, number, pointers, pointers, ctypes.c_int
     ]  # fmt: skip
+    found.add_and_normalize.argtypes = [
+        pointers, pointers, number, number, pointers, pointers, ctypes.c_float, pointers, ctypes.c_int
+    ]  # fmt: skip
     found.candidates.argtypes = [
         pointers, number, number, pointers, number, number, pointers, pointers, ctypes.c_int
     ]  # fmt: skip
-    for function in (found.decode, found.attend_rows, found.candidates):
+    for function in (found.decode, found.attend_rows, found.add_and_normalize, found.candidates):
         function.restype = None
     return found
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "norm.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -150,20 +151,6 @@ static inline void rows_of(const Matrix *m, int64_t row, Vector x, float *sums) 
         for (int i = 0; i < ROWS; i++) sums[i] *= m->factors[row + i] * x.factor;
     }
     if (m->bias) for (int i = 0; i < ROWS; i++) sums[i] += m->bias[row + i];
-}
-
-static void normalize(const float *x, const float *scale, const float *shift, float epsilon, int64_t n, float *y) {
-    float mean = 0, square = 0;
-    if (scale) {
-#pragma omp simd reduction(+ : mean)
-        for (int64_t i = 0; i < n; i++) mean += x[i];
-        mean /= (float)n;
-    }
-#pragma omp simd reduction(+ : square)
-    for (int64_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
-    const float factor = 1.0f / sqrtf(square / (float)n + epsilon);
-    if (scale) for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * factor * scale[i] + (shift ? shift[i] : 0.0f);
-    else for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
 }
 
 static void turn(float *x, const float *cosines, const float *sines, int64_t n) {
