@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention, fused
 from qkv.blocks.decoder import DecoderState, Memory, Present
+from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.packed import AVAILABLE, Packed
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.residual import PostNorm, PreNorm
@@ -32,8 +33,8 @@ M = TypeVar("M")
 
 def addresses(pairs: Float[Tensor, "R T D2"]) -> Int[Tensor, "R T"]:
     """Where the keys of each position begin; its values lie behind them."""
-    each = torch.arange(pairs.size(0) * pairs.size(1)) * (pairs.size(2) * pairs.element_size())
-    return (each + pairs.data_ptr()).view(pairs.shape[:2])
+    first, each = pairs.data_ptr(), pairs.size(2) * pairs.element_size()
+    return torch.arange(first, first + pairs.size(0) * pairs.size(1) * each, each).view(pairs.shape[:2])
 
 
 class Branches:
@@ -105,10 +106,13 @@ class Feeding:
     """The feed-forward, which is the model's own, with its residual."""
 
     def __init__(self, part: PreNorm | PostNorm) -> None:
-        self.around, self.sublayer = Around(part), part.sublayer
+        self.around, self.sublayer = Around(part), cast(FeedForward, part.sublayer)
 
     def __call__(self, x: Step) -> Step:
-        return self.around.after(x, self.sublayer(self.around.before(x)))
+        network = self.sublayer
+        hidden = network.inner(self.around.before(x))
+        hidden = hidden.relu_() if type(network.activation) is nn.ReLU else network.activation(hidden)
+        return self.around.after(x, network.outer(hidden))
 
 
 class Asking:
@@ -189,9 +193,8 @@ def _fits(model: Transformer) -> bool:
     on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
     blocks: Any = model.decoder
     around = [part for block in blocks for part in (block.attention, block.crossing, block.feedforward)]
-    asking = [part.sublayer for block in blocks for part in (block.attention, block.crossing)]
     usual = all(type(part) in (PreNorm, PostNorm) and type(part.norm) is nn.LayerNorm for part in around)
-    return on_cpu and usual and all(map(_plain, asking))
+    return on_cpu and usual and all(type(part.sublayer) is FeedForward or _plain(part.sublayer) for part in around)
 
 
 def _plain(module: nn.Module) -> bool:
