@@ -18,8 +18,8 @@ import torch
 
 import qkv
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.subject import forward
-from qkv.inspection.why import Method, answer, first, why, without
+from qkv.inspection.answers import answers
+from qkv.inspection.why import Method, first, why, without
 from qkv.recipe import looking
 
 
@@ -36,9 +36,9 @@ def main(model: str, path: str, most: str = "200") -> None:
         for method in made.methods:
             found[method.name].append(method)
         with torch.no_grad():
-            target = int(answer(subject, forward(subject.model, subject.inputs)).argmax())
+            target = int(answers(subject, [subject.inputs])[0].argmax())
         values = drawn.normal(size=len(made.places)).tolist()
-        left = without(subject, target, made.places, first(values, made.places, len(made.words)))
+        (left,) = without(subject, target, made.places, [first(values, made.places, len(made.words))])
         found["drawn values"].append(Method("drawn values", values, made.p - left, made.methods[0].at_random))
     print(f"{model}: {len(chosen)} sentences")
     print("| method | share | 95 % | falls | at random |")
