@@ -18,15 +18,16 @@ from qkv.inspection.filling import DATA_MARK, POLICY_MARK, script_json
 from qkv.inspection.roles import Head
 from qkv.inspection.trace import trace
 
-ALWAYS = {"format", "model", "text", "views", "tokens", "exact", "explain", "anatomy"}
+ALWAYS = {"format", "model", "text", "answer", "focus", "views", "tokens", "exact", "explain", "anatomy"}
 VIEWS = {
-    "gpt": {"embeddings", "positions", "residual", "attention", "worked", "lens", "next", "why", "meaning"},
-    "bert": {"embeddings", "positions", "residual", "attention", "worked", "meaning"},
-    "classifier": {"embeddings", "positions", "residual", "attention", "worked", "why", "meaning"},
+    "gpt": {"embeddings", "positions", "block", "residual", "attention", "worked", "lens", "next", "why", "meaning"},
+    "bert": {"embeddings", "positions", "block", "residual", "attention", "worked", "meaning"},
+    "classifier": {"embeddings", "positions", "block", "residual", "attention", "worked", "why", "meaning"},
     "transformer": {
         "source_tokens",
         "embeddings",
         "positions",
+        "block",
         "residual",
         "attention",
         "worked",

@@ -194,7 +194,8 @@ def sample(
             score = float(draw.beta(1.2, 4))
             row = {"layer": layer, "head": head, "role": roles[(layer + head) % 6], "score": score}
             row |= {"baseline": 0.31 * score + 0.05, "low": max(0.0, score - 0.04), "high": min(1.0, score + 0.05)}
-            found.append(row | {"without": 3.2 + 0.3 * score, "only": 5.1 - score})
+            row |= {"without": 3.2 + 0.3 * score, "only": 5.1 - score, "measured": "repeated" if head % 3 else None}
+            found.append(row)
     guess = guesses(draw, words, 10)
     values = [row["p"] for row in guess]
     steps = [{"name": "softmax", "knob": "", "rows": guess}]
@@ -215,6 +216,9 @@ def sample(
         "model": {"name": "shakespeare-modern", "kind": "modern", "layers": layers, "heads": heads, "width": width}
         | {"parameters": 12 * layers * width**2 + 8192 * width, "vocabulary": 8192, "context": 1024},
         "text": "".join(texts),
+        "answer": "next",
+        "focus": count - 1,
+        "block": {"norm": "before", "cross": translator},
         "tokens": [{"id": int(draw.integers(3, 8000)), "text": text} for text in texts],
         "exact": {
             "attention": f"The {k} largest weights of each row, to 1/255; the others are not in this file."
@@ -245,12 +249,19 @@ def sample(
             ],
             "target": " tired",
             "p": 0.4312,
+            "over": "tokens",
+            "places": list(range(count)),
+            "words": [text.strip() for text in texts],
             "faithful": "Without the top fifth of the words the probability falls by 0.31; without others by 0.06.",
         },
-        "meaning": {"word": "bank", "points": points},
+        "meaning": {"word": "bank", "points": points, "alike": [1 - 0.1 * layer for layer in range(layers + 1)]},
     }
     if translator:
         document["source_tokens"] = [{"id": 10 + i, "text": " " + word} for i, word in enumerate(source)]
+        document["worked"] = {**worked(draw, list(range(count)), len(source)), "stack": "cross"}
+        document["why"] |= {"over": "source_tokens", "places": list(range(len(source))), "words": source}
+        for method in document["why"]["methods"]:
+            method["values"] = draw.normal(0, 1, len(source)).round(4).tolist()
     document["views"] = [name for name in EXPLAIN if name in document] + ["walk", "tokens"]
     return document
 

@@ -56,6 +56,33 @@ def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path, widt
         browser.size(1280, 900)
 
 
+def test_nothing_is_wider_than_the_paper(browser: Browser, tmp_path: Path) -> None:
+    """A4 less its margins."""
+    browser.size(718, 1000)
+    show(browser, tmp_path, sample(layers=3, heads=4))
+    try:
+        browser.call("Emulation.setEmulatedMedia", media="print")
+        assert browser.run("document.documentElement.scrollWidth") <= 718
+        assert browser.run("getComputedStyle(document.querySelector('#meaning .slider')).display") == "none"
+    finally:
+        browser.call("Emulation.setEmulatedMedia", media="")
+        browser.size(1280, 900)
+
+
+def test_a_translator_is_explained_in_words_of_its_source(browser: Browser, tmp_path: Path) -> None:
+    """Also where both texts have as many words."""
+    document = sample(translator=True, layers=2, heads=2)
+    source = [token["text"].strip() for token in document["source_tokens"]]
+    document["tokens"] = [{"id": i, "text": f" said{i}"} for i in range(len(source))]
+    document["focus"] = len(source) - 1
+    show(browser, tmp_path, document)
+    for place in ("#why .text", "#worked tbody"):
+        shown = browser.run(
+            f"[...document.querySelector({place!r}).querySelectorAll('button')].map(b => b.textContent)"
+        )
+        assert [text.strip() for text in shown] == source, place
+
+
 def test_absent_sections_leave_their_views_out(browser: Browser, tmp_path: Path) -> None:
     whole = sample(layers=2, heads=2)
     show(browser, tmp_path, {name: whole[name] for name in ("format", "model", "text", "tokens", "lens")})
@@ -80,16 +107,18 @@ def hostile(texts: list[str]) -> dict[str, Any]:
     document["text"] = "\n".join(texts)
     document["tokens"] = [{"id": i, "text": text} for i, text in enumerate(texts)]
     for name in ("explain", "exact"):
-        document[name] = {view: next(turn) for view in [*VIEWS, "tokens", "embeddings", "block", "residual", "next"]}
+        document[name] = {
+            view: next(turn) for view in [*VIEWS, "tokens", "embeddings", "positions", "block", "residual", "next"]
+        }
     document["anatomy"] = [
         {**document["anatomy"][0], "path": text, "kind": text, "source": text} for text in set(texts)
     ]
-    document["heads"] = [{**document["heads"][i % 4], "role": text} for i, text in enumerate(texts)]
+    document["heads"] = [{**document["heads"][i % 4], "role": text, "measured": text} for i, text in enumerate(texts)]
     for layer in document["lens"]:
         layer["top"] = [[{"text": next(turn), "p": 0.3} for _ in range(3)] for _ in texts]
     for step in document["next"]["steps"]:
         step |= {"name": next(turn), "knob": next(turn), "rows": [{"text": text, "p": 0.1} for text in texts]}
-    document["why"] |= {"target": next(turn), "faithful": next(turn)}
+    document["why"] |= {"target": next(turn), "faithful": next(turn), "words": [next(turn) for _ in texts]}
     for method in document["why"]["methods"]:
         method["name"] = next(turn)
     document["meaning"] = {

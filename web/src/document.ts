@@ -53,6 +53,8 @@ export interface HeadRow {
   whole: number | null;
   without: number | null;
   only: number | null;
+  /** On which texts the loss was measured. */
+  measured?: string | null;
 }
 export interface WorkedItem {
   token: number;
@@ -79,6 +81,10 @@ export interface Inspection {
   format: string;
   model: Model;
   text: string;
+  /** What comes out: scores of the next piece, of the one under a mask, of labels, of tags; or vectors alone. */
+  answer?: 'next' | 'mask' | 'label' | 'tags' | 'vectors';
+  /** The token that is first seen. */
+  focus?: number;
   views?: string[];
   tokens: Token[];
   source_tokens?: Token[];
@@ -88,14 +94,26 @@ export interface Inspection {
   positions?: Packed;
   embeddings?: Packed;
   residual?: { norms: (number | null)[][] };
+  /** Where the norms of a block stand; absent where there are no blocks. */
+  block?: { norm: 'before' | 'after'; cross: boolean };
   attention?: AttentionMap[];
   heads?: HeadRow[];
   /** `size`: numbers in each vector; of a large head only the first are in the document. */
-  worked?: { layer: number; head: number; size: number; items: WorkedItem[] };
+  worked?: { stack?: AttentionMap['name']; layer: number; head: number; size: number; items: WorkedItem[] };
   lens?: { layer: number; top: Guess[][] }[];
   next?: { steps: { name: string; knob: string | number | null; rows: Guess[] }[] };
-  why?: { methods: { name: string; values: (number | null)[] }[]; target: string; p: number | null; faithful?: string };
-  meaning?: { word: string; points: { text: string; layer: number; x: number; y: number }[] };
+  why?: {
+    methods: { name: string; values: (number | null)[] }[];
+    target: string;
+    p: number | null;
+    faithful?: string;
+    over?: 'tokens' | 'source_tokens';
+    /** Of each token the number of its word, or -1; and the words. */
+    places?: number[];
+    words?: string[];
+  };
+  /** `alike`: by layer, the mean cosine between every two texts. */
+  meaning?: { word: string; points: { text: string; layer: number; x: number; y: number }[]; alike?: (number | null)[] };
 }
 export type Reading = Inspection | { refusal: string };
 

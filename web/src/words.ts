@@ -25,9 +25,20 @@ const MINUS = '−';
 type Maybe = number | null | undefined;
 const known = (x: Maybe): x is number => typeof x === 'number' && Number.isFinite(x);
 
+/** 23500000000 as 2.35×10¹⁰. */
+function powered(size: number): string {
+  const [front, power] = size.toExponential(2).split('e+');
+  return `${front}×10${[...power].map((digit) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[Number(digit)]).join('')}`;
+}
+
+/** Digits after the point that tell values apart of which the largest is `most`. */
+export const digits = (most: number): number => (most >= 1 ? 2 : most >= 0.1 ? 3 : most >= 0.01 ? 4 : 5);
+
 export function number(x: Maybe, digits = 2): string {
   if (!known(x)) return '–';
-  const text = Math.abs(x) >= 1000 ? Math.abs(x).toPrecision(3) : Math.abs(x).toFixed(digits);
+  const size = Math.abs(x);
+  if (size >= 1e6) return (x < 0 ? MINUS : '') + powered(size);
+  const text = size >= 1000 ? Math.round(size).toLocaleString('en') : size.toFixed(digits);
   return x < 0 && Number(text) !== 0 ? MINUS + text : text;
 }
 

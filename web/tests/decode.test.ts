@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { bytes, half, largest, matrix, pooled, weights } from '../src/decode';
 import { read, sides, type AttentionMap, type Inspection } from '../src/document';
 import { scale } from '../src/scale';
-import { count, number, parts, share, short } from '../src/words';
+import { count, digits, number, parts, share, short } from '../src/words';
 
 const base64 = (list: ArrayLike<number>) => btoa(String.fromCharCode(...Array.from(list)));
 const header = { name: 'self', layers: 1, heads: 2, rows: 2, columns: 3, causal: false, scale: 1 } as const;
@@ -72,6 +72,8 @@ test('words', () => {
 
 test('numbers', () => {
   expect([number(-1.234), number(0.001), number(-0.001), number(null), number(NaN)]).toEqual(['−1.23', '0.00', '0.00', '–', '–']);
+  expect([number(6330.2), number(-2.35e10), number(-1000)]).toEqual(['6,330', '−2.35×10¹⁰', '−1,000']);
+  expect([3, 0.5, 0.02, 0.001].map(digits)).toEqual([2, 3, 4, 5]);
   expect([share(0.5), share(0.05), share(0.0001), share(0), share(null)]).toEqual(['0.50', '0.050', '<0.001', '0.000', '–']);
   expect([count(999), count(9999), count(65536), count(134_515_008)]).toEqual(['999', '9,999', '65.5 k', '135 M']);
 });

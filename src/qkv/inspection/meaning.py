@@ -1,7 +1,8 @@
 """Meaning moves: one word's vectors in several texts, layer by layer, in two dimensions (decks 000 and 004, "bank").
 
-Vectors of all layers and texts are made equally long and drawn on their first two principal axes, so that near means
-alike in direction. At layer 0 the word is the same everywhere but for its place; what parts came from its context.
+Vectors are made equally long, so that near means alike in direction; each layer's mean is taken off, because all texts
+move together from layer to layer, much further than from each other; what is left is drawn on its first two principal
+axes. At layer 0 the word is the same everywhere but for its place; what parts came from its context.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()
     given = list(texts) or list(dict.fromkeys([*CONTEXTS.get(chosen, ()), *own]))
     layers = vectors_of_words(subject.model, subject.tokenizer, [placed(text, chosen) for text in given])
     each = [F.normalize(layer) for layer in layers]
-    flat = flattened(torch.cat(each)).view(len(layers), len(given), 2).tolist()
+    flat = flattened(torch.cat([layer - layer.mean(0) for layer in each])).view(len(layers), len(given), 2).tolist()
     points = [Point(text, n, *flat[n][row]) for n in range(len(layers)) for row, text in enumerate(given)]
     return Meaning(chosen, points, [_alike(layer) for layer in each])
 

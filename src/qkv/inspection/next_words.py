@@ -1,6 +1,6 @@
 """The next-word table, one sampling knob after the other: how the model's own shares become those that are drawn from.
 
-The knobs and their order are the sampler's own (`generation.sampling.steps`); deck 000's table is the first step.
+The knobs and their order are the sampler's own (`generation.sampling.steps`); deck 004's table is the first step.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from qkv.blocks.residual import PostNorm, PreNorm
 from qkv.errors import InputError
 from qkv.inspection import anatomy, filling, lens, maps, meaning, next_words, why
 from qkv.inspection.roles import Head
@@ -22,24 +23,33 @@ from qkv.inspection.trace import trace
 from qkv.inspection.worked import worked
 from qkv.models.language_model import count
 from qkv.storage import write_file
+from qkv.text.words import words_of
 
 WORKED = 16  # asking tokens of the worked example, the last ones
 Explain = Literal["", "quick", "whole"]
 ROWS = 1024  # and the keys of all of them together
 LENS_TOKENS = 64  # positions of the lens, the last ones
 EXPLAIN = {
-    "tokens": "Text becomes pieces with numbers: deck 001, word vectors; deck 002, WordPiece.",
-    "embeddings": "Each piece is a row of a table: deck 001, building block 4, nn.Embedding.",
-    "positions": "Order enters here; without it attention is a bag of words: deck 002, position encodings.",
-    "attention": "Who looks at whom, head by head: deck 001, what do attention heads learn?",
-    "worked": "q·k, over √d, softmax, weighted values: deck 002, self-attention, steps 1 to 4.",
-    "residual": "What each block adds to the stream: deck 000, insurance; deck 004, residual connection.",
-    "heads": "Previous word, next word, antecedent: deck 001, what do attention heads learn?",
-    "lens": "What the model would say after each layer: deck 000, contextual embeddings layer by layer.",
-    "next": "The table of next words, and what each knob does to it: deck 000, predict the next word.",
-    "why": "Which words made this answer: deck 001, error analysis.",
-    "meaning": "One word moves with its context: deck 000, bank; deck 004, station and it.",
-    "anatomy": "Every part with its shapes and cost: deck 002, the whole figure and its table of costs.",
+    "tokens": "Text becomes pieces with numbers: deck 003, Tokenization; deck 001, Byte Pair Encoding; deck 002, "
+    "WordPiece.",
+    "embeddings": "Each piece is a row of a table: deck 001, (7) Word Vector Layer, nn.Embedding().",
+    "positions": "Order enters here; without it attention sees a bag of words: deck 002, Position Encodings.",
+    "block": "Attention, then a network for each word alone: deck 001, Transformer internals; deck 004, pseudo code.",
+    "attention": "Who looks at whom, head by head: deck 001, What do attention heads learn?",
+    "worked": "q·k, over √d, softmax, weighted values: deck 002, Steps 1 to 4.",
+    "residual": "What each block adds to the stream: deck 000, skip connections; deck 004, Residual Connection.",
+    "heads": "Previous word, next word, antecedent: deck 001, What do attention heads learn?",
+    "lens": "What the model would say after each layer; nearest to it is deck 002, Later layers have the best "
+    "contextualized embeddings.",
+    "next": "The next word as a choice among all words: deck 004, Multi-class classification problem; then each knob.",
+    "why": "Which words made this answer: for deck 001, Announcements, Analyze errors.",
+    "meaning": "One word moves with its context: deck 000, bank; deck 004, Context matters.",
+    "anatomy": "Every part with its shapes and cost: deck 002, Figure 1 and Complexity per Layer.",
+}
+TRANSLATING = {"attention": "Words of the target look at words of the source: deck 002, Transformer Decoder, NOTE."}
+RECURRENT = {
+    "attention": "Each word that is written looks at the words that were read: deck 001, (8) Attention Layer.",
+    "worked": "h·x, softmax, weighted sum: deck 001, (8) Attention Layer; deck 002, Attention in seq2seq models.",
 }
 
 
@@ -52,6 +62,8 @@ def document(
         "format": filling.FORMAT,
         "model": described(subject),
         "text": subject.text,
+        "answer": subject.answer,
+        "focus": focus(subject),
         "views": [],
         "tokens": _tokens(subject, subject.inputs.tokens),
         "exact": {},
@@ -68,8 +80,28 @@ def document(
     for name, made in _answers(subject, explain).items():
         found[name], exact[name] = made
     found["views"] = [name for name in EXPLAIN if found.get(name)]
-    found["explain"] = {name: EXPLAIN[name] for name in found["views"]}
+    lines = {**EXPLAIN, **_of_kind(subject)}
+    found["explain"] = {name: lines[name] for name in found["views"]}
     return found
+
+
+def _of_kind(subject: Subject) -> dict[str, str]:
+    """Lines of models that translate, with blocks or without."""
+    if subject.inputs.source is None:
+        return {}
+    return TRANSLATING if len(stacks(subject.model)) > 1 else RECURRENT
+
+
+def focus(subject: Subject) -> int:
+    """The token that is first seen: the one that the answer is about, or the last that is part of a word."""
+    tokens = subject.inputs.tokens
+    if subject.answer == "mask" and subject.tokenizer.mask in tokens:
+        return tokens.index(subject.tokenizer.mask)
+    if subject.answer == "next":
+        return len(tokens) - 1
+    cut = words_of(subject.tokenizer, list(tokens))
+    whole = [at for at, word in enumerate(cut.places) if word >= 0 and cut.words[word].isalnum()]
+    return whole[-1] if whole else len(tokens) - 1
 
 
 def described(subject: Subject) -> dict[str, Any]:
@@ -100,6 +132,9 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
         exact["residual"] = "the length of every vector, to 4 digits"
     if not towers:
         return
+    if norms := [type(part) for part in subject.model.modules() if isinstance(part, PreNorm | PostNorm)]:
+        found["block"] = {"norm": "before" if norms[0] is PreNorm else "after", "cross": "cross" in towers}
+        exact["block"] = "as it is built"
     packed = maps.packed(subject)
     found["attention"] = [each.document() for each in packed]
     exact["attention"] = "; ".join(f"{each.name}: {each.exact}" for each in packed)
@@ -110,6 +145,7 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
     asking = max(1, min(length, WORKED, ROWS // one.keys.size(1)))
     items = [worked(one, one.heads[0], token) for token in range(length - asking, length)]
     found["worked"] = {
+        "stack": one.stack,
         "layer": one.layer + 1,
         "head": one.heads[0] + 1,
         "size": one.queries.size(-1),
@@ -132,22 +168,24 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
     if subject.answer == "next":
         steps = [asdict(each) for each in next_words.next_words(subject)]
         found["next"] = {"steps": steps}, f"the {next_words.TOP} likeliest pieces after each knob"
-    methods = why.METHODS if explain == "whole" else why.affordable(subject) if explain else ()
-    if explain and (made := _tried(lambda: why.why(subject, methods=methods))) is not None:
+    effort = why.Effort() if explain == "whole" else why.affordable(subject) if explain else None
+    if effort is not None and (made := _tried(lambda: why.why(subject, effort=effort))) is not None:
         values = {
             "methods": [{"name": each.name, "values": [round(v, 5) for v in each.values]} for each in made.methods],
             "target": made.target,
             "p": made.p,
             "faithful": made.said,
             "over": "tokens" if subject.inputs.source is None else "source_tokens",
+            "places": made.places,
+            "words": made.words,
         }
-        said = f"gradients to 5 digits; the integral in {why.STEPS} steps"
-        if len(methods) < len(why.METHODS):
-            left = " and ".join(name for name in why.METHODS if name not in methods)
-            said = f"to 5 digits; without {left}, which would take minutes here: --why makes all"
-        found["why"] = values, said
+        more = "" if effort == why.Effort() else "; --why takes the time for all of it"
+        found["why"] = values, made.how + more
     if meaning.draws(subject) and (moved := _tried(lambda: meaning.meaning(subject))) is not None:
-        found["meaning"] = moved.values(), "the first two principal axes of all layers and texts together"
+        found["meaning"] = (
+            moved.values(),
+            "the first two principal axes of all layers together, each layer's mean taken off",
+        )
     return found
 
 
