@@ -103,6 +103,16 @@ def test_a_translator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert len(made["source_tokens"]) == 4
 
 
+def test_texts_without_words(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", model, "", "--why"], False) == 2
+    shown = capsys.readouterr()
+    assert "the text is empty" in shown.err
+    assert "no word that the answer could come from" in shown.err
+    found = said(capsys, model, "river", "--why")
+    assert "river" in found
+    assert "inf" not in found
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -112,6 +122,7 @@ def test_a_translator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["--target", "x"], "does not translate"),
         (["--second", "x"], "reads one text at a time"),
         (["--heads", "--data", "missing.txt"], "missing.txt: cannot be read"),
+        (["--heads", "--ablate", "-1"], "--ablate -1: expected"),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from qkv.inspection.subject import Subject
 
 SHOWN = 16  # rows of a table on a terminal
+PIECES = 64  # tokens of a text
+WORDS = 40  # words of an attribution
 TEXTS = 200  # sentences that the finder reads of a file
 PAIRS = 20_000  # and pairs: the dictionary that marks alignments learns from them
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -92,6 +94,8 @@ def inspect(
     at = parsed(subject, head) if head is not None else None
     drawn = pictures(subject, at, svg, png)
     found = finder(subject, data, ablate) if heads else []
+    if heads and data is None:
+        notes(["without --data the heads are measured on this text and the decks' sentences: a file says more."])
     if json or html is not None:
         made = page.document(subject, heads=found, head=at, explain="whole" if why else "quick" if html else "")
         if html is not None:
@@ -149,8 +153,11 @@ def pictures(subject: Subject, at: tuple[int, int] | None, svg: Path | None, png
 
 def finder(subject: Subject, data: str | None, ablate: int) -> list[Head]:
     """Every head's clearest role, relations of a CoNLL-U file, alignments of a translator; the first ones ablated."""
+    from qkv.errors import InputError
     from qkv.inspection import finding
 
+    if ablate < 0:
+        raise InputError(f"--ablate {ablate}: expected how many heads are taken out, 0 or more.")
     if data is None:
         return finding.found(subject, ablate=ablate)
     if data.removesuffix(".gz").endswith(".conllu"):
@@ -174,8 +181,10 @@ def show_essentials(subject: Subject) -> None:
         f"{said['name']}: {said['kind']}, {seen}, "
         f"width {said['width']}, {said['parameters']:,} parameters, context {said['context']:,}"
     )
-    pieces = " | ".join(shortened(each, 30) or repr(each)[1:-1] for each in subject.pieces(subject.inputs.read))
-    print(f"{counted(len(subject.inputs.read), 'token')}: {pieces}")
+    read = subject.inputs.read
+    pieces = " | ".join(shortened(each, 30) or repr(each) for each in subject.pieces(read[:PIECES]))
+    more = f" … and {len(read) - PIECES:,} more" if len(read) > PIECES else ""
+    print(f"{counted(len(read), 'token')}: {pieces}{more}")
     if subject.inputs.source is not None:
         print(f"said: {subject.tokenizer.decode(subject.inputs.tokens)}")
 
@@ -269,6 +278,8 @@ def show_why(subject: Subject) -> None:
 
     found = why(subject)
     each = [found.of_words(method) for method in found.methods]
-    rows = [(word, *(f"{values[place]:+.4f}" for values in each)) for place, word in enumerate(found.words)]
+    ranked = sorted(range(len(found.words)), key=lambda place: -abs(each[0][place]))[:WORDS]
+    rows = [(found.words[place], *(f"{values[place]:+.4f}" for values in each)) for place in sorted(ranked)]
     table(f"why {found.target!r} ({found.p:.3f})", ("word", *(method.name for method in found.methods)), rows)
-    notes([found.said])
+    some = f"of {len(found.words):,} words the {WORDS} that count most are shown; --json gives all."
+    notes([found.said, found.how, *([some] if len(found.words) > WORDS else [])])

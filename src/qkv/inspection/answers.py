@@ -23,7 +23,10 @@ TOKENS = 2048  # of one pass: a CPU is no quicker with more, and they have to fi
 def answers(subject: Subject, rows: Sequence[Inputs]) -> Float[Tensor, "B V"]:
     """The scores that are asked about: of labels, of the next piece, or of the piece under the first mask."""
     if subject.answer not in ("label", "next", "mask"):
-        raise InputError(f"a {subject.kind} model decides nothing about a whole text: there is no answer to explain.")
+        raise InputError(
+            f"a {subject.kind} model decides nothing about a whole text: there is no answer to explain. Take a "
+            "classifier, a language model, a translator, or a masked model and a text with [MASK]."
+        )
     places = [_place(subject, row) for row in rows]
     model: Any = subject.model.eval()
     tokens, present = _padded(subject, [row.tokens for row in rows])
@@ -44,7 +47,9 @@ def answers(subject: Subject, rows: Sequence[Inputs]) -> Float[Tensor, "B V"]:
 
 @torch.no_grad()
 def logs(subject: Subject, target: int, rows: Sequence[Inputs]) -> list[float]:
-    """log p of an answer to each of several texts; -∞ where nothing is left to answer."""
+    """log p of an answer to each of several texts; -∞ where nothing is left to answer. A language model that is left
+    with nothing begins at its first mark, as it does without a text."""
+    rows = [row if row.tokens or subject.answer != "next" else Inputs((subject.tokenizer.start,)) for row in rows]
     found = [float("-inf")] * len(rows)
     real = [place for place, row in enumerate(rows) if _answerable(subject, row)]
     for some in batched(real, max((len(row.read) for row in rows), default=1)):

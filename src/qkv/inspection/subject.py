@@ -140,7 +140,8 @@ def main_stack(found: dict[StackName, Stack]) -> Stack:
     """The tower that people ask about first: of a translator the one that looks at the source."""
     if not found:
         raise InputError(
-            "this model has no attention to look at. Inspect a gpt, modern, bert, transformer or the like."
+            "this model has no attention to look at: without --head, --heads, --svg and --png its parts are shown, and "
+            "with --why its answer. gpt, modern, bert, transformer and rnn-translator have attention."
         )
     return found.get("self") or found.get("cross") or next(iter(found.values()))
 

@@ -103,6 +103,8 @@ class Why:
     def said(self) -> str:
         """What the check found, in a sentence."""
         number = left_out(len(self.words))
+        if len(self.words) < 2:
+            return "one word: without another to leave out, nothing can say whether a method is faithful"
         parts = [f"{each.name} {each.drop:+.3f}" for each in self.methods]
         drawn = self.methods[0].at_random if self.methods else 0.0
         right = sum(each.faithful for each in self.methods)
@@ -139,6 +141,8 @@ def why(subject: Subject, target: int | None = None, *, effort: Effort | None = 
         raise InputError(f"answer {chosen}: this model has {len(scores)}; expected 0 to {len(scores) - 1}.")
     p = float(scores.softmax(-1)[chosen])
     cut = words_of(subject.tokenizer, list(subject.inputs.read))
+    if not cut.words:
+        raise InputError(f"{subject.text!r:.40}: the text has no word that the answer could come from. Give it some.")
     found, reached = list[tuple[str, list[float]]](), 1.0
     for name in spent.methods:
         if name == "occlusion":

@@ -97,13 +97,23 @@ def ladder(x: Float[Tensor, "T D"], u: Float[Tensor, "D K"], layer: Attended) ->
         Step("nothing learned", "softmax(X Xᵀ) X", "000, 003, 004", _shares(x @ x.T), parameter_free(x)),
         Step("a learned space", "softmax(X U Uᵀ Xᵀ) X U", "003", _shares(space @ space.T), learned_space(x, u)),
         Step(
-            "queries, keys, values", "softmax(Q Kᵀ) V", "001, 003", weights(open_), attend(q[0], k[0], v[0], None, 1.0)
+            "queries, keys, values",
+            "softmax(Q Kᵀ) V",
+            "001, 003, 004",
+            weights(open_),
+            attend(q[0], k[0], v[0], None, 1.0),
         ),
-        Step("scaled", "softmax(Q Kᵀ/√d) V", "000, 001", weights(divided), attend(q[0], k[0], v[0], None, layer.scale)),
+        Step(
+            "scaled",
+            "softmax(Q Kᵀ/√d) V",
+            "000, 001, 002",
+            weights(divided),
+            attend(q[0], k[0], v[0], None, layer.scale),
+        ),
         Step(
             "masked",
             "softmax(Q Kᵀ/√d + mask) V",
-            "000, 004",
+            "000, 002, 004",
             weights(divided, causal),
             attend(q[0], k[0], v[0], causal, layer.scale),
         ),
@@ -170,14 +180,14 @@ def variants(width: int, heads: int, length: int, context: int) -> list[Variant]
 
     usual = cost(width // heads, True)
     rows: list[tuple[str, str, tuple[int, int]]] = [
-        ("heads of d/h, with W_O (usual)", "002", usual),
+        ("heads of d/h, with W_O (usual)", "003", usual),
         ("heads of d/h, no W_O", "001", cost(width // heads, False)),
         ("heads of d, with W_O", "000", cost(width, True)),
-        ("norm before the sublayer", "000", usual),
-        ("norm after the sublayer", "002-004", usual),
+        ("norm before the sublayer", "none: GPT-2", usual),
+        ("norm after the sublayer", "001-004", usual),
         ("learned positions", "001, 004", (usual[0] + context * width, usual[1] + length * width)),
         ("sinusoidal positions", "002", (usual[0], usual[1] + length * width)),
-        ("no positions", "003", usual),
+        ("no positions", "002, 003", usual),
     ]
     return [Variant(name, deck, *found, found[0] - usual[0], found[1] - usual[1]) for name, deck, found in rows]
 

@@ -30,10 +30,13 @@ def subject(
     pairs = getattr(bundle.config, "texts", 1) == 2
     given = ((EXAMPLE, EXAMPLE) if pairs else EXAMPLE) if text is None else text
     if pairs != isinstance(given, tuple):
-        raise InputError(f"{given!r:.80}: this model reads {'two texts' if pairs else 'one text'} at a time.")
+        remedy = "Give the other with --second" if pairs else "Leave --second out"
+        raise InputError(f"{given!r:.80}: this model reads {'two texts' if pairs else 'one text'} at a time. {remedy}.")
     if target is not None and not isinstance(model, Translator):
         raise InputError(f"target {target[:60]!r}: a {bundle.config.kind} model does not translate. Leave it out.")
     inputs, notes = _inputs(bundle, given, target, to)
+    if isinstance(given, str) and not given.strip():
+        notes.append("the text is empty: only what the model puts around a text is read.")
     return Subject(
         model=model.eval(),
         tokenizer=bundle.tokenizer,
