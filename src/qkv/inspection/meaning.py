@@ -54,7 +54,8 @@ def word_of(subject: Subject) -> str:
 
 def draws(subject: Subject) -> bool:
     """Whether words have a vector in every layer: models of blocks that read one text."""
-    return hasattr(subject.inside, "blocks") and hasattr(subject.inside, "embedded") and subject.inputs.source is None
+    inside = subject.inside
+    return bool(getattr(inside, "blocks", None)) and hasattr(inside, "embedded") and subject.inputs.source is None
 
 
 def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> Meaning:

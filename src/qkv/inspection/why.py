@@ -34,7 +34,7 @@ from qkv.text.words import words_of
 METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (docs/measurements.md)
 EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each piece one vector
 STEPS = 16  # of the integral, midpoints
-WORK = 1.5e12  # multiplications and additions that a page may spend on it: half a minute or so
+WORK = 1.5e12  # multiplications and additions that a page may spend on it: a quarter of a minute of one core
 NEAR = 0.2  # of what it explains: so far from it an integral in steps has not converged
 SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
 DRAWS = 20
