@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import translators
+from qkv.models.recurrent import RecurrentConfig
 from qkv.models.transformer import TransformerConfig
 from qkv.tasks.translation import Translated
 from qkv.training.operations import training_flops
@@ -39,3 +41,24 @@ def test_a_transformer_by_hand() -> None:
     decoder += attention * (target * target + target * source)
     found = training_flops(translators.built(shape), OneBatch(source, target), 1, 7)  # type: ignore[arg-type]
     assert found == 7 * 3 * 2 * (encoder + decoder)
+
+
+class OneText:
+    """Two texts of equal length, again and again."""
+
+    samples = 1
+
+    def batch(self, first: int, size: int) -> Any:
+        return torch.ones(2, 5, dtype=torch.long)
+
+    def loss(self, model: Any, batch: Any) -> torch.Tensor:
+        return model(batch).sum()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("rnn", 1), ("gru", 3), ("lstm", 4)])
+def test_a_recurrence_by_hand(kind: Any, gates: int) -> None:
+    """Of its kernels torch counts some by itself and others not: each counts once."""
+    width, vocabulary, layers, tokens = 8, 11, 2, 10
+    model = RecurrentConfig(kind=kind, vocabulary=vocabulary, layers=layers, width=width).build()
+    a_token = 2 * gates * (width + width) * width * layers + 2 * width * vocabulary
+    assert training_flops(model, OneText(), 1, 7) == 7 * 3 * tokens * a_token  # type: ignore[arg-type]

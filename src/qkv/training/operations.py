@@ -3,8 +3,8 @@
     FLOPs = 3 · (a forward pass)        the backward pass is two more (Kaplan et al. 2020: 6 · weights · tokens)
 
 A forward pass is counted by torch on batches of the run itself: every matrix product, convolution and attention, two
-operations for a product and its sum. Recurrent kernels, which torch does not count, have two for each weight and
-token. Looking up rows of a table costs nothing.
+operations for a product and its sum. Recurrent kernels that torch does not count (it takes some of them apart) have two
+for each weight and token. Looking up rows of a table costs nothing.
 """
 
 from __future__ import annotations
@@ -32,16 +32,24 @@ def training_flops(model: nn.Module, task: Task, batch: int, samples: int) -> fl
 
 
 def _forward(model: nn.Module, task: Task, first: int, size: int, device: str) -> float:
-    kernels = 0
+    kernels = before = 0
+
+    def begin(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        nonlocal before
+        before = counter.get_total_flops()
 
     def count(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         nonlocal kernels
+        if counter.get_total_flops() > before:
+            return
         read = inputs[0]
         values: Tensor = read.data if isinstance(read, PackedSequence) else read
         weights = sum(each.numel() for name, each in module.named_parameters() if "weight" in name)
         kernels += 2 * weights * (values.numel() // values.size(-1))
 
-    hooks = [each.register_forward_hook(count) for each in model.modules() if isinstance(each, nn.RNNBase)]
+    recurrent = [each for each in model.modules() if isinstance(each, nn.RNNBase)]
+    hooks = [each.register_forward_pre_hook(begin) for each in recurrent]
+    hooks += [each.register_forward_hook(count) for each in recurrent]
     was = model.training
     model.eval()
     try:
