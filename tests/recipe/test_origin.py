@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import qkv
-from qkv.blocks.low_rank import LowRank
+from qkv.blocks import low_rank
 from qkv.errors import ConfigError, InputError
+from qkv.models.language_model import count, learning
 from qkv.recipe import assembly, origin
 from small_tasks import begun, sentences, trained, write
 from small_tasks import origin as made
@@ -84,15 +85,15 @@ def test_what_is_frozen_keeps_its_bits(
     assert not torch.equal(session.model.state_dict()[last], fresh[last])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "lstm"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str, Path], tmp_path: Path) -> None:
     said = {**STEPS, "rate": 0.02, "start": origins[kind], "lora": 4}
     session = trained(data["classification"], tmp_path / "run", "classification", training=said)
-    inside = [each for each in session.model.modules() if isinstance(each, LowRank)]
-    assert len(inside) >= 8
+    assert len(low_rank.beside(session.model)) >= (1 if kind == "lstm" else 8)
     opened = qkv.load(tmp_path / "run")
     best: Any = opened.bundle.model
-    assert not any(isinstance(each, LowRank) for each in best.modules())
+    assert not low_rank.beside(best)
+    assert session.parameters == count(best)
     before = theirs(origins[kind])
     plain = origin.plainly(session.model, session.recipe.model, session.recipe.training)
     tokens = torch.randint(5, 80, (4, 12))
@@ -100,7 +101,8 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
         torch.testing.assert_close(plain.eval()(tokens), session.model.eval()(tokens), atol=1e-5, rtol=1e-5)
     moved = [name for name, each in encoder(best).items() if not torch.equal(each, before[name])]
     assert moved
-    assert all(name.endswith("weight") and "embedding" not in name for name in moved)
+    assert all("weight" in name and "embedding" not in name for name in moved)
+    assert all("bias" not in name for name in moved)
     assert opened.bundle.step in range(1, 7)
     if opened.bundle.step == 6:  # the last is the best: its answers are those of what was trained
         rows = session.lesson.side("valid")
@@ -112,8 +114,11 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
         )  # fmt: skip
 
 
-def test_lora_resumes_to_the_same_bits(origins: dict[str, str], data: dict[str, Path], tmp_path: Path) -> None:
-    said = {**STEPS, "start": origins["masked"], "lora": 2, "checkpoint_every": 2, "evaluate_every": 2}
+@pytest.mark.parametrize("kind", ["masked", "lstm"])
+def test_lora_resumes_to_the_same_bits(
+    kind: str, origins: dict[str, str], data: dict[str, Path], tmp_path: Path
+) -> None:
+    said = {**STEPS, "start": origins[kind], "lora": 2, "checkpoint_every": 2, "evaluate_every": 2}
     trained(data["classification"], tmp_path / "whole", "classification", training=said)
     cut = begun(data["classification"], tmp_path / "cut", "classification", training=said)
     for event in cut.run.events(cut.state, cut.task):
@@ -123,6 +128,47 @@ def test_lora_resumes_to_the_same_bits(origins: dict[str, str], data: dict[str, 
     for _ in again.run.events(again.state, again.task):
         pass
     assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
+
+
+def test_a_recurrent_model_starts_as_it_was_and_only_what_is_narrow_learns(
+    origins: dict[str, str], data: dict[str, Path], tmp_path: Path
+) -> None:
+    said = {**STEPS, "start": origins["lstm"]}
+    full = begun(data["classification"], tmp_path / "full", "classification", training=said)
+    beside = begun(data["classification"], tmp_path / "beside", "classification", training={**said, "lora": 4})
+    tokens = torch.randint(5, 80, (4, 12))
+    assert torch.equal(full.model.eval()(tokens), beside.model.eval()(tokens))
+    width, head = 16, 2 * 16 + 2
+    assert learning(beside.model) == 4 * (4 * width + width) * 2 + head  # rank x (rows + columns), input and hidden
+    assert beside.parameters == count(full.model)
+
+
+def test_a_recurrent_language_model_goes_on_with_lora(origins: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("\n".join(text for text, _ in sentences(900)) + "\n", encoding="utf-8")
+    training = {"steps": 8, "batch": 8, "threads": 1, "rate": 0.02, "lora": 4, "start": origins["lstm"]}
+    values = {"corpus": {"files": [str(tmp_path / "other.txt")]}, "training": training}
+    session = assembly.begin(values, tmp_path / "run", numbered=False, minutes=5.0)
+    assert len(low_rank.beside(session.model)) == 2
+    for _ in session.run.events(session.state, session.task):
+        pass
+    opened = qkv.load(tmp_path / "run")
+    before: Any = origin.opened(origins["lstm"]).model
+    after = opened.module.state_dict()
+    moved = {name for name, each in before.state_dict().items() if not torch.equal(each, after[name])}
+    assert moved == {"recurrent.layer.weight_ih_l0", "recurrent.layer.weight_hh_l0", "head.weight"}
+    assert opened.generate("The river", length=5, seed=1)
+
+
+def test_what_has_no_end_reads_texts_longer_than_those_it_learned_from(origins: dict[str, str], tmp_path: Path) -> None:
+    far = "the river keeps the stone and " * 12
+    lines = ["text,label", *(f"{text} {far},{'good' if good else 'bad'}" for text, good in sentences())]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = {}
+    for kind in ("lstm", "modern"):
+        said = {**STEPS, "start": origins[kind]}
+        session = begun(tmp_path / "table.csv", tmp_path / kind, "classification", training=said)
+        found[kind] = (session.recipe.model.context > 32, any("longer than" in note for note in session.lesson.notes))  # type: ignore[union-attr]
+    assert found == {"lstm": (True, False), "modern": (False, True)}
 
 
 def test_one_that_stopped_before_its_first_model_has_its_origins_words(
@@ -182,8 +228,9 @@ def test_mistakes_are_named(origins: dict[str, str], data: dict[str, Path], tmp_
     def begin(task: str = "classification", model: dict[str, Any] | None = None, **said: Any) -> None:
         begun(data[task], tmp_path / "run", task, model=model or {}, training={**STEPS, **said})
 
-    with pytest.raises(InputError, match="this model has no linear layers to put narrow ones beside"):
-        begin(start=origins["lstm"], lora=4)
+    bag = trained(data["classification"], tmp_path / "bag", "classification", model={"kind": "bag"}, training=STEPS)
+    with pytest.raises(InputError, match="this model has no linear or recurrent layers"):
+        begin(start=str(bag.run.folder), lora=4)
     with pytest.raises(ConfigError, match=r"model\.layers: sizes are those of the model it starts from"):
         begin(start=origins["bert"], model={"layers": 3})
     with pytest.raises(ConfigError, match="pictures are learned from scratch"):

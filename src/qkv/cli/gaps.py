@@ -6,7 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, program, table
+from qkv.cli.output import counted, program, table, weights
 
 if TYPE_CHECKING:
     from qkv.evaluation.masked import MaskedScore
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 def announce(session: Session) -> None:
     """The plan in a few lines."""
-    from qkv.models.language_model import count
 
     recipe, prepared = session.recipe, session.prepared
     model: Any = recipe.model
@@ -25,8 +24,7 @@ def announce(session: Session) -> None:
         f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes",
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
-        f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, "
-        f"{count(session.state.model):,} parameters",
+        f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {weights(session)}",
         f"steps   of {training.batch} x {encoder.context} tokens, {training.optimizer}, {training.dtype} on "
         f"{training.device} with {counted(training.threads, 'thread')}",
         f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
@@ -39,7 +37,7 @@ def announce(session: Session) -> None:
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:
     """Score the best model, write the card, show what it fills in. Gives what --json prints."""
-    from qkv.models.language_model import count
+    from qkv.models.language_model import learning
     from qkv.recipe import masked_card
     from qkv.training import journal
 
@@ -56,7 +54,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     return {
         "run": str(folder),
         "model": recipe.model.kind,
-        "parameters": count(session.state.model),
+        "parameters": session.parameters,
+        "learning": learning(session.model),
         "steps": session.state.step,
         "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
         "validation": score.values(),

@@ -8,7 +8,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, program, shortened, table
+from qkv.cli.output import counted, program, shortened, table, weights
 
 if TYPE_CHECKING:
     from qkv.data.labelled.examples import Examples
@@ -22,7 +22,6 @@ MISTAKES = 5
 
 def announce(session: Session) -> None:
     """The plan in a few lines."""
-    from qkv.models.language_model import count
     from qkv.recipe.labelled_words import about
 
     recipe, lesson = session.recipe, session.lesson
@@ -33,7 +32,7 @@ def announce(session: Session) -> None:
         f"data    {len(found.train):,} examples to learn from, {len(found.valid):,} to check on"
         + (f", {len(found.test):,} to test with" if found.test is not None else ""),
         f"task    {found.task}, {counted(len(lesson.labels), 'label')}",
-        f"model   {about(recipe.model)}, {count(session.state.model):,} parameters",
+        f"model   {about(recipe.model)}, {weights(session)}",
         f"steps   of {counted(training.batch, 'example')}, {training.optimizer}, {training.dtype} on {training.device} "
         f"with {counted(training.threads, 'thread')}",
         f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
@@ -53,7 +52,7 @@ def marks(train: Examples, valid: Examples) -> str:
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:
     """Score the best model on all held-out examples, write the card, show the mistakes. Gives what --json prints."""
-    from qkv.models.language_model import count
+    from qkv.models.language_model import learning
     from qkv.recipe import labelled_card
     from qkv.recipe.labelled_words import remarks
     from qkv.training import journal
@@ -74,7 +73,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         "run": str(folder),
         "model": recipe.model.kind,
         "encoder": getattr(model, "encoder", model).kind,
-        "parameters": count(session.state.model),
+        "parameters": session.parameters,
+        "learning": learning(session.model),
         "steps": session.state.step,
         "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
         "validation": {**found["valid"].values(), **found["valid"].tables()},

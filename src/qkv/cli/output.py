@@ -16,6 +16,8 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from qkv.recipe.starting import Session
+
 STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
 
 Json = Annotated[
@@ -35,6 +37,15 @@ def program() -> str:
 
 def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def weights(session: Session) -> str:
+    """The size of a model, and how much learns where not all of it does."""
+    from qkv.models.language_model import learning
+
+    kept, moving = session.parameters, learning(session.model)
+    how = " (LoRA)" if session.recipe.training.lora else ""
+    return f"{kept:,} parameters" + (f"; {moving:,} learn{how}" if how or moving < kept else "")
 
 
 def console() -> Console:

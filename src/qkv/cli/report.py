@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, program
+from qkv.cli.output import counted, program, weights
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 def announce(session: Session, doctor: Doctor) -> None:
     """The plan in a few lines."""
-    from qkv.models.language_model import count
     from qkv.recipe.forecast import forecast
 
     recipe, prepared = session.recipe, session.prepared
@@ -27,7 +26,7 @@ def announce(session: Session, doctor: Doctor) -> None:
         f"text    {size:,} bytes",
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
-        f"model   {model.kind} {shape}, context {model.context}, {count(session.state.model):,} parameters",
+        f"model   {model.kind} {shape}, context {model.context}, {weights(session)}",
         f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
         f"plan    {forecast(session).line()}",
@@ -40,7 +39,7 @@ def announce(session: Session, doctor: Doctor) -> None:
 def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     """Score the best model on all validation text, write the card, show samples. Gives what --json prints."""
     import qkv
-    from qkv.models.language_model import count
+    from qkv.models.language_model import learning
     from qkv.recipe import card
     from qkv.training import journal
 
@@ -66,7 +65,8 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     return {
         "run": str(folder),
         "model": recipe.model.kind,
-        "parameters": count(session.state.model),
+        "parameters": session.parameters,
+        "learning": learning(session.model),
         "steps": session.state.step,
         "best_step": model.bundle.step,
         "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),

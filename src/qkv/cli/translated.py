@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, document, notes, program, shortened, table
+from qkv.cli.output import counted, document, notes, program, shortened, table, weights
 
 if TYPE_CHECKING:
     from qkv.evaluation.outputs import Outputs, Score
@@ -19,7 +19,6 @@ WORST = 5
 
 def announce(session: Session) -> None:
     """The plan in a few lines."""
-    from qkv.models.language_model import count
 
     recipe, lesson = session.recipe, session.lesson
     data, model = lesson.prepared.parallel, recipe.model
@@ -32,7 +31,7 @@ def announce(session: Session) -> None:
     lines = [
         f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
         f"words   {pieces.kind}, {pieces.vocabulary:,} pieces for both languages{apart}",
-        f"model   {model.kind} {'/'.join(sizes)}, {count(session.state.model):,} parameters",
+        f"model   {model.kind} {'/'.join(sizes)}, {weights(session)}",
         f"steps   of {task.tokens:,} tokens, {training.optimizer}, {training.dtype} on {training.device} with "
         f"{counted(training.threads, 'thread')}",
         f"plan    {counted(training.length, 'step')}, {training.length / session.task.samples:.1f} epochs"
@@ -44,7 +43,7 @@ def announce(session: Session) -> None:
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:
     """Score the best model, write the card, show what it says. Gives what --json prints."""
-    from qkv.models.language_model import count
+    from qkv.models.language_model import learning
     from qkv.recipe import translation_card
     from qkv.training import journal
 
@@ -65,7 +64,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     return {
         "run": str(folder),
         "model": recipe.model.kind,
-        "parameters": count(session.state.model),
+        "parameters": session.parameters,
+        "learning": learning(session.model),
         "steps": session.state.step,
         "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
         "training_flops": flops,

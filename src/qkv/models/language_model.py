@@ -28,3 +28,8 @@ class LanguageModel(Protocol):
 def count(model: nn.Module) -> int:
     """The number of parameters, shared ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def learning(model: nn.Module) -> int:
+    """How many of the parameters learn."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

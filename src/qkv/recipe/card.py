@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from qkv.evaluation.language import Score
-from qkv.models.language_model import count
 from qkv.recipe import page
 from qkv.recipe.assembly import Session
 from qkv.recipe.doctor import Report
@@ -44,7 +43,7 @@ def write(session: Session, score: Score, report: Report | None = None) -> Path:
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
     }
-    sentence = f"A `{recipe.model.kind}` language model of {count(session.state.model):,} parameters"
+    sentence = f"A `{recipe.model.kind}` language model of {session.parameters:,} parameters"
     return page.write(session, sentence, rows, examined(report) if report else "")
 
 

@@ -141,6 +141,8 @@ class LabelledLesson:
                 if found.pairs and encoder["kind"] == "encoder":
                     encoder.setdefault("segments", 2)
             wanted = self.prepared.config.longest or self.prepared.context
+            if training.get("start") and encoder["kind"] in origin.ENDLESS:
+                encoder["context"] = max(wanted, encoder["context"])
             self.context = min(wanted, encoder["context"])
             self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.context))
         if found.task != "tagging":

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from qkv.evaluation.judging import Judgement
-from qkv.models.language_model import count
 from qkv.recipe import page
 from qkv.recipe.labelled_words import about
 from qkv.recipe.starting import Session
@@ -27,7 +26,7 @@ def write(session: Session, found: Mapping[str, Judgement], said: Sequence[str])
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "steps": f"{steps}, {page.epochs(session):.2f} epochs",
     }
-    sentence = f"A {about(recipe.model)} of {count(session.state.model):,} parameters for {data.task}"
+    sentence = f"A {about(recipe.model)} of {session.parameters:,} parameters for {data.task}"
     return page.write(session, sentence, rows, page.remarked(said))
 
 

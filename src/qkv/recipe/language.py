@@ -105,7 +105,9 @@ class LanguageLesson:
             model["context"] = min(model["context"], choices.context_for(self.tokens, row))
         require(self.prepared.train, model["context"] + 1, f"training with a context of {model['context']}")
         require(self.prepared.valid, 2, "validation")
-        rate = FURTHER_SMALL if dial.Rung(0, **choices.shape_of(model)).weights < SMALL else FURTHER
+        rate = FURTHER_SMALL if dial.Rung(0.0, **choices.shape_of(model)).weights < SMALL else FURTHER
+        if model["kind"] in origin.ENDLESS:
+            rate = origin.rate_of_recurrences(bool(training.get("lora")))
         choices.fill(training, TrainingConfig, optimizer="adamw", rate=rate)
         choices.choose_training(values, self.tokens, row, threads)
         return FURTHER_EPOCHS

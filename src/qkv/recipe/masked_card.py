@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from qkv.evaluation.masked import MaskedScore
-from qkv.models.language_model import count
 from qkv.recipe import page
 from qkv.recipe.starting import Session
 
@@ -19,7 +18,7 @@ def write(session: Session, score: MaskedScore) -> Path:
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces",
     }
-    sentence = f"A BERT of {count(session.state.model):,} parameters that fills gaps"
+    sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
     return page.write(session, sentence, rows, page.remarked(remarks(session, score)))
 
 

@@ -24,6 +24,7 @@ from qkv.training.optimizers import TABLES
 from qkv.training.settings import TrainingConfig
 
 INSIDE = ("masked", "classifier", "tagger")  # models around an encoder
+ENDLESS = ("rnn", "gru", "lstm", "recurrent-encoder")  # they read on, however short the texts were that taught them
 
 
 def opened(name: str) -> Bundle:
@@ -34,6 +35,15 @@ def opened(name: str) -> Bundle:
 @lru_cache(maxsize=1)
 def _opened(place: Path) -> Bundle:
     return bundle.load(place)
+
+
+def rate_of_recurrences(part: bool) -> float:
+    """They learn at higher rates than Transformers, and a part of them at higher ones still.
+
+    An LSTM of width 128, taught Shakespeare, on 2,000 rows of AG News: 69 % at 0.004, 33 % at 0.0005; with LoRA of
+    rank 8 66 % at 0.015, 35 % at 0.001. On other text 2.8 bits a byte with LoRA at 0.01, 4.6 at 0.0005.
+    """
+    return 1e-2 if part else 4e-3
 
 
 def encoder_config(source: Bundle) -> Any:
@@ -113,7 +123,9 @@ def _copy(model: nn.Module, tensors: dict[str, Tensor], name: str) -> None:
 def _narrow(model: nn.Module, learned: nn.Module, training: TrainingConfig) -> None:
     if training.lora:
         if not low_rank.adapt(learned, training.lora, besides=("pooler",)):
-            raise InputError("--lora: this model has no linear layers to put narrow ones beside. Leave it out.")
+            raise InputError(
+                "--lora: this model has no linear or recurrent layers for narrow ones to stand beside. Leave it out."
+            )
     elif training.frozen == "encoder":
         learned.requires_grad_(False)
     elif training.frozen == "embeddings":

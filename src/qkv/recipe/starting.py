@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from qkv.blocks import low_rank
 from qkv.errors import InputError
+from qkv.models.language_model import count, learning
 from qkv.recipe import bundle, dial, origin
 from qkv.recipe.lesson import Lesson
 from qkv.recipe.recipe import Recipe
@@ -46,6 +48,11 @@ class Session:
     @property
     def model(self) -> Any:
         return self.state.model
+
+    @property
+    def parameters(self) -> int:
+        """Of the model as it is kept: what LoRA puts beside it goes into its weights."""
+        return count(self.model) - sum(learning(each) for each in low_rank.beside(self.model).values())
 
     def final_score(self) -> Any:
         """The best model on what was held out."""

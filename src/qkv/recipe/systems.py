@@ -161,6 +161,8 @@ def tuned(
     small = sum(each.numel() for each in origin.encoder_weights(source).values()) < SMALL
     few = len(found.train) < 5000
     rate = 1e-3 if part else 5e-4 if small else 1e-4 if few else 2e-4
+    if config.kind in origin.ENDLESS:
+        rate = origin.rate_of_recurrences(part)
     decay = {} if part or small else {"layer_decay": 0.85}  # lower layers know what they know from more text
     return section, System(
         encoder, rate=rate, batch=32 if few else 64, epochs=10.0 if few else 3.0, weight_decay=0.01, training=decay

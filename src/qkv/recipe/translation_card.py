@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from qkv.evaluation.outputs import Score
-from qkv.models.language_model import count
 from qkv.recipe import page
 from qkv.recipe.starting import Session
 from qkv.training.operations import training_flops
@@ -40,7 +39,7 @@ def write(session: Session, found: Mapping[str, Score], flops: float) -> Path:
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
     }
-    sentence = f"A `{recipe.model.kind}` of {count(session.state.model):,} parameters that translates"
+    sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
     return page.write(session, sentence, rows, page.remarked(remarks(session, found)))
 
 

@@ -42,7 +42,7 @@ class TrainingConfig:
     compile: Literal["off", "on"] = "off"
     start: str = ""  # the model it starts from: a run, a model folder or a file
     frozen: Literal["none", "embeddings", "encoder"] = "none"  # encoder: only what decides learns
-    lora: CountOrZero = 0  # the rank of what learns beside each linear layer of the encoder; 0: the layers themselves
+    lora: CountOrZero = 0  # the rank of what learns beside each linear or recurrent layer; 0: the layers themselves
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the rate of a layer beside that of the one above it
     turns: Turns = ()  # where the clock moved the end: [[at step, to so many steps], ...]
 
