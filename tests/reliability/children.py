@@ -143,6 +143,23 @@ def limited(words: list[str], mebibytes: int) -> None:
     app.main(words)
 
 
+def meddled(words: list[str], path: str, time_opened: int, done: str) -> None:
+    """The command, and somebody who deletes the file, or cuts it in half, when it is opened for the so-manieth time."""
+    seen = 0
+
+    def look(event: str, given: tuple[Any, ...]) -> None:
+        nonlocal seen
+        if event != "open" or not isinstance(given[0], str | os.PathLike) or os.fspath(given[0]) != path:
+            return
+        seen += 1
+        if seen == time_opened:
+            sys.stderr.write("meddled\n")
+            os.unlink(path) if done == "deleted" else os.truncate(path, os.path.getsize(path) // 2)
+
+    sys.addaudithook(look)
+    app.main(words)
+
+
 def measured(commands: list[dict[str, Any]], report: str) -> None:
     """As `several`, with the seconds of work that each took and the bytes it needed beyond those held before it."""
     facts = []

@@ -4,13 +4,16 @@ accepted with a note; what is refused leaves nothing behind.
 
 from __future__ import annotations
 
+import gzip
+import importlib.util
+import io
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from data.bad_examples import FILMS, Case, build, csv, every
+from data.bad_examples import FILMS, Case, build, conll, csv, every, jsonl
 from data.bad_inputs import state
 from reliability.nursery import Done, Nursery
 from reliability.report import record
@@ -94,6 +97,66 @@ def test_every_bad_table(nursery: Nursery, tmp_path: Path, refused: bool) -> Non
         clear(place)
     record(f"D1 {'bad' if refused else 'odd'} tables, train", len(cases), len(failures), **counts)
     assert not failures, f"{len(failures)} of {len(cases)}\n" + "\n".join(failures)
+
+
+def tables() -> dict[str, bytes]:
+    """Sound ones of every kind; long enough that half of each would do for a training."""
+    rows = FILMS * 3
+    found = {
+        "table.csv": csv(rows),
+        "table.tsv": csv(rows, mark="\t"),
+        "table.csv.gz": gzip.compress(csv(rows)),
+        "table.jsonl": jsonl([{"text": text, "label": label} for text, label in rows]),
+        "numbers.csv": csv([(n, n * 0.5, "ab"[n % 2]) for n in range(400)], "x,y,class"),
+        "words.conll": conll(300),
+    }
+    if importlib.util.find_spec("pyarrow"):
+        import pyarrow
+        import pyarrow.parquet
+
+        out = io.BytesIO()
+        columns = {"text": [text for text, _ in rows], "label": [label for _, label in rows]}
+        pyarrow.parquet.write_table(pyarrow.table(columns), out)
+        found["table.parquet"] = out.getvalue()
+    return found
+
+
+@pytest.mark.parametrize("done", ["deleted", "cut"])
+@pytest.mark.parametrize("name", tables())
+def test_a_table_that_somebody_meddles_with(nursery: Nursery, tmp_path: Path, name: str, done: str) -> None:
+    """Deleted, or cut in half, each time that it is opened: while columns are guessed, and while rows are read."""
+    folder, place, content = tmp_path / "data", tmp_path / "place", tables()[name]
+    folder.mkdir()
+    place.mkdir()
+    path, trials, refused = folder / name, 0, 0
+    for trials in range(1, 20):
+        path.write_bytes(content)
+        words = ["train", str(path), *SMALL, "--run", "run"]
+        found = nursery.call("meddled", words=words, path=str(path), time_opened=trials, done=done, cwd=place)
+        if "meddled" not in found.err:  # it was not opened so often
+            assert found.code == 0, found.err
+            break
+        last = found.err.rstrip().splitlines()[-1]
+        assert "Traceback" not in found.err
+        if (
+            done == "cut" and found.code == 0
+        ):  # before the rows were read: what is left of it is a table, and is counted
+            assert "rows left out" in found.err, found.err
+            clear(place)
+            continue
+        assert found.code == 2, found.err
+        refused += 1
+        assert last.startswith(f"qkv: {path}: "), last
+        assert ". " in last, f"names no remedy: {last}"
+        if done == "deleted":
+            assert "vanished while it was being read. Put it back" in last or "no such file. Check the name" in last
+        elif name.endswith((".gz", ".parquet")):
+            assert "again" in last
+        else:
+            assert "changed while it was being read. Start again" in last
+        assert not list(place.iterdir()), sorted(each.name for each in place.iterdir())
+    record(f"D1 {name} {done} while it is read", trials - 1, 0, refused=refused)
+    assert refused, "nobody noticed"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

@@ -119,6 +119,10 @@ def read_bytes(source: Source) -> Iterator[bytes]:
             if source.packing == "plain" and unpacked > packed:  # a log that is being written would never end
                 raise changed(source.shown)
             yield chunk
+        if (
+            source.packing == "plain" and unpacked < packed
+        ):  # cut, perhaps within a row, which would pass for a whole one
+            raise changed(source.shown)
     except OSError as error:
         raise unreadable(source.shown, error) from None
 
