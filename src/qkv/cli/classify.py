@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from qkv.cli.lines import TOGETHER, bunches
 from qkv.cli.options import Column, Second, named
-from qkv.cli.output import Json, document, notes
+from qkv.cli.output import Growing, Json, notes
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import Decision
@@ -60,7 +60,7 @@ def classify(
         raise InputError(f"--top {top}: expected at least 1.")
     opened = qkv.load(model)
     said: set[str] = set()
-    answers: list[dict[str, Any]] = []
+    grown = Growing({"model": model}, "texts")
     findings = Findings()
     tabled = None
     if file is not None and not texts:
@@ -76,15 +76,13 @@ def classify(
         found = opened.classify(part, precision=precision)
         for note in opened.notes:
             said.add(note) if json else notes([note])
-        for row, decision in zip(part, found, strict=True):
-            if json:
-                answers.append({"numbers" if isinstance(row, list) else "text": written(row), **decision.values()})
-            else:
-                print(shown(row, decision, top))
-        sys.stdout.flush()
+        if json:
+            grown.add(map(values, part, found))
+        else:
+            print("\n".join(map(partial(shown, top=top), part, found)), flush=True)
     said.update(findings.notes()) if json else notes(findings.notes())
     if json:
-        document({"model": model, "texts": answers, "notes": sorted(said)})
+        grown.end({"notes": sorted(said)})
 
 
 def answers_of(config: Any) -> None:
@@ -93,6 +91,11 @@ def answers_of(config: Any) -> None:
 
     if not hasattr(config, "columns"):
         require(config, "classifier", "classify")
+
+
+def values(row: Any, decision: Decision) -> dict[str, Any]:
+    """A row and its answer for JSON."""
+    return {"numbers" if isinstance(row, list) else "text": written(row), **decision.values()}
 
 
 def written(row: Any) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.lines import whole
+from qkv.cli.lines import bunches, require
 from qkv.cli.options import named
-from qkv.cli.output import Json, counted, document, notes, shortened, table
+from qkv.cli.output import Growing, Json, counted, document, notes, shortened, table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from qkv.evaluation.vectors import Layer, Tokens
 
 ENDINGS = (".npy", ".parquet", ".jsonl")
+TOGETHER = 256  # texts that are answered together
 SHOWN = 12  # texts whose cosines are shown on a terminal
 
 
@@ -95,27 +97,39 @@ def embed(
         return meaning.show_probe(model, probe, label, picture, json)
     if word is not None:
         return meaning.show_word(model, word, list(texts) or None, json)
-    given = whole(named(texts, "embed"), file, "embed")
+    require(list(texts), file, "embed")
     path = Path(out) if out is not None else None
     if path is not None and path.suffix not in ENDINGS:
         raise InputError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}.")
     if path is not None and not path.absolute().parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {path.parent}. Make it, or choose another place.")
     chosen = which(layer)
+    pooling: Any = "none" if tokens else pool
+    about = {"model": model, "layer": chosen, "pool": pooling, "precision": precision}
+    listed = bunches(named(texts, "embed"), file, "embed", TOGETHER)
+    if json and path is None and among is None:
+        return stream(qkv.load(model), listed, about)
+    given = [text for part in listed for text in part]
     opened = qkv.load(model)
     if among is not None:
         return meaning.show_near(opened, given, among, top, chosen, pool, json)
-    pooling: Any = "none" if tokens else pool
     found: Any = opened.embed(given, layer=chosen, pool=pooling, precision=precision)
     notes(opened.notes)
-    about = {"model": model, "layer": chosen, "pool": pooling, "precision": precision}
     if path is not None:
         write(path, given, found)
         summary = {**about, "texts": len(given), "width": width(found), "file": str(path), "notes": opened.notes}
         return document(summary) if json else print(f"{counted(len(given), 'text')} -> {path}")
-    if json:
-        return document({**about, "texts": rows(given, found), "notes": opened.notes})
     return show_tokens(given, found) if tokens else show(given, found)
+
+
+def stream(opened: Any, texts: Iterator[list[str]], about: dict[str, Any]) -> None:
+    """The vectors as one JSON document, text by text; none are held."""
+    said, grown = set[str](), Growing(about, "texts")
+    for part in texts:
+        found = opened.embed(part, layer=about["layer"], pool=about["pool"], precision=about["precision"])
+        said.update(opened.notes)
+        grown.add(rows(part, found))
+    grown.end({"notes": sorted(said)})
 
 
 def which(layer: str) -> Layer:
@@ -133,14 +147,13 @@ def width(found: Tensor | list[Tokens]) -> int:
     return int((found[0].vectors if isinstance(found, list) else found).shape[-1])
 
 
-def rows(texts: list[str], found: Tensor | list[Tokens]) -> list[dict[str, Any]]:
+def rows(texts: list[str], found: Tensor | list[Tokens]) -> Iterator[dict[str, Any]]:
     """One entry a text, as JSON has it."""
-    if isinstance(found, list):
-        return [
-            {"text": text, "tokens": each.ids, "pieces": each.pieces, "vectors": each.vectors.tolist()}
-            for text, each in zip(texts, found, strict=True)
-        ]
-    return [{"text": text, "vector": vector.tolist()} for text, vector in zip(texts, found, strict=True)]
+    for text, each in zip(texts, found, strict=True):
+        if isinstance(found, list):
+            yield {"text": text, "tokens": each.ids, "pieces": each.pieces, "vectors": each.vectors.tolist()}
+        else:
+            yield {"text": text, "vector": each.tolist()}
 
 
 def write(path: Path, texts: list[str], found: Tensor | list[Tokens]) -> None:
@@ -167,7 +180,7 @@ def write(path: Path, texts: list[str], found: Tensor | list[Tokens]) -> None:
             import pyarrow.parquet
         except ImportError:
             raise MissingExtraError(f"writing {path.name}", "data") from None
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(texts, found)), content)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows(texts, found))), content)
     write_file(path, content.getvalue())
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.lines import whole
+from qkv.cli.lines import lines, require
 from qkv.cli.options import named
-from qkv.cli.output import Json, document, table
+from qkv.cli.output import Growing, Json, table
 
 if TYPE_CHECKING:
     from qkv.generation.filling import Filled
@@ -39,14 +39,14 @@ def fill(
     """
     import qkv
 
-    given = whole(named(texts, "fill"), file, "fill")
+    require(list(texts), file, "fill")
     opened = qkv.load(model)
-    found = [opened.fill(text, top) for text in given]
+    grown = Growing({"model": model}, "texts")
+    for text in lines(named(texts, "fill"), file, "fill"):
+        found = opened.fill(text, top)
+        grown.add([values(text, found)]) if json else show(found)
     if json:
-        return document({"model": model, "texts": [values(*pair) for pair in zip(given, found, strict=True)]})
-    for each in found:
-        show(each)
-    return None
+        grown.end({})
 
 
 def values(text: str, found: Filled) -> dict[str, Any]:

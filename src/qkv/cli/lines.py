@@ -19,15 +19,14 @@ CHUNK = 2**20
 TOGETHER = 2048  # texts that are read, sorted by length and answered before the next
 
 
-def whole(words: list[str], file: str | None, verb: str) -> list[str]:
-    """All of them, for verbs that look at all at once; standard input is read where - asks for it."""
+def require(words: list[str], file: str | None, verb: str) -> None:
+    """Refuse a command without texts; standard input is read where - asks for it."""
     from qkv.errors import InputError
 
     if not words and file is None:
         raise InputError(
             f'no text was given. Expected texts, --file FILE, or - for standard input: qkv {verb} MODEL "a text"'
         )
-    return list(lines(words, file, verb))
 
 
 def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
@@ -46,10 +45,8 @@ def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
         for begin in range(0, len(words), most):
             yield words[begin : begin + most]
         return
-    if file is None and not words and sys.stdin.isatty():
-        raise InputError(
-            f'no text was given. Expected texts, --file FILE, or - for standard input: qkv {verb} MODEL "a text"'
-        )
+    if sys.stdin.isatty():
+        require(words, file, verb)
     name = file or "standard input"
     found = False
     try:

@@ -63,8 +63,36 @@ def notes(lines: Iterable[str]) -> None:
 
 def document(values: Mapping[str, Any]) -> None:
     """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
+    print(_json(values))
+
+
+class Growing:
+    """The same document, written while its answers come: `before`, a list that grows, and what is known at its end.
+
+    An answer is a line, whole as soon as it is there: commas stand before the next. Nothing is held, and nothing is
+    printed before the first one. What ends early, by whatever failure, is not JSON.
+    """
+
+    def __init__(self, before: Mapping[str, Any], name: str) -> None:
+        self.opening = f"{_json(before).removesuffix('}').rstrip()},\n  {_json(name)}: ["
+        self.items = 0
+
+    def add(self, values: Iterable[Mapping[str, Any]]) -> None:
+        """More of the list, at once where somebody waits for it."""
+        for value in values:
+            lead = "  , " if self.items else f"{self.opening}\n    "
+            print(lead + _json(value, indent=None))
+            self.items += 1
+        sys.stdout.flush()
+
+    def end(self, after: Mapping[str, Any]) -> None:
+        lead = "  ]" if self.items else f"{self.opening}]"
+        print(f"{lead},{_json(after)[1:]}" if after else f"{lead}\n}}", flush=True)
+
+
+def _json(value: Any, indent: int | None = 2) -> str:
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"  # JSON must survive any pipe
-    print(json_module.dumps(_finite(values), ensure_ascii=ascii_only, indent=2, allow_nan=False))
+    return json_module.dumps(_finite(value), ensure_ascii=ascii_only, indent=indent, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

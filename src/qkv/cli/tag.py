@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import bunches
 from qkv.cli.options import named
-from qkv.cli.output import Json, document, notes
+from qkv.cli.output import Growing, Json, notes
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import TaggedWord
@@ -47,19 +47,24 @@ def tag(
 
     opened = qkv.load(model)
     said: set[str] = set()
-    answers: list[dict[str, Any]] = []
+    grown = Growing({"model": model}, "texts")
     for part in bunches(named(texts, "tag"), file, "tag"):
         found = opened.tag([text.split() if words else text for text in part])
         for note in opened.notes:
             said.add(note) if json else notes([note])
-        for text, tagged in zip(part, found, strict=True):
-            if json:
-                answers.append({"text": text, "words": [asdict(each) for each in tagged]})
-            else:
-                print("".join(f"{line(each, probabilities)}\n" for each in tagged))
+        if json:
+            grown.add(map(values, part, found))
+            continue
+        for tagged in found:
+            print("".join(f"{line(each, probabilities)}\n" for each in tagged))
         sys.stdout.flush()
     if json:
-        document({"model": model, "texts": answers, "notes": sorted(said)})
+        grown.end({"notes": sorted(said)})
+
+
+def values(text: str, tagged: list[TaggedWord]) -> dict[str, Any]:
+    """A text and its tags for JSON."""
+    return {"text": text, "words": [asdict(each) for each in tagged]}
 
 
 def line(found: TaggedWord, probabilities: bool) -> str:

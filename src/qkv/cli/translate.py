@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import bunches
 from qkv.cli.options import named
-from qkv.cli.output import Json, document, notes
+from qkv.cli.output import Growing, Json, notes
 
 TOGETHER = 256  # texts that are translated at once
 
@@ -80,14 +80,16 @@ def translate(
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
     opened = qkv.load(model)
-    rows: list[dict[str, Any]] = []
+    grown = Growing({"model": model}, "texts")
     said: set[str] = set()
     for part in bunches(named(texts, "translate"), file, "translate", TOGETHER):
         found = opened.translate(part, **options)
         if json:
             said.update(opened.notes)
-            for text, best in zip(part, found, strict=True):
-                rows.append({"text": text, "translations": [values(opened, each, alignments) for each in best]})
+            grown.add(
+                {"text": text, "translations": [values(opened, each, alignments) for each in best]}
+                for text, best in zip(part, found, strict=True)
+            )
             continue
         notes(opened.notes)
         for best in found:
@@ -96,7 +98,7 @@ def translate(
                 if alignments:
                     print("\n".join(aligned(opened, each)), flush=True)
     if json:
-        document({"model": model, "texts": rows, "notes": sorted(said)})
+        grown.end({"notes": sorted(said)})
 
 
 def aligned(opened: Any, said: Any) -> list[str]:
