@@ -18,19 +18,19 @@ VERBS = {
     "generate": ("qkv.cli.generate:generate", "write with a model"),
     "chat": ("qkv.cli.chat:chat", "talk with a model that has a chat format"),
     "evaluate": ("qkv.cli.evaluate:evaluate", "scores of a model: bits per byte of text, mistakes on labels"),
-    "compare": ("qkv.cli.compare:compare", "every architecture that fits the data, each for the same time: one table"),
-    "tune": ("qkv.cli.tune:tune", "a search for the numbers and parts that suit the data; the winner is a recipe"),
-    "embed": ("qkv.cli.embed:embed", "vectors of texts and of their tokens, from any layer; how alike texts are"),
+    "compare": ("qkv.cli.compare:compare", "every architecture that fits the data, for the same time each"),
+    "tune": ("qkv.cli.tune:tune", "a search for the numbers and parts that suit the data: a recipe"),
+    "embed": ("qkv.cli.embed:embed", "vectors of texts and tokens, from any layer; how alike texts are"),
     "classify": ("qkv.cli.classify:classify", "labels of texts, with probabilities"),
     "tag": ("qkv.cli.tag:tag", "a tag for every word of a text"),
     "translate": ("qkv.cli.translate:translate", "texts in another language, by a model trained on pairs of texts"),
-    "fill": ("qkv.cli.fill:fill", "what may stand under [MASK], with probabilities, by a model such as BERT"),
-    "inspect": ("qkv.cli.inspect:inspect", "a model's parts, and what each does with a text: attention, heads, why"),
+    "fill": ("qkv.cli.fill:fill", "what may stand under [MASK], by a model such as BERT"),
+    "inspect": ("qkv.cli.inspect:inspect", "a model's parts, what they do with a text: attention, heads, why"),
     "import": ("qkv.cli.importing:import_model", "a model of another project into a folder of qkv, with checksums"),
-    "export": ("qkv.cli.export:export", "a model as a Hugging Face folder, compared before it gets its name"),
-    "verify": ("qkv.cli.verify:verify", "proofs: files unaltered, cache = full pass, export = original, and more"),
+    "export": ("qkv.cli.export:export", "a model as a Hugging Face folder, compared with the original"),
+    "verify": ("qkv.cli.verify:verify", "proofs: files unaltered, cache = full pass, export = original"),
     "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
-    "data": ("qkv.cli.data:app", "named data sets; what a file holds; what would go wrong in training; cleaning"),
+    "data": ("qkv.cli.data:app", "named data sets; what a file holds and what is wrong; cleaning"),
 }
 
 HELP = """\
@@ -41,10 +41,11 @@ Usage: qkv VERB [ARGUMENTS]      qkv VERB --help explains one verb
 
 {verbs}
 
-Start with:  qkv train book.txt            a text file in, a language model out
+Start with:  qkv train book.txt             a text file in, a language model out
              qkv generate runs/book-modern  write with it
 
-Every verb takes --json (one JSON document on standard output) and --debug (full tracebacks).
+Every verb takes --json (one JSON document on standard output) and --debug
+(full tracebacks).
 """
 
 
@@ -56,11 +57,14 @@ def help_text() -> str:
 def application() -> App:
     from cyclopts import App
 
+    from qkv.cli.helping import Reflowing
+
     app = App(
         name="qkv",
         help="qkv VERB --help explains one verb.",
         version_flags=[],
         help_format="plaintext",
+        help_formatter=Reflowing(),
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
