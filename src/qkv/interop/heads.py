@@ -105,7 +105,9 @@ def twin(config: Config, family: Family) -> str:
             for figure in fitting
         )
     else:
-        would = " ".join(f"--set model.{key}={value}" for figure in fitting for key, value in figure.values.items())
+        trained = f"train FILE --model {encoder.kind}" if encoder.kind in ("gpt", "modern") else "finetune MODEL FILE"
+        options = (f"--set model.{key}={value}" for figure in fitting for key, value in figure.values.items())
+        would = " ".join([f"qkv {trained}", *options])
     raise ConfigError(
         f"a {config.kind} with {', '.join(said)} has no twin among {', '.join(family)}, so it cannot be exported "
         f"there. Train one with {would}."
