@@ -29,6 +29,7 @@ from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import assembly, bundle, closing
 from qkv.recipe.reader import Reader
 from qkv.text.chat import Message, conversation
+from qkv.text.pipelines import ONLY_READ
 from qkv.text.stopping import StoppedStream
 from qkv.training import devices
 from qkv.training.run import Event
@@ -249,7 +250,7 @@ class Model(Reader):
         """The token that what follows is joined to; none after a space, which joins by itself."""
         if not isinstance(prompt, str) or not prompt:
             return None
-        if prompt[-1].isspace() and self.tokenizer.kind != "sentencepiece":
+        if prompt[-1].isspace() and self.tokenizer.kind not in ONLY_READ:
             return None
         return next((token for token in reversed(tokens) if not self.tokenizer.is_special(token)), None)
 

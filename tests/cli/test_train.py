@@ -14,7 +14,7 @@ import pytest
 
 from data_at_hand import real
 from qkv.recipe.recipe import KINDS, PRESETS
-from qkv.text.pipelines import Kind
+from qkv.text.pipelines import ONLY_READ, Kind
 
 SETTINGS = ("training.threads=1", "model.layers=2", "model.heads=2", "model.width=24", "model.context=16")
 SMALL = [word for setting in SETTINGS for word in ("--set", setting)]
@@ -152,7 +152,7 @@ def test_every_model_trains_from_the_command_line(tmp_path: Path, kind: str) -> 
 
 def test_help_names_every_model_and_tokenizer(tmp_path: Path) -> None:
     shown = qkv("train", "--help", cwd=tmp_path).stdout
-    learned = set(get_args(Kind)) - {"sentencepiece"}  # which is only read
+    learned = set(get_args(Kind)) - set(ONLY_READ)
     for name in (*KINDS, *PRESETS, *learned):
         assert re.search(rf"\b{name}\b", shown), name
     shown = qkv("tokenize", "--help", cwd=tmp_path).stdout

@@ -52,7 +52,7 @@ CRAFTED: list[tuple[str, str, Callable[[dict[str, Any]], None], str]] = [
         put("decoder", "decoders", 2, "pattern", {"Regex": "(x*)*"}),
         "decoder",
     ),
-    ("bpe", "an unknown model", put("model", "type", "Unigram"), "model.type"),
+    ("bpe", "an unknown model", put("model", "type", "Trigram"), "model.type"),
     ("bpe", "an unknown version", put("version", "9.9"), "version"),
     ("bpe", "dropout", put("model", "dropout", 0.5), "model.dropout"),
     ("bpe", "an unknown key of the model", put("model", "surprise", 1), "model.surprise"),

@@ -29,7 +29,7 @@ from qkv.text.tokenizer import Tokenizer
 
 REACH = 10  # words: fixed distances that are tried
 FEWEST = 30  # edges of a relation, in either half
-SPACED = ("bpe", "sentencepiece")  # vocabularies that keep the space before a word
+SPACED = ("bpe", "sentencepiece", "unigram")  # vocabularies that keep the space before a word
 ANTECEDENT = "antecedent"
 
 

@@ -17,7 +17,8 @@ from qkv.data.parallel.encoding import end_of
 from qkv.generation.beam import Search, translate
 from qkv.generation.sampling import NEVER
 from qkv.interop.comparing import SENTENCES, TOLERANCE, Comparison, padded
-from qkv.interop.folder import Exportable, tags
+from qkv.interop.folder import Exportable
+from qkv.text.tags import tags
 
 # sources (B, S), who is present (B, S), what is written (B, T), to scores (B, T, V)
 Translates = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -36,7 +37,7 @@ class Case:
 
 def sources(bundle: Exportable, most: int) -> list[list[int]]:
     """Real sentences as a translator reads them, one language after the other where it knows several."""
-    tokenizer, end, known = bundle.tokenizer, end_of(bundle.tokenizer), tags(bundle.tokenizer)
+    tokenizer, end, known = bundle.tokenizer, end_of(bundle.tokenizer), list(tags(bundle.tokenizer).values())
     inside = [ids for ids in tokenizer.encode_batch(SENTENCES) if ids]
     asked = [[tokenizer.named[known[number % len(known)]]] if known else [] for number in range(len(inside))]
     before = [[*tokenizer.opening, *tag] for tag in asked]

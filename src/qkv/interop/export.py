@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,16 @@ from qkv.data.labelled.encoding import between
 from qkv.data.parallel.encoding import end_of
 from qkv.errors import RefusedError
 from qkv.generation.beam import Translator
-from qkv.interop import comparing_translators, decoders, huggingface
+from qkv.interop import comparing_translators, decoders, huggingface, marian_tokenizer
 from qkv.interop.comparing import SENTENCES, Comparison, Reader, compare, reads
-from qkv.interop.folder import Exportable, card, settings, tags
+from qkv.interop.folder import Exportable, card, settings
 from qkv.interop.heads import folded
 from qkv.interop.imported import filled
 from qkv.interop.names import export_weights
 from qkv.models.language_model import LanguageModel
 from qkv.reading import require_replaceable
 from qkv.storage import new_folder, replace_folder
+from qkv.text.tags import tags
 from qkv.training.checkpoints import write_tensors
 
 FORMATS = ("huggingface",)
@@ -48,11 +50,8 @@ def write(
         write_tensors(aside / huggingface.WEIGHTS, weights, {"format": "pt"})
         for file, values in settings(bundle).items():
             (aside / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        closing = end_of(bundle.tokenizer) if isinstance(bundle.model, Translator) else None
-        # a tokenizer that closes texts has its own way with pairs, BERT's
-        middle = between(bundle.tokenizer) if _pairs(bundle) and not bundle.tokenizer.closing else None
-        published = bundle.tokenizer.published(bundle.opening, closing, middle)
-        (aside / "tokenizer.json").write_text(published, encoding="utf-8")
+        for file, data in _vocabulary(bundle).items():
+            (aside / file).write_bytes(data)
         (aside / "README.md").write_text(card(bundle, name, story), encoding="utf-8")
         del weights
         found = check(aside, bundle, outside)
@@ -60,6 +59,17 @@ def write(
             if not each.passed:
                 raise RefusedError(f"{folder}: not written: the copy differs from the original. {each}.")
     return found
+
+
+def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
+    """The files that theirs reads a vocabulary from."""
+    tokenizer = bundle.tokenizer
+    if tokenizer.kind == "unigram":
+        return marian_tokenizer.files(tokenizer, bundle.target_tokenizer)
+    closing = end_of(tokenizer) if isinstance(bundle.model, Translator) else None
+    # a tokenizer that closes texts has its own way with pairs, BERT's
+    middle = between(tokenizer) if _pairs(bundle) and not tokenizer.closing else None
+    return {"tokenizer.json": tokenizer.published(bundle.opening, closing, middle).encode()}
 
 
 def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
@@ -99,8 +109,9 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
     with quiet():
         build: Callable[..., Any] = getattr(transformers, values["architectures"][0]).from_pretrained
         model = build(folder, local_files_only=True, dtype=torch.float32).eval()
-        words = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    _same_ids(words, bundle, folder)
+        if bundle.tokenizer.kind != "unigram" or find_spec("sentencepiece"):  # which theirs needs for them
+            words = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            _same_ids(words, bundle, folder)
     masked = not isinstance(bundle.model, LanguageModel)
 
     def read(tokens: Tensor, present: Tensor, segments: Tensor | None = None) -> Tensor:
@@ -130,7 +141,7 @@ def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
         before, after = bundle.opening, ()
     elif isinstance(bundle.model, Translator):
         after = end_of(bundle.tokenizer)
-        asked += [(tag, [bundle.tokenizer.named[tag]]) for tag in tags(bundle.tokenizer)]
+        asked += [(tag, [bundle.tokenizer.named[tag]]) for tag in tags(bundle.tokenizer).values()]
     if _pairs(bundle):
         ours = [*before, *bundle.tokenizer.encode(SENTENCES[0]), *between(bundle.tokenizer)]
         ours += [*bundle.tokenizer.encode(SENTENCES[1]), *after]

@@ -7,8 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from qkv.generation.beam import Translator
-from qkv.interop import huggingface
+from qkv.interop import huggingface, marian_tokenizer
 from qkv.models.language_model import LanguageModel, count
+from qkv.text.tags import tags
 from qkv.text.tokenizer import Tokenizer
 
 TEMPERATURE = 0.8  # as `qkv generate` has it
@@ -45,6 +46,8 @@ class Exportable(Protocol):
     @property
     def tokenizer(self) -> Tokenizer: ...
     @property
+    def target_tokenizer(self) -> Tokenizer: ...
+    @property
     def opening(self) -> tuple[int, ...]: ...
     @property
     def marks(self) -> tuple[int, int]: ...
@@ -71,7 +74,7 @@ def settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
     words = {key: tokenizer.token(number) for key, number in named.items()}
     said: dict[str, Any] = {
         # without the class, transformers 5 builds the model type's own tokenizer, with other ids
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        "tokenizer_class": marian_tokenizer.CLASS if tokenizer.kind == "unigram" else "PreTrainedTokenizerFast",
         "model_max_length": config.context,
         "clean_up_tokenization_spaces": False,
         "model_input_names": inputs,
@@ -102,11 +105,6 @@ def _translating(bundle: Exportable, values: dict[str, Any], padding: int) -> di
     return {"config.json": {**values, **ids, **none}, "generation_config.json": {**ids, **search}}
 
 
-def tags(tokenizer: Tokenizer) -> list[str]:
-    """The special tokens that ask a translator for a language."""
-    return [name for name in tokenizer.named if name.startswith("<2") and name.endswith(">")]
-
-
 def card(bundle: Exportable, name: str, story: str) -> str:
     """README.md: what it is, and how it is opened."""
     assert isinstance(bundle.model, nn.Module)
@@ -119,7 +117,7 @@ def card(bundle: Exportable, name: str, story: str) -> str:
     auto, purpose, use = OPENED[kind]
     if getattr(bundle.config, "texts", 1) == 2:
         use = use.replace('"Once"', '"Once", "Twice"')
-    if kind == "translator" and (known := tags(bundle.tokenizer)):
+    if kind == "translator" and (known := list(tags(bundle.tokenizer).values())):
         use = use.replace("Once", f"{known[0]}Once")
         said = f" The tag right before a text says the language to translate into: {', '.join(known)}."
     lines = [

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop import bert, decoders, distilbert, gpt2, heads, llama, marian, qwen3
+from qkv.interop import bert, decoders, distilbert, gpt2, heads, llama, marian, marian_tokenizer, qwen3
 from qkv.interop.imported import Imported, fitted
 from qkv.interop.names import import_weights
 from qkv.interop.tensor_files import TensorFiles
@@ -46,14 +46,14 @@ def read(folder: Path) -> Imported:
     files = TensorFiles(weight_files(folder))
     if confirm := getattr(room, "confirm", None):
         confirm(config, files)
-    tokenizer = read_tokenizer(folder, values)
+    tokenizer, target = read_tokenizer(folder, values)
     try:
         decoders.require_end(config, tokenizer)
     except ConfigError as error:
         raise RefusedError(f"{where}: {error}") from None
     if tidy := getattr(room, "tidy", None):
         files = files.renamed(tidy(config, list(files)))
-    found = Imported(config, {}, tokenizer, folder.resolve().name)
+    found = Imported(config, {}, tokenizer, folder.resolve().name, target=target)
     return fitted(found, lambda tensors: import_weights(room.table(config), tensors), files, where)
 
 
@@ -91,28 +91,29 @@ def weight_files(folder: Path) -> list[Path]:
     raise RefusedError(f"{folder / WEIGHTS}: missing. Expected the weights as safetensors.")
 
 
-def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> Tokenizer:
-    """tokenizer.json, or GPT-2's and BERT's older files; who ends a text, as the settings beside it say."""
-    said = _optional(folder, "tokenizer_config.json")
+def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer | None]:
+    """Marian's files of two languages, or tokenizer.json, or GPT-2's and BERT's older files; who ends a text, as the
+    settings beside it say. The second is what cuts targets, where that is another."""
+    said, target = _optional(folder, "tokenizer_config.json"), None
     there = {path.name for path in folder.iterdir()}
-    if "tokenizer.json" in there:
+    if there.issuperset(marian_tokenizer.FILES) and config["model_type"] in marian.MODEL_TYPES:
+        tokenizer, target = marian_tokenizer.read(folder, said)
+    elif "tokenizer.json" in there:
         tokenizer = foreign.read(plain_file(folder, "tokenizer.json"))
     elif {"vocab.json", "merges.txt"} <= there:
         tokenizer = foreign.gpt2(plain_file(folder, "vocab.json"), plain_file(folder, "merges.txt"), None)
     elif "vocab.txt" in there:
         tokenizer = foreign.wordpiece(plain_file(folder, "vocab.txt"), lowercase=said.get("do_lower_case") is not False)
-    elif spelled := sorted(name for name in there if name.endswith(".spm")):
-        raise RefusedError(
-            f"{folder / spelled[0]}: vocabularies of sentencepiece are not read; expected a tokenizer.json. Use a "
-            "model that has one, of byte pairs or WordPiece, or train one: qkv train train.en train.de"
-        )
     else:
+        spelled = any(name.endswith(".spm") for name in there)
+        missing = next(name for name in marian_tokenizer.FILES if name not in there) if spelled else "tokenizer.json"
         raise RefusedError(
-            f"{folder / 'tokenizer.json'}: missing. Expected it, or vocab.json and merges.txt, or vocab.txt."
+            f"{folder / missing}: missing. Expected tokenizer.json, or vocab.json and merges.txt, or vocab.txt, or "
+            f"Marian's {', '.join(marian_tokenizer.FILES)}."
         )
     settings = {GENERATION: _optional(folder, GENERATION), CONFIG: config}
     roles = _roles(tokenizer, settings, said, folder)
-    return tokenizer.playing(roles)
+    return tokenizer.playing(roles), target.playing(roles) if target is not None else None
 
 
 def _optional(folder: Path, name: str) -> dict[str, Any]:

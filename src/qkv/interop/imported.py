@@ -23,6 +23,7 @@ class Imported:
     tokenizer: Tokenizer
     name: str  # of the model, as its files say it
     notes: tuple[str, ...] = ()  # what was left out or decided, in words
+    target: Tokenizer | None = None  # what cuts a translator's targets, where that is another
 
 
 Weights = Mapping[str, Tensor]

@@ -83,11 +83,12 @@ class Bundle:
     @property
     def unwritten(self) -> frozenset[int]:
         """Ids that no translation holds: special tokens, as padding and the tags of languages, but for the one that
-        ends it, a start that is not the end, and rows without a token."""
+        ends it, a start that is not the end, and rows without a token. Marian's models learned to write the unknown."""
         start, end = self.marks
         beyond = range(self.tokenizer.vocabulary, self.config.vocabulary)
         special = self.tokenizer.named.values()
-        return frozenset({start, self.tokenizer.padding, *special, *beyond} - {end, None})
+        learned = self.tokenizer.unknown if self.tokenizer.kind == "unigram" else None
+        return frozenset({start, self.tokenizer.padding, *special, *beyond} - {end, learned, None})
 
 
 def publish(folder: Path, bundle: Bundle, *, force: bool = False) -> None:
@@ -218,7 +219,7 @@ def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
 def _imported(found: Imported, place: Path, device: str) -> Bundle:
     devices.give_back()  # what reading the vocabulary left behind, before the weights come into memory
     model = filled(found.config, found.weights, device)
-    return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes)
+    return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes, found.target)
 
 
 def _config(values: dict[str, Any], folder: Path) -> Any:

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from qkv.inspection.alignments import Alignment
-from qkv.text.pipelines import WORD
+from qkv.text.pipelines import ONLY_READ, WORD
 from qkv.text.tokenizer import Tokenizer
 
 _WORD = re.compile(WORD)
@@ -43,7 +43,7 @@ def strange(tokenizer: Tokenizer, word: str) -> bool:
         return True
     if tokenizer.kind == "words":
         return bool(tokenizer.unknown_characters(word))
-    if tokenizer.kind not in ("bpe", "sentencepiece") or tokenizer.vocabulary < LEAST_VOCABULARY or word[0].islower():
+    if tokenizer.kind not in ("bpe", *ONLY_READ) or tokenizer.vocabulary < LEAST_VOCABULARY or word[0].islower():
         return False
     forms = tokenizer.encode_batch([word, f" {word}", word.lower(), f" {word.lower()}"])
     pieces = min(map(len, forms))
@@ -57,7 +57,7 @@ def _unseen(tokenizer: Tokenizer, character: str) -> bool:
     if tokenizer.kind in ("bpe", "sentencepiece"):
         alone = (tokenizer.encode(form) for form in (character, f" {character}"))
         return all(sum(len(tokenizer.spelled(each)) == 1 for each in ids) >= 2 for ids in alone)
-    return tokenizer.kind == "characters" and bool(tokenizer.unknown_characters(character))
+    return tokenizer.kind in ("characters", "unigram") and bool(tokenizer.unknown_characters(character))
 
 
 def strange_units(tokenizer: Tokenizer, text: str) -> list[Unit]:

@@ -19,8 +19,9 @@ from qkv.evaluation.outputs import Metric, Outputs
 from qkv.generation.beam import Search, translate
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import TranslationRecipe, load
-from qkv.recipe.translating import fitted, require, targets
+from qkv.recipe.translating import fitted, listed, require, targets
 from qkv.tasks.translation import pairs_loss, spread
+from qkv.text.tags import may_be_left_out, written_tag
 
 
 def outputs(
@@ -83,9 +84,17 @@ class Examiner:
 
     def _tagged(self, bundle: Bundle) -> list[str]:
         known = targets(bundle)
+        if known and written_tag(bundle.tokenizer, self.found.train[0].source)[0] is not None:
+            return []  # sources ask for languages themselves
         for source, target in self.found.train.directions:
             if known and target not in known:
                 said = f"{source} to {target}" if (source, target) != UNNAMED else "no languages in the names"
+                if may_be_left_out(bundle.tokenizer):
+                    self.notes.append(
+                        f"these pairs: {said}; the model has tags for {listed(known)}, and sources get none. "
+                        f"--languages says another, as in --languages en {known[0]}."
+                    )
+                    return []
                 raise InputError(
                     f"these pairs: {said}; the model translates to {', '.join(known)}. Say --languages, as in "
                     f"--languages en {known[0]}."

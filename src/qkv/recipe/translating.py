@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from qkv.data.parallel.encoding import end_of, tag_ids, tag_of
+from qkv.data.parallel.encoding import end_of, tag_ids
 from qkv.errors import InputError, MissingExtraError
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
 from qkv.inspection.alignments import Alignment, aligned, attends
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.carrying import carried, strange_units
+from qkv.text.tags import may_be_left_out, tags, written_tag
 
 SHOWN = 8  # words that are named in a note
 LONG = 120  # characters, from which on a text is looked at for several sentences
@@ -43,7 +44,7 @@ def require(bundle: Bundle) -> Any:
 
 def targets(bundle: Bundle) -> list[str]:
     """The languages that it can be asked for; none where there is one only."""
-    return [name[2:-1] for name in bundle.tokenizer.named if re.fullmatch(r"<2[^>]+>", name)]
+    return list(tags(bundle.tokenizer))
 
 
 def fitted(ids: Sequence[list[int]], end: Sequence[int], room: int) -> tuple[list[list[int]], int]:
@@ -64,27 +65,23 @@ def translated(
     """For each text its translations, the best first, and what was done to the texts, in words. `language` is that of
     the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carrying.py`)."""
     model = require(bundle)
-    tokenizer, known = bundle.tokenizer, targets(bundle)
-    if known and to not in known:
-        found = "no language was asked for" if to is None else f"language {to!r} is not known to this model"
-        raise InputError(f"{found}; expected --to with one of {', '.join(known)}.")
-    if to is not None and not known:
-        raise InputError(f"--to {to}: this model translates into one language. Leave it out.")
-    end, (start, last) = end_of(tokenizer), bundle.marks
-    before = [*tokenizer.opening, *(tag_ids(tokenizer, [to]) if to is not None and tag_of(to) else [])]
+    tokenizer, end, (start, last) = bundle.tokenizer, end_of(bundle.tokenizer), bundle.marks
+    texts, before, notes = _tagged(bundle, texts, to)
     parts = [sentences(text, language) for text in texts]
     flat = [AROUND.match(part) for each in parts for part in each]
+    tag_of_each = [tag for tag, each in zip(before, parts, strict=True) for _ in each]
     cores = [match[2] if match else "" for match in flat]
-    ids = [[*before, *encoded, *end] for encoded in (tokenizer.encode_batch(cores) if cores else [])]
+    inside = tokenizer.encode_batch(cores) if cores else []
+    ids = [[*tokenizer.opening, *tag, *core, *end] for tag, core in zip(tag_of_each, inside, strict=True)]
     room = model.context
     given, cut = fitted(ids, end, room)
     asked = [number for number, core in enumerate(cores) if core]
     search = replace(search, never={*search.never, *bundle.unwritten})
     made = translate(model.eval(), [given[number] for number in asked], search, start=start, end=last)
     found_of = dict(zip(asked, made, strict=True))
-    notes = [f"{cut:,} sentences are longer than the context of {room:,} tokens; cut there."] if cut else []
+    notes += [f"{cut:,} sentences are longer than the context of {room:,} tokens; cut there."] if cut else []
     if unknown := dict.fromkeys(each for core in cores for each in tokenizer.unknown_characters(core)):
-        notes.append(f"not in the vocabulary, and read as unknown: {_listed(list(unknown))}.")
+        notes.append(f"not in the vocabulary, and read as unknown: {listed(list(unknown))}.")
     results, place = [], 0
     for each in parts:
         pieces = []
@@ -96,11 +93,33 @@ def translated(
         results.append(_joined(bundle, pieces, search.best, carry and attends(model)))
     if kept := dict.fromkeys(word for each in results for said in each for word in said.carried):
         said = "not known to the model and carried over as they stand"
-        notes.append(f"{said}: {_listed(list(kept))}; --no-carry leaves them to it.")
+        notes.append(f"{said}: {listed(list(kept))}; --no-carry leaves them to it.")
     return results, notes
 
 
-def _listed(words: Sequence[str]) -> str:
+def _tagged(bundle: Bundle, texts: Sequence[str], to: str | None) -> tuple[list[str], list[list[int]], list[str]]:
+    """Texts without tags, for each the tag of the language that it, or `to`, asks for, and what was not said."""
+    known = targets(bundle)
+    if to is not None and not known:
+        raise InputError(f"--to {to}: this model translates into one language. Leave it out.")
+    if to is not None and to not in known:
+        raise InputError(f"language {to!r} is not known to this model; expected --to with one of {', '.join(known)}.")
+    split = [(own or to, rest) for own, rest in (_split(bundle, text) for text in texts)]
+    unsaid = sum(language is None for language, _ in split) if known else 0
+    if unsaid and not may_be_left_out(bundle.tokenizer):
+        raise InputError(f"no language was asked for; expected --to with one of {', '.join(known)}.")
+    notes = [f"no language was asked for; this model knows --to {listed(known)}."] if unsaid else []
+    before = [[] if language is None else tag_ids(bundle.tokenizer, [language]) for language, _ in split]
+    return [rest for _, rest in split], before, notes
+
+
+def _split(bundle: Bundle, text: str) -> tuple[str | None, str]:
+    language, rest = written_tag(bundle.tokenizer, text.lstrip())
+    return (language, rest) if language is not None else (None, text)
+
+
+def listed(words: Sequence[str]) -> str:
+    """The first words of many, for a note."""
     return ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
 
 

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from qkv.errors import RefusedError
 from qkv.reading import NotTaken, parse_json
 from qkv.text import dialects
+from qkv.text.charsmap import BadTable, rewriting
 from qkv.text.pipelines import (
     ANY_CHARACTER,
     NEEDLESS_SPACE,
@@ -24,19 +24,20 @@ from qkv.text.pipelines import (
     Kind,
     byte_of_character,
 )
+from qkv.text.refusing import Refusal, essence, short
+from qkv.text.templates import BYTE_LEVEL, template
+from qkv.text.unigram import BEYOND, NEVER, charsmap
 
 LARGEST_FILE = 64 * 2**20
 LONGEST_TOKEN = 4096
 # of a vocabulary over bytes: what English is written with, and what continues other characters. SmolLM2 lacks others.
 NEEDED_BYTES = {*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0xC0)}
 
-_BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
 _CUT = {"type": "Split"}
 _BERT_CUT = {"type": "BertPreTokenizer"}
 _WORDPIECE_JOIN = {"type": "WordPiece", "prefix": "##"}
 
-# what each kind may have around its vocabulary; keys that change nothing we rely on are left out of the comparison
-_IDLE_KEYS = {"trim_offsets", "add_prefix_space", "cleanup"}
+# what each kind may have around its vocabulary
 _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
     "characters": {
         "normalizer": [None],
@@ -62,7 +63,7 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
     "bpe": {
         "normalizer": [None, dialects.FORM_C],
         "pre_tokenizer": list(dialects.CUTS.values()),
-        "decoder": [_BYTE_LEVEL, dialects.CUTS["gpt-2"] | {"use_regex": False}],
+        "decoder": [BYTE_LEVEL, dialects.CUTS["gpt-2"] | {"use_regex": False}],
         "post_processor": [None, "template"],
     },
     "wordpiece": {
@@ -85,6 +86,7 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
         "decoder": [dialects.LETTERS_AS_SPACES],
         "post_processor": [None, "template"],
     },
+    "unigram": {**dialects.UNIGRAM, "post_processor": [None, "template"]},
 }
 _MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
     "BPE": {
@@ -98,20 +100,9 @@ _MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
     },
     "WordPiece": {"unk_token": ["[UNK]"], "continuing_subword_prefix": ["##"], "max_input_chars_per_word": [100]},
     "WordLevel": {"unk_token": ["<|unk|>"]},
+    "Unigram": {"byte_fallback": [False]},
 }
-
-
-class Refusal:
-    """Builds the refusals of one file, so that each names the file and the field."""
-
-    def __init__(self, where: str) -> None:
-        self.where = where
-
-    def __call__(self, field: str, problem: str) -> RefusedError:
-        return RefusedError(
-            f"{self.where}: {field}: {problem}. Use the tokenizer.json that was saved with the model, or train "
-            "a new one with `qkv tokenize --train`."
-        )
+_KINDS: dict[str, Kind] = {"WordPiece": "wordpiece", "Unigram": "unigram", "BPE": "bpe"}
 
 
 def read(text: str, where: str) -> tuple[Kind, str]:
@@ -128,11 +119,13 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
         raise refuse("model", "missing: this JSON is not a tokenizer")
     if values.get("version") != "1.0":
-        raise refuse("version", f"{_short(values.get('version'))}, expected '1.0'")
+        raise refuse("version", f"{short(values.get('version'))}, expected '1.0'")
     kind = _kind(values, refuse)
     ids = _vocabulary(values["model"], refuse)
     ids = _added_tokens(values, ids, refuse)
     _needed(kind, values, ids, refuse)
+    if kind == "unigram":
+        _likely(values, ids, refuse)
     if kind in ("bpe", "sentencepiece"):
         values["model"]["merges"] = _merges(values, ids, refuse)
     # lengths are the business of whoever makes batches, never of the tokenizer
@@ -144,49 +137,58 @@ def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
     model = values["model"]
     name = model.get("type")
     if not isinstance(name, str) or name not in _MODEL_KEYS:
-        raise refuse("model.type", f"{_short(name)}, expected one of {', '.join(_MODEL_KEYS)}")
+        raise refuse("model.type", f"{short(name)}, expected one of {', '.join(_MODEL_KEYS)}")
     for key, value in model.items():
-        if key in ("type", "vocab", "merges"):
+        if key in ("type", "vocab", "merges") or (name == "Unigram" and key == "unk_id"):
             continue
         allowed = _MODEL_KEYS[name].get(key)
         if allowed is None or not any(value is option or value == option for option in allowed):
-            raise refuse(f"model.{key}", f"{_short(value)} is not supported")
+            raise refuse(f"model.{key}", f"{short(value)} is not supported")
     if name == "WordLevel":
         behaviour = values.get("pre_tokenizer")
         words = isinstance(behaviour, dict) and behaviour.get("behavior") == "Removed"
         kind: Kind = "words" if words else "characters"
     else:
         bytes_last = model.get("byte_fallback") is True  # bytes only where no piece fits: sentencepiece's way
-        kind = "wordpiece" if name == "WordPiece" else "sentencepiece" if bytes_last else "bpe"
+        kind = "sentencepiece" if bytes_last else _KINDS[name]
     for field, options in _ALLOWED[kind].items():
         if not any(_same(values.get(field), option) for option in options):
-            raise refuse(field, f"{_short(values.get(field))} is not supported for a {kind} tokenizer")
+            raise refuse(field, f"{short(values.get(field))} is not supported for a {kind} tokenizer")
     return kind
 
 
 def _same(value: Any, option: Any) -> bool:
     if option == "template":
         return isinstance(value, dict)  # compared in `_needed`, where the ids are known
-    return _essence(value) == _essence(option)
-
-
-def _essence(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _essence(item) for key, item in value.items() if key not in _IDLE_KEYS}
-    if isinstance(value, list):
-        return [_essence(item) for item in value]
-    return value
+    return essence(value) == essence(option)
 
 
 def _vocabulary(model: Mapping[str, Any], refuse: Refusal) -> dict[str, int]:
     ids = model.get("vocab")
+    if model["type"] == "Unigram":
+        ids = _scored(ids, refuse)
     if not isinstance(ids, dict) or not ids:
         raise refuse("model.vocab", "expected an object of tokens and ids")
     for token, number in ids.items():
         if type(number) is not int or not 0 <= number < 2**31:
-            raise refuse("model.vocab", f"the id of {_short(token)} is {_short(number)}, expected a whole number")
+            raise refuse("model.vocab", f"the id of {short(token)} is {short(number)}, expected a whole number")
         if not 0 < len(token) <= LONGEST_TOKEN or _has_surrogate(token):
-            raise refuse("model.vocab", f"the token {_short(token)} is empty, too long or not Unicode")
+            raise refuse("model.vocab", f"the token {short(token)} is empty, too long or not Unicode")
+    return ids
+
+
+def _scored(vocabulary: Any, refuse: Refusal) -> dict[str, int]:
+    """The ids of pieces that are listed with their scores."""
+    ids: dict[str, int] = {}
+    for number, entry in enumerate(vocabulary if isinstance(vocabulary, list) else ()):
+        field = f"model.vocab[{number}]"
+        if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
+            raise refuse(field, f"{short(entry)} is not a piece and its score")
+        piece, score = entry
+        if type(score) not in (int, float) or not NEVER <= score <= -NEVER:
+            raise refuse(field, f"the score of {short(piece)} is {short(score)}, expected a logarithm")
+        if ids.setdefault(piece, number) != number:
+            raise refuse(field, f"{short(piece)} is there twice")
     return ids
 
 
@@ -197,15 +199,15 @@ def _added_tokens(values: Mapping[str, Any], vocabulary: dict[str, int], refuse:
     ids = dict(vocabulary)
     for entry in added:
         if not isinstance(entry, dict) or not isinstance(entry.get("content"), str) or type(entry.get("id")) is not int:
-            raise refuse("added_tokens", f"{_short(entry)} is not an added token")
+            raise refuse("added_tokens", f"{short(entry)} is not an added token")
         flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
         if any(type(entry.get(flag)) is not bool for flag in flags) or set(entry) != {"id", "content", *flags}:
-            raise refuse("added_tokens", f"{_short(entry)} has missing or unknown fields")
+            raise refuse("added_tokens", f"{short(entry)} has missing or unknown fields")
         content = entry["content"]
         if not content or len(content) > LONGEST_TOKEN or _has_surrogate(content):
-            raise refuse("added_tokens", f"{_short(content)} is empty, too long or not Unicode")
+            raise refuse("added_tokens", f"{short(content)} is empty, too long or not Unicode")
         if ids.setdefault(content, entry["id"]) != entry["id"]:
-            raise refuse("added_tokens", f"{_short(content)} has two ids, {ids[content]} and {entry['id']}")
+            raise refuse("added_tokens", f"{short(content)} has two ids, {ids[content]} and {entry['id']}")
     if sorted(ids.values()) != list(range(len(ids))):
         raise refuse("model.vocab", f"the {len(ids):,} ids are not 0 to {len(ids) - 1:,}, each once")
     return ids
@@ -216,7 +218,7 @@ def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refus
     for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
         raise refuse("added_tokens", f"the special token {name} is missing")
     unknown = values["model"].get("unk_token")
-    for name in sorted(({UNKNOWN, "[UNK]"} & special | ({unknown} - {None})) - values["model"]["vocab"].keys()):
+    for name in sorted(({UNKNOWN, "[UNK]"} & special | ({unknown} - {None})) - _listed(values["model"])):
         raise refuse("model.vocab", f"{name} is not in it")
     if not special & set(SEPARATORS):
         raise refuse("added_tokens", f"no document separator; expected one of {', '.join(SEPARATORS)}")
@@ -226,49 +228,35 @@ def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refus
         raise refuse("model.vocab", "the bytes that text is made of are not all there")
     if kind == "sentencepiece" and any(f"<0x{byte:02X}>" not in ids for byte in range(256)):
         raise refuse("model.vocab", "the 256 bytes are not all there")
-    _template(values.get("post_processor"), ids, special, refuse)
+    template(values.get("post_processor"), ids, special, refuse)
 
 
-def _template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
-    """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
-    if value is None or _essence(value) == _essence(_BYTE_LEVEL | {"use_regex": value.get("use_regex")}):
-        return
-    field = "post_processor"
-    if value.get("type") == "Sequence" and isinstance(steps := value.get("processors"), list) and len(steps) <= 2:
-        for step in steps:
-            if not isinstance(step, dict) or step.get("type") == "Sequence":
-                raise refuse(field, f"{_short(step)} is not supported")
-            _template(step, ids, special, refuse)
-        return
-    if value.get("type") == "BertProcessing" and set(value) == {"type", "sep", "cls"}:
-        if [value["cls"], value["sep"]] != [[name, ids.get(name)] for name in ("[CLS]", "[SEP]")]:
-            raise refuse(field, "expected [CLS] and [SEP] with their ids")
-        return
-    if value.get("type") != "TemplateProcessing" or set(value) != {"type", "single", "pair", "special_tokens"}:
-        raise refuse(field, f"{_short(value)} is not supported")
-    known = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in special}
-    tokens = value["special_tokens"]
-    if not isinstance(tokens, dict) or any(known.get(name) != entry for name, entry in tokens.items()):
-        raise refuse(field, "special_tokens are not those of the vocabulary")
-    for part, texts in (("single", ["A"]), ("pair", ["A", "B"])):
-        pieces = value[part]
-        found = (
-            [_piece(piece, tokens) for piece in pieces] if isinstance(pieces, list) and len(pieces) < 100 else [None]
-        )
-        if None in found or [name for kind, name in filter(None, found) if kind == "Sequence"] != texts:
-            raise refuse(f"{field}.{part}", f"{_short(pieces)} is not a row of special tokens around a text")
+def _listed(model: Mapping[str, Any]) -> set[str]:
+    """The tokens of a model, without added ones."""
+    return {piece for piece, _ in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])
 
 
-def _piece(piece: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
-    """One step of a template: what it is and its name; None where it does not fit."""
-    if not isinstance(piece, dict) or len(piece) != 1:
-        return None
-    kind, entry = next(iter(piece.items()))
-    fits = isinstance(entry, dict) and set(entry) == {"id", "type_id"} and entry["type_id"] in (0, 1)
-    if not fits or type(entry["type_id"]) is not int or not isinstance(entry["id"], str):
-        return None
-    known = entry["id"] in ("A", "B") if kind == "Sequence" else kind == "SpecialToken" and entry["id"] in tokens
-    return (kind, entry["id"]) if known else None
+def _likely(values: dict[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
+    """What a vocabulary of likely pieces must have besides: an unknown, pieces, and a table that can be walked."""
+    added = {entry["content"]: entry for entry in values["added_tokens"]}
+    if not all(entry["special"] for entry in added.values()) or added.keys() - _listed(values["model"]):
+        raise refuse("added_tokens", "expected special tokens that model.vocab holds too")
+    unknown = values["model"].get("unk_id")
+    if type(unknown) is not int or unknown not in {entry["id"] for entry in added.values()} - {ids.get(BEYOND)}:
+        raise refuse("model.unk_id", f"{short(unknown)}, expected the id of a special token")
+    beyond = ids.get(BEYOND, len(ids))
+    if any(entry["id"] > beyond for entry in added.values()) or (BEYOND in ids and BEYOND not in added):
+        raise refuse("added_tokens", f"expected {BEYOND} behind all others")
+    if not any(score != NEVER for piece, score in values["model"]["vocab"] if piece not in added):
+        raise refuse("model.vocab", "no piece can be cut from a text")
+    processor = values.setdefault("post_processor", None)
+    if processor is not None and processor.get("type") != "TemplateProcessing":
+        raise refuse("post_processor", f"{short(processor)} is not supported for a unigram tokenizer")
+    packed = charsmap(values.setdefault("normalizer", None))
+    try:
+        rewriting(packed if isinstance(packed, str) else "-")
+    except BadTable as error:
+        raise refuse("normalizer.precompiled_charsmap", str(error)) from None
 
 
 def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> list[Any]:
@@ -280,10 +268,10 @@ def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) 
     for number, merge in enumerate(merges):
         pair = merge.split(" ") if isinstance(merge, str) else merge
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-            raise refuse(f"model.merges[{number}]", f"{_short(merge)} is not a pair of tokens")
+            raise refuse(f"model.merges[{number}]", f"{short(merge)} is not a pair of tokens")
         left, right = pair
         if left not in ids or right not in ids or left + right not in ids:
-            raise refuse(f"model.merges[{number}]", f"{_short(merge)} is not in the vocabulary")
+            raise refuse(f"model.merges[{number}]", f"{short(merge)} is not in the vocabulary")
         if left + right not in special:
             kept.append(merge)
     return kept
@@ -291,8 +279,3 @@ def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) 
 
 def _has_surrogate(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _short(value: Any) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 80 else shown[:77] + "..."

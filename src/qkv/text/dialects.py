@@ -57,6 +57,29 @@ LETTERS_AS_SPACES = {
     ],
 }
 
+# the same with a table of characters (charsmap.py) and likely pieces (unigram.py), as Marian's models have it
+_SINGLE_SPACES = (
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
+)
+_TABLE = {"type": "Precompiled"}
+WORDS_BEGIN = METASPACE | {"prepend_scheme": "always"}
+_OLDER = {"type": "Metaspace", "replacement": SPACE}
+UNIGRAM: dict[str, list[Any]] = {
+    "normalizer": [None, _TABLE, {"type": "Sequence", "normalizers": [_TABLE, *_SINGLE_SPACES]}],
+    "pre_tokenizer": [
+        way
+        for begin in (WORDS_BEGIN, WORDS_BEGIN | {"split": True}, _OLDER)
+        for way in (begin, _in_a_row({"type": "WhitespaceSplit"}, begin))
+    ],
+    "decoder": [WORDS_BEGIN, WORDS_BEGIN | {"split": True}, _OLDER],
+}
+
+
+def rewritten(table: str) -> dict[str, Any]:
+    """Characters by a table of sentencepiece's, in base64; white space single, and none around a text."""
+    return {"type": "Sequence", "normalizers": [_TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES]}
+
 
 def cut(name: str, where: str) -> dict[str, Any]:
     """The cut that a file asks for by name."""

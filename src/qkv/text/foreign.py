@@ -6,6 +6,7 @@ before the library may have it.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from qkv.text.pipelines import SPECIAL
 from qkv.text.roles import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.trial import survive
+from qkv.text.unigram import BEYOND, NEVER
 
 
 def read(path: Path, roles: Roles | None = None) -> Tokenizer:
@@ -96,16 +98,7 @@ def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
 
 def gpt2(vocabulary: Path, merges: Path, roles: Roles | None) -> Tokenizer:
     """GPT-2's two files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe)."""
-    where = str(vocabulary)
-    try:
-        ids = parse_json(_text(vocabulary))
-    except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, NotTaken) else "not JSON"
-        raise RefusedError(f"{where}: {said}. Expected an object of tokens and ids.") from None
-    if not isinstance(ids, dict) or not ids or any(type(number) is not int for number in ids.values()):
-        raise RefusedError(f"{where}: expected a JSON object of tokens and ids.")
-    if sorted(ids.values()) != list(range(len(ids))):
-        raise RefusedError(f"{where}: the {len(ids):,} ids are not 0 to {len(ids) - 1:,}, each once.")
+    ids = numbered(vocabulary)
     lines = [line for line in _text(merges).split("\n") if line and not line.startswith("#version")]
     pairs = []
     for number, line in enumerate(lines, 1):
@@ -116,7 +109,47 @@ def gpt2(vocabulary: Path, merges: Path, roles: Roles | None) -> Tokenizer:
     tokens = sorted(ids, key=ids.__getitem__)
     special = [ids["<|endoftext|>"]] if "<|endoftext|>" in ids else []
     own = roles or Roles(start=special[0] if special else None, ends=tuple(special))
-    return byte_bpe(tokens, pairs, "gpt-2", special, own, where)
+    return byte_bpe(tokens, pairs, "gpt-2", special, own, str(vocabulary))
+
+
+def unigram(
+    ids: Mapping[str, int],
+    scores: Mapping[str, float],
+    table: bytes,
+    special: Collection[str],
+    unknown: str,
+    where: str,
+) -> Tokenizer:
+    """Sentencepiece's likely pieces of one language and its table of characters, under a numbering that may know more
+    pieces, or fewer."""
+    tokens = sorted(ids, key=ids.__getitem__)
+    listed = [[piece, 0.0 if piece in special else scores.get(piece, NEVER)] for piece in tokens]
+    apart = {ids[name] for name in special}
+    if more := [[piece, score] for piece, score in scores.items() if piece not in ids]:
+        apart.add(len(tokens))
+        tokens.append(BEYOND)
+        listed += [[BEYOND, 0.0], *more]
+    model = {"type": "Unigram", "unk_id": ids[unknown], "vocab": listed}
+    pipeline = {
+        "normalizer": dialects.rewritten(base64.b64encode(table).decode()) if table else None,
+        "pre_tokenizer": dialects.WORDS_BEGIN,
+        "decoder": dialects.WORDS_BEGIN,
+    }
+    return _made(model, pipeline, tokens, apart, None, where)
+
+
+def numbered(path: Path) -> dict[str, int]:
+    """A vocab.json: tokens and their ids, without holes."""
+    try:
+        ids = parse_json(_text(path))
+    except (ValueError, RecursionError) as error:
+        said = error if isinstance(error, NotTaken) else "not JSON"
+        raise RefusedError(f"{path}: {said}. Expected an object of tokens and ids.") from None
+    if not isinstance(ids, dict) or not ids or any(type(number) is not int for number in ids.values()):
+        raise RefusedError(f"{path}: expected a JSON object of tokens and ids.")
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise RefusedError(f"{path}: the {len(ids):,} ids are not 0 to {len(ids) - 1:,}, each once. Use another copy.")
+    return ids
 
 
 def _made(

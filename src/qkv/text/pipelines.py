@@ -5,8 +5,9 @@
     bpe         merges learned over bytes: Sennrich et al. 2016, and GPT-2's way of cutting words
     wordpiece   pieces of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
 
-A fifth is read and never learned: sentencepiece, as Llama 2 has it (dialects.py, foreign.py). A pipeline is what
-surrounds the vocabulary: how text is cut before the lookup, and how pieces are joined again.
+Two are read and never learned, both of sentencepiece: its merges, as Llama 2 has them ("sentencepiece": dialects.py,
+foreign.py), and its likely pieces, as Marian's models have them ("unigram": unigram.py). A pipeline is what surrounds
+the vocabulary: how text is cut before the lookup, and how pieces are joined again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any, Literal
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
-Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece"]
+Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram"]
+ONLY_READ = ("sentencepiece", "unigram")  # kinds that nothing here learns
 
 END, UNKNOWN, PADDING, START = "<|end|>", "<|unk|>", "<|pad|>", "<|start|>"
 SPECIAL: dict[str, list[str]] = {
@@ -26,6 +28,7 @@ SPECIAL: dict[str, list[str]] = {
     "bpe": [END],  # every byte is in the alphabet, so nothing is unknown
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     "sentencepiece": [],
+    "unigram": [],
 }
 
 # what may mark the border between two documents, other projects' names included
@@ -100,8 +103,8 @@ def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]
             return models.BPE(vocab=vocabulary, merges=merges)
         case "wordpiece":
             return models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
-        case "sentencepiece":
-            raise ValueError("a sentencepiece vocabulary is read, never learned: foreign.py")
+        case "sentencepiece" | "unigram":
+            raise ValueError(f"a {kind} vocabulary is read, never learned: foreign.py")
 
 
 def byte_of_character() -> dict[str, int]:

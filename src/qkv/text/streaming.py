@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 
+from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer
 
 
@@ -25,7 +26,7 @@ class StreamDecoder:
             return ""
         if self._tokenizer.kind == "bpe":
             return self._bytes.decode(self._tokenizer.spelled(number))
-        if self._tokenizer.kind == "sentencepiece":
+        if self._tokenizer.kind in ONLY_READ:
             spelled = self._tokenizer.spelled(number)
             first, self._before = self._before is None, number
             return self._bytes.decode(spelled.removeprefix(b" ") if first else spelled)

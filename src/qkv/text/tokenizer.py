@@ -1,6 +1,6 @@
 """Text to token ids and back.
 
-One class for the four kinds; `training.py` learns a vocabulary, `streaming.py` decodes token by token.
+One class for all kinds; `training.py` learns a vocabulary, `streaming.py` decodes token by token.
 Encoding never adds special tokens and never recognises them inside a text: a corpus that happens to spell "<|end|>"
 is text like any other, so that no document can end another.
 """
@@ -24,7 +24,9 @@ from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.dialects import SPACE
 from qkv.text.pipelines import MASKS, SEPARATORS, Kind, byte_of_character, template
+from qkv.text.refusing import Refusal
 from qkv.text.roles import Roles, by_name
+from qkv.text.unigram import Unigram
 
 
 @strict
@@ -44,7 +46,7 @@ class TokenizerConfig:
 class Tokenizer:
     """A vocabulary and the two ways through it. Safe to share between threads: nothing is set after it is built."""
 
-    def __init__(self, backend: tokenizers.Tokenizer, kind: Kind, roles: Roles | None = None) -> None:
+    def __init__(self, backend: tokenizers.Tokenizer | Unigram, kind: Kind, roles: Roles | None = None) -> None:
         around = _around(backend)
         # a text that spells a special token is encoded as text
         backend.encode_special_tokens = True
@@ -80,11 +82,11 @@ class Tokenizer:
         if tried is not None:
             tried(safe, where)
         try:
-            return cls(tokenizers.Tokenizer.from_str(safe), kind, roles)
+            return cls(Unigram(safe) if kind == "unigram" else tokenizers.Tokenizer.from_str(safe), kind, roles)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library's panics are no Exceptions
-            raise checks.Refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
+            raise Refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
 
     @classmethod
     def load(cls, path: str | Path, roles: Roles | None = None) -> Tokenizer:
@@ -93,10 +95,10 @@ class Tokenizer:
             if not path.is_file():
                 raise InputError(f"{path}: no such tokenizer file. Expected a tokenizer.json.")
             if path.stat().st_size > checks.LARGEST_FILE:
-                raise checks.Refusal(str(path))("file", f"larger than {checks.LARGEST_FILE:,} bytes")
+                raise Refusal(str(path))("file", f"larger than {checks.LARGEST_FILE:,} bytes")
             return cls.parse(path.read_text(encoding="utf-8"), str(path), roles)
         except UnicodeDecodeError as error:
-            raise checks.Refusal(str(path))("file", f"not UTF-8 at byte {error.start}") from None
+            raise Refusal(str(path))("file", f"not UTF-8 at byte {error.start}") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}. Check the name and its permissions.") from None
 
@@ -127,6 +129,12 @@ class Tokenizer:
         around = ([(number, self.token(number)) for number in part] for part in parts)
         values["post_processor"] = template(*around)
         return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
+
+    @property
+    def likely(self) -> Unigram:
+        """The pieces of a unigram vocabulary, with their scores."""
+        assert isinstance(self._backend, Unigram), self.kind
+        return self._backend
 
     @property
     def filler(self) -> int:
@@ -210,7 +218,7 @@ class Tokenizer:
     def piece(self, number: int) -> str:
         """The token as people read it: bytes as the text they spell, or as \\x.. where they are part of a character."""
         token = self.token(number)
-        if self.kind not in ("bpe", "sentencepiece") or number in self._special:
+        if self.kind not in ("bpe", "sentencepiece", "unigram") or number in self._special:
             return token
         return self.spelled(number).decode("utf-8", errors="backslashreplace")
 
@@ -219,7 +227,9 @@ class Tokenizer:
         token = self.token(number)
         if self.kind == "bpe":
             return token_bytes(token)
-        if len(token) == 6 and token.startswith("<0x"):  # <0x0A>: a byte that no piece spells
+        if (
+            self.kind == "sentencepiece" and len(token) == 6 and token.startswith("<0x")
+        ):  # <0x0A>: a byte that no piece spells
             return bytes([int(token[3:5], 16)])
         return token.replace(SPACE, " ").encode()
 
@@ -230,6 +240,8 @@ class Tokenizer:
             return [each for each in dict.fromkeys(text) if not lacking.isdisjoint(each.encode())] if lacking else []
         if self.kind == "characters":
             return [character for character in dict.fromkeys(text) if character not in self._ids]
+        if isinstance(self._backend, Unigram):
+            return self._backend.unknown(text)
         normal = self._backend.normalizer.normalize_str(text) if self._backend.normalizer else text
         words = dict.fromkeys(word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal))
         if self.kind == "words":
@@ -240,7 +252,7 @@ class Tokenizer:
 _BYTE = byte_of_character()
 
 
-def _around(backend: tokenizers.Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _around(backend: tokenizers.Tokenizer | Unigram) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What the file's own template puts before and after a text."""
     if backend.post_processor is None:
         return (), ()

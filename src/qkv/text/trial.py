@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from qkv.text.checks import Refusal
+from qkv.text.refusing import Refusal
 
 SECONDS = 20
 BYTES = 4 * 2**30

@@ -24,6 +24,7 @@ from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, Number
 from qkv.data.labelled.reading import READING_VERSION, read_examples
 from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
+from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import train_tokenizer
 
@@ -105,7 +106,7 @@ def prepare_examples(
     if found.task == "images" or found.numeric:
         return PreparedExamples(found, None, TokenizerConfig(kind="characters"), resolved)
     if given_tokenizer is not None:
-        learned = tokenizer.kind == "auto" and given_tokenizer.kind != "sentencepiece"  # which is only read
+        learned = tokenizer.kind == "auto" and given_tokenizer.kind not in ONLY_READ
         kept = replace(tokenizer, kind=given_tokenizer.kind) if learned else tokenizer  # type: ignore[arg-type]
         return PreparedExamples(found, given_tokenizer, kept, resolved)
     if tokenizer.kind == "file":

@@ -21,6 +21,7 @@ from qkv.data.labelled.encoding import TOGETHER, Rows
 from qkv.data.parallel.pairs import Numbers, Pairs
 from qkv.data.tokens import token_type
 from qkv.errors import ConfigError, InputError
+from qkv.text.tags import tags, written_tag
 from qkv.text.tokenizer import Tokenizer
 
 
@@ -60,11 +61,12 @@ def end_of(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 def tag_ids(tokenizer: Tokenizer, languages: Sequence[str]) -> list[int]:
     """The ids of the tags; ConfigError where the vocabulary lacks one."""
+    known = tags(tokenizer)
     for language in languages:
-        if tag_of(language) not in tokenizer.named:
-            known = ", ".join(name for name in tokenizer.named if name.startswith("<2")) or "none"
-            raise ConfigError(f"the vocabulary has no tag {tag_of(language)} (tags: {known}). Learn a new vocabulary.")
-    return [tokenizer.named[tag_of(language)] for language in languages]
+        if language not in known:
+            listed = ", ".join(known.values()) or "none"
+            raise ConfigError(f"the vocabulary has no tag {tag_of(language)} (tags: {listed}). Learn a new vocabulary.")
+    return [tokenizer.named[known[language]] for language in languages]
 
 
 def encode_pairs(
@@ -76,18 +78,22 @@ def encode_pairs(
     target_tokenizer: Tokenizer | None = None,
 ) -> PairRows:
     """A side as ids; `longest` bounds each text with what goes around it (0: no bound), `tagged` are the languages
-    that a tag chooses from (`Parallel.tagged`); targets may be cut by a vocabulary of their own."""
+    that a tag chooses from (`Parallel.tagged`), where a text does not ask for one itself; targets may be cut by a
+    vocabulary of their own."""
     end, opening = end_of(tokenizer), tokenizer.opening
     around = len(opening) + bool(tagged) + len(end)
     if longest and longest <= around:
         raise InputError(f"a length of {longest} has no room for a text: {around} tokens go around it.")
-    tags, into = tag_ids(tokenizer, tagged), side.into(tagged)
-    if tagged and len(into) and into.min() < 0:
-        raise ConfigError(f"a target language is not among those with a tag: {', '.join(tagged)}. Name files of these.")
+    asked, into = tag_ids(tokenizer, tagged), side.into(tagged)
     made = _Rows(tokenizer), _Rows(tokenizer)
     kept, left_out = array("q"), 0
-    for number, (source, target) in enumerate(_encoded(tokenizer, target_tokenizer or tokenizer, side)):
-        before = [*opening, tags[into[number]]] if tagged else opening
+    for number, (own, source, target) in enumerate(_encoded(tokenizer, target_tokenizer or tokenizer, side)):
+        if tagged and not own:
+            if into[number] < 0:
+                named = ", ".join(tagged)
+                raise ConfigError(f"a target language is not among those with a tag: {named}. Name files of these.")
+            own = [asked[into[number]]]
+        before = [*opening, *own]
         if longest and max(len(before) + len(source), len(target)) + len(end) > longest:
             left_out += 1
             continue
@@ -97,12 +103,17 @@ def encode_pairs(
     return PairRows(made[0].rows(), made[1].rows(), np.array(kept, dtype=np.int64), left_out)
 
 
-def _encoded(tokenizer: Tokenizer, of_targets: Tokenizer, side: Pairs) -> Iterator[tuple[list[int], list[int]]]:
+def _encoded(
+    tokenizer: Tokenizer, of_targets: Tokenizer, side: Pairs
+) -> Iterator[tuple[list[int], list[int], list[int]]]:
+    """Of each pair the tag that its source itself begins with, its source and its target."""
     given = side.texts()
     while part := list(islice(given, TOGETHER)):
-        sources = tokenizer.encode_batch([source for source, _ in part])
+        split = [written_tag(tokenizer, source) for source, _ in part]
+        own = [[] if language is None else tag_ids(tokenizer, [language]) for language, _ in split]
+        sources = tokenizer.encode_batch([source for _, source in split])
         targets = of_targets.encode_batch([target for _, target in part])
-        yield from zip(sources, targets, strict=True)
+        yield from zip(own, sources, targets, strict=True)
 
 
 class _Rows:

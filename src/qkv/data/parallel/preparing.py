@@ -24,6 +24,7 @@ from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.parallel.reading import READING_VERSION, read_parallel
 from qkv.data.progress import Progress, silent
 from qkv.errors import ConfigError, DataError
+from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import train_tokenizer
 from qkv.text.uniting import united
@@ -100,7 +101,7 @@ def prepare_parallel(
         return _separate(found, tokenizer, resolved, watch)
     if given_tokenizer is not None:
         tag_ids(given_tokenizer, found.tagged)
-        learned = tokenizer.kind == "auto" and given_tokenizer.kind != "sentencepiece"  # which is only read
+        learned = tokenizer.kind == "auto" and given_tokenizer.kind not in ONLY_READ
         kept = replace(tokenizer, kind=given_tokenizer.kind) if learned else tokenizer  # type: ignore[arg-type]
         return PreparedPairs(found, given_tokenizer, kept, resolved)
     if tokenizer.kind == "file":
