@@ -27,7 +27,7 @@ from qkv.storage import advised, sha256, writing
 NAME = re.compile(r"hf:(?P<name>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@(?P<revision>[\w./-]{1,100}))?")
 WANTED = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-    "vocab.json", "merges.txt", "vocab.txt",
+    "vocab.json", "merges.txt", "vocab.txt", "source.spm", "target.spm",
 )  # fmt: skip
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 LARGEST_LIST = 2**24
