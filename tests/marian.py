@@ -13,11 +13,12 @@ from torch import Tensor
 
 import translators
 from qkv.data.parallel.preparing import with_tags
-from qkv.interop import marian
+from qkv.interop import marian, marian_tokenizer
 from qkv.interop.names import export_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import Bundle
 from qkv.text.tokenizer import Tokenizer
+from text import likely
 from text.kinds import tokenizer
 
 SHAPE: dict[str, Any] = {"layers": 2, "decoder_layers": 1, "heads": 4, "width": 32, "hidden": 44, "context": 64}
@@ -73,4 +74,16 @@ def folder(place: Path, weights: dict[str, Tensor] | None = None, **changes: Any
     (place / "tokenizer.json").write_text(words.json())
     (place / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|end|>", "pad_token": "<|pad|>"}))
     save_file(tensors(words) if weights is None else weights, place / "model.safetensors", {"format": "pt"})
+    return place
+
+
+def spelled(place: Path, names: tuple[str, ...] = likely.NAMES) -> Path:
+    """A whole folder as Helsinki-NLP's: source.spm, target.spm and vocab.json, of a few pieces."""
+    words = likely.tokenizer(names, b"")
+    place.mkdir(parents=True)
+    (place / "config.json").write_text(json.dumps(values(words)))
+    for name, data in marian_tokenizer.files(words, words).items():
+        (place / name).write_bytes(data)
+    (place / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "fr"}))
+    save_file(tensors(words), place / "model.safetensors", {"format": "pt"})
     return place

@@ -155,16 +155,6 @@ def test_damaged_folders_are_refused(nursery: Nursery, tmp_path: Path) -> None:
             assert name in done.err
 
 
-def test_vocabularies_of_sentencepiece_get_a_sentence(tmp_path: Path) -> None:
-    """As Helsinki's folders are: source.spm, target.spm and vocab.json."""
-    place = made.folder(tmp_path / "in")
-    (place / "tokenizer.json").unlink()
-    for name in ("source.spm", "target.spm", "vocab.json"):
-        (place / name).write_bytes(b"{}")
-    with pytest.raises(RefusedError, match=r"source\.spm: vocabularies of sentencepiece are not read; expected a tok"):
-        qkv.load(place)
-
-
 def test_pickles_are_refused(tmp_path: Path) -> None:
     place = made.folder(tmp_path / "pickled")
     (place / "model.safetensors").rename(place / "pytorch_model.bin")

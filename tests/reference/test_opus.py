@@ -1,4 +1,4 @@
-"""Parity with MarianTokenizer and MarianMTModel on folders as Helsinki-NLP's: ids, texts, scores, translations, exports.
+"""Parity with MarianTokenizer and MarianMTModel on folders as Helsinki-NLP's: ids, texts, scores, searches, exports.
 
 The vocabularies are learned from Multi30k by sentencepiece, the folders saved by transformers. No download.
 """
