@@ -33,6 +33,7 @@ def export(
         The folder to write. It must not exist.
     to
         huggingface: `transformers` opens it with its Auto classes and AutoTokenizer, offline; a translator as MarianMT.
+        One that came with source.spm and target.spm leaves with such files: there, they need sentencepiece.
     force
         Replace a model folder of this name.
     """

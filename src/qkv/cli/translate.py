@@ -43,7 +43,8 @@ def translate(
     file
         A file with one text a line.
     to
-        The language to translate into, where the model knows several.
+        The language to translate into, where the model knows several. A text may also begin with the tag that
+        Marian's models know, as in ">>fra<< A dog."
     beams
         How many translations are followed at once; 1 takes the likeliest piece each time.
     nbest
