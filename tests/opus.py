@@ -140,28 +140,3 @@ def folder(place: Path, vocabulary: Path, ending: float = 0.0) -> tuple[Any, Any
     made.save_pretrained(place)
     words.save_pretrained(place)
     return words, made
-
-
-def taught(place: Path, vocabulary: Path, steps: int, pairs: int = 32) -> tuple[Any, Any]:
-    """A folder whose model has learned for a while, by their own loss; their tokenizer and their model."""
-    from transformers import MarianConfig, MarianMTModel
-
-    words, _ = folder(place, vocabulary)
-    torch.manual_seed(5)
-    given = MarianConfig.from_pretrained(place)
-    made = MarianMTModel(given).train()
-    learner = torch.optim.Adam(made.parameters(), lr=2e-3)
-    sources, targets = lines("train.en", LINES), lines("train.de", LINES)
-    for step in range(steps):
-        some = [(step * pairs + n) % LINES for n in range(pairs)]
-        batch = words(
-            [sources[n] for n in some], text_target=[targets[n] for n in some], padding=True, return_tensors="pt"
-        )
-        batch["labels"][batch["labels"] == words.pad_token_id] = -100
-        made(**batch).loss.backward()
-        nn.utils.clip_grad_norm_(made.parameters(), 1.0)
-        learner.step()
-        learner.zero_grad()
-    made.eval().generation_config.bad_words_ids = [[words.pad_token_id]]
-    made.save_pretrained(place)
-    return words, made

@@ -260,21 +260,3 @@ def test_other_settings_are_refused(changes: dict[str, Any], said: str, tmp_path
     place = opus.learn(tmp_path / "a.spm", opus.lines("train.en", 1000), vocab_size=700, **changes)
     with pytest.raises(qkv.errors.RefusedError, match=said):
         files.read(place)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beams", [1, 5])
-def test_a_model_that_has_learned(beams: int, whole: Path, tmp_path: Path) -> None:
-    """200 real sentences: `qkv translate` says what their `generate` says, where that ends by itself."""
-    words, theirs = opus.taught(tmp_path / "in", whole, 250)
-    ours = qkv.load(tmp_path / "in")
-    texts = opus.lines("test_2016_flickr.en", 200)
-    given = words(texts, padding=True, return_tensors="pt")
-    made = theirs.generate(**given, num_beams=beams, max_length=60, length_penalty=1.0, early_stopping=False)
-    expected = words.batch_decode(made, skip_special_tokens=True)
-    ended = [words.eos_token_id in row[1:] and len(text) > 5 for row, text in zip(made.tolist(), expected, strict=True)]
-    found = [best[0].text for best in ours.translate(texts, beams=beams, carry=False)]
-    different = [n for n in range(len(texts)) if ended[n] and found[n] != expected[n]]
-    assert sum(ended) > 150
-    assert len(set(expected)) > 50, "it says the same to everything"
-    assert len(different) <= 2, [(expected[n], found[n]) for n in different]  # near-ties within a rounding
