@@ -41,6 +41,7 @@ LAST = 2000  # sentences of a side that are translated in the end
 LOOKING = 0.15  # of the time, at most
 BATCHES = 40  # at least, in an epoch: fewer tokens in a batch where there are few pairs
 BEAMS = 5
+HOUR = 3600.0  # within it a recurrence with attention learns more (docs/measurements.md, one core and 29,000 pairs)
 CLOSING = 1.0  # seconds for the card and the words
 COUNTING = 2.0  # steps that counting the run's FLOPs takes: a few forward passes
 RATES: dict[str, dict[str, Any]] = {
@@ -123,6 +124,11 @@ class TranslationLesson:
     def choose(self, values: Values, ends_at: float | None) -> float:
         task = values.setdefault("task", {})
         task.setdefault("kind", "translation")
+        if ends_at is not None and "kind" not in values.get("model", {}) and ends_at - time.perf_counter() < HOUR:
+            self.say(
+                f"model: {USUAL}, which `qkv export` writes for others; in so short a time --model rnn-translator "
+                "usually learns more."
+            )
         model = unfolded(values.get("model", {}))
         model["vocabulary"] = self.prepared.tokenizer.vocabulary
         model.setdefault("context", max(128, 2 * self.longest))
