@@ -13,6 +13,7 @@ import small_pairs
 from cli.commands import run
 from data.bad_examples import FILMS, csv
 from data.bad_inputs import prose
+from qkv.generation.sampling import Sampling
 from qkv.recipe.recipe import load
 
 STEPS = {"transformer": "200", "rnn-translator": "150"}
@@ -155,6 +156,13 @@ def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     drawn = [answer(capsys, *words, "--temperature", "3", "--seed", seed)["texts"] for seed in ("1", "1", "2")]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len({each["text"] for each in drawn[0][0]["translations"]}) > 1
+    opened, texts, wild = qkv.load(model), ["one two three"] * 3, Sampling(temperature=3.0)
+    whole = [each[0].text for each in opened.translate(texts, sampling=wild)]
+    parts = [
+        opened.translate(texts[n], sampling=wild, first=n)[0][0].text for n in range(3)
+    ]  # a slow pipe
+    assert whole == parts
+    assert len(set(whole)) > 1
     greedy = [answer(capsys, *words[:3], *more)["texts"] for more in (["--temperature", "0"], ["--beams", "1"])]
     assert [each[0]["translations"][0]["text"] for each in greedy] == [greedy[0][0]["translations"][0]["text"]] * 2
     assert "belong to drawing. Say --temperature 1" in refused(capsys, *words, "--top-p", "0.5")

@@ -83,8 +83,10 @@ def translate(
     opened = qkv.load(model)
     grown = Growing({"model": model}, "texts")
     said: set[str] = set()
+    first = 0
     for part in bunches(named(texts, "translate"), file, "translate", TOGETHER):
-        found = opened.translate(part, **options)
+        found = opened.translate(part, first=first, **options)
+        first += len(part)
         if json:
             said.update(opened.notes)
             grown.add(

@@ -92,9 +92,13 @@ def translate(
     start: int,
     end: int,
     rows: int = 64,
+    numbers: Sequence[int] | None = None,
     device: str = "cpu",
 ) -> list[list[Hypothesis]]:
-    """The translations of each source, best first, in the order of the sources. Batches are of about one length."""
+    """The translations of each source, best first, in the order of the sources. Batches are of about one length.
+
+    Of drawn ones each source has its own random numbers, by its number: its place, where `numbers` says nothing.
+    """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
     with torch.inference_mode(), packed(model) if isinstance(model, nn.Module) else nullcontext():
@@ -110,7 +114,8 @@ def translate(
             limits = [search.limit(len(sources[number]), model.context) for number in batch]
             memory = model.encode(source.to(device), present.to(device))
             rest = Rest(model, memory, present.to(device), limits, start)
-            made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, batch)
+            drawn = batch if numbers is None else [numbers[number] for number in batch]
+            made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
             for number, hypotheses in zip(batch, made, strict=True):
                 found[number] = hypotheses
     return found

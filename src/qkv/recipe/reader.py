@@ -110,16 +110,18 @@ class Reader:
         sampling: Sampling | None = None,
         seed: int = 0,
         carry: bool = True,
+        first: int = 0,
     ) -> list[list[translating.Said]]:
-        """For each text its translations, the best first; with `sampling` they are drawn. `carry`: names, numbers and
-        characters that the model does not know are carried over (`recipe/carrying.py`)."""
+        """For each text its translations, the best first; with `sampling` they are drawn, by the seed and the number of
+        the text, counted from `first`. `carry`: names, numbers and characters that the model does not know are carried
+        over (`recipe/carrying.py`)."""
         given = [texts] if isinstance(texts, str) else list(texts)
         search = Search(
             beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed
         )
         language, words = speaking.source_language(self.bundle), speaking.writes_words(self.bundle)
         found, self.notes = translating.translated(
-            self.bundle, given, search, to=to, language=language, carry=carry and words
+            self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
         )
         return found
 

@@ -16,6 +16,7 @@ from qkv.recipe.carrying import carried, strange_units
 from qkv.text.tags import may_be_left_out, tags, written_tag
 
 SHOWN = 8  # words that are named in a note
+APART = 1024  # numbers between one text and the next: its sentences draw by them
 LONG = 120  # characters, from which on a text is looked at for several sentences
 AROUND = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 
@@ -61,9 +62,11 @@ def translated(
     to: str | None = None,
     language: str = "en",
     carry: bool = True,
+    first: int = 0,
 ) -> tuple[list[list[Said]], list[str]]:
     """For each text its translations, the best first, and what was done to the texts, in words. `language` is that of
-    the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carrying.py`)."""
+    the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carrying.py`); `first`:
+    the number of the first text, by which it draws."""
     model = require(bundle)
     tokenizer, end, (start, last) = bundle.tokenizer, end_of(bundle.tokenizer), bundle.marks
     texts, before, notes = _tagged(bundle, texts, to)
@@ -77,7 +80,9 @@ def translated(
     given, cut = fitted(ids, end, room)
     asked = [number for number, core in enumerate(cores) if core]
     search = replace(search, never={*search.never, *bundle.unwritten})
-    made = translate(model.eval(), [given[number] for number in asked], search, start=start, end=last)
+    drawn = [(first + text) * APART + each for text, part in enumerate(parts) for each in range(len(part))]
+    chosen = [drawn[number] for number in asked]
+    made = translate(model.eval(), [given[number] for number in asked], search, start=start, end=last, numbers=chosen)
     found_of = dict(zip(asked, made, strict=True))
     notes += [f"{cut:,} sentences are longer than the context of {room:,} tokens; cut there."] if cut else []
     if unknown := dict.fromkeys(each for core in cores for each in tokenizer.unknown_characters(core)):
