@@ -158,9 +158,7 @@ def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len({each["text"] for each in drawn[0][0]["translations"]}) > 1
     opened, texts, wild = qkv.load(model), ["one two three"] * 3, Sampling(temperature=3.0)
     whole = [each[0].text for each in opened.translate(texts, sampling=wild)]
-    parts = [
-        opened.translate(texts[n], sampling=wild, first=n)[0][0].text for n in range(3)
-    ]  # a slow pipe
+    parts = [opened.translate(texts[n], sampling=wild, first=n)[0][0].text for n in range(3)]  # a slow pipe
     assert whole == parts
     assert len(set(whole)) > 1
     greedy = [answer(capsys, *words[:3], *more)["texts"] for more in (["--temperature", "0"], ["--beams", "1"])]
