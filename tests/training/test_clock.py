@@ -78,6 +78,23 @@ def test_a_machine_that_becomes_busy_shortens_the_run() -> None:
     assert watch.time <= 100
 
 
+def test_a_slow_minute_of_an_hour_costs_no_more_than_itself() -> None:
+    watch = Watch()
+    clock = Clock(3600.0, closing=4.0, longest=10_000, now=watch)
+    seen: list[int] = []
+    slow = range(1000, 1040)  # two and a half minutes of them, at an eighth of the speed
+    cost = (4.0 if number in slow else 0.5 for number in itertools.count())
+    step, end = 0, 7000
+    while step < end:
+        watch.time += next(cost)
+        step += 1
+        clock.stepped()
+        end = clock.end(step, end, 700, may_grow=False)
+        seen.append(end)
+    assert min(seen) > 6500
+    assert 3500 < watch.time <= 3600 * 1.015  # smaller moves of the end are not made
+
+
 def test_never_longer_than_is_worth_while() -> None:
     watch = Watch()
     clock = Clock(1000.0, closing=4.0, longest=120, now=watch)

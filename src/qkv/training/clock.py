@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-RECENT = 50  # steps that tell the present speed
+RECENT, LONG_AGO = 50, 400  # steps that tell the present speed, near the end and while much is left
 EARLY = 5  # steps before which nothing is known
 SHORTER, LONGER = 0.015, 0.04  # of all steps: smaller moves of the end are not worth a line in the recipe
 
@@ -26,7 +26,7 @@ class Clock:
         self, ends_at: float, *, closing: float, longest: int, now: Callable[[], float] = time.perf_counter
     ) -> None:
         self.ends_at, self.closing, self.longest, self.now = ends_at, closing, longest, now
-        self.steps: deque[float] = deque(maxlen=RECENT)
+        self.steps: deque[float] = deque(maxlen=LONG_AGO)
         self.evaluation = 0.0
         self.mark = now()
 
@@ -51,7 +51,9 @@ class Clock:
         """How many steps the run should have, given `step` done, `end` planned and an evaluation `every` so many."""
         if len(self.steps) < EARLY:
             return end
-        a_step = statistics.median(self.steps) + self.evaluation / every  # one stumble tells nothing about the rest
+        # one stumble tells nothing about the rest, and a slow minute little about an hour: there is time to see
+        recent = list(self.steps)[-max(RECENT, (end - step) // 8) :]
+        a_step = statistics.median(recent) + self.evaluation / every
         left = self.ends_at - self.closing - self.evaluation - self.now()
         fits = min(self.longest, step + max(int(may_grow), int(left / a_step)))  # after an evaluation one more is due
         moves = end - fits > SHORTER * end or (may_grow and fits - end > LONGER * end)
