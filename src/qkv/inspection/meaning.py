@@ -65,7 +65,9 @@ def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()
     given = list(texts) or list(dict.fromkeys([*CONTEXTS.get(chosen, ()), *own]))
     layers = vectors_of_words(subject.model, subject.tokenizer, [placed(text, chosen) for text in given])
     each = [F.normalize(layer) for layer in layers]
-    flat = flattened(torch.cat([layer - layer.mean(0) for layer in each])).view(len(layers), len(given), 2).tolist()
+    widest = max(layer.size(1) for layer in each)  # a recurrence may be wider than its embedding: zeros fill it up
+    moved = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in each])
+    flat = flattened(moved).view(len(layers), len(given), 2).tolist()
     points = [Point(text, n, *flat[n][row]) for n in range(len(layers)) for row, text in enumerate(given)]
     return Meaning(chosen, points, [_alike(layer) for layer in each])
 
