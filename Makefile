@@ -114,7 +114,7 @@ if [ "$(INSTALLER)" = uv ] && [ -x $(BIN)/uv ]; then \
 	if $(BIN)/uv pip install $$quiet --python $$py $$backend -c constraints.txt -b constraints.txt -e '$(WHAT)'; then exit 0; fi; \
 	echo "uv could not install it; pip tries, more slowly"; \
 fi; \
-$$py -m pip install $$quiet -c constraints.txt -e '$(WHAT)'
+$$py -m pip install $$quiet --use-pep517 -c constraints.txt -e '$(WHAT)'
 endef
 
 # One version of torch everywhere, so that numbers can be compared. uv and the build tools are pinned too.
