@@ -114,6 +114,11 @@ def test_what_is_no_pair_or_no_translator(
     assert "scored on text; leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
     assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--beside", gpt)
     assert "needs a translator" in refused(capsys, "translate", gpt, "one two")
+    for data in ([str(films)], tested, [book]):
+        assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
+    wide = tmp_path / "wide.txt"
+    wide.write_bytes("eins".encode("utf-16"))
+    assert "Give text in UTF-8, one a line." in refused(capsys, "translate", other, "--file", str(wide))
 
 
 def test_alignments(model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
 
 def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
     """The texts in bunches of at most so many, in their order."""
-    from qkv.errors import InputError
+    from qkv.errors import DataError, InputError
 
     if file is not None and words:
         raise InputError(f"--file {file} and {len(words)} texts were given; expected one of them.")
@@ -54,6 +54,8 @@ def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
             for bunch in _bunched(stream, name, most):
                 found = True
                 yield bunch
+    except DataError as error:  # these verbs have no --encoding
+        raise DataError(error.where, error.problem, "Give text in UTF-8, one a line.") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}. Check the name.") from None
     if not found:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import low_rank
 from qkv.errors import InputError
+from qkv.generation.beam import Translator
 from qkv.models.bert import BertConfig
 from qkv.models.encoders import WriterConfig
 from qkv.recipe import bundle
@@ -29,7 +30,13 @@ ENDLESS = ("rnn", "gru", "lstm", "recurrent-encoder")  # they read on, however s
 
 def opened(name: str) -> Bundle:
     """The model, read once for the several times that a run asks."""
-    return _opened(bundle.find(name).resolve())
+    found = _opened(bundle.find(name).resolve())
+    if isinstance(found.model, Translator):
+        raise InputError(
+            f"{name}: a translator, which cannot go on learning. Train one on all pairs together: qkv train train.en "
+            "train.de; or give a language model, BERT, a classifier or a tagger."
+        )
+    return found
 
 
 @lru_cache(maxsize=1)
