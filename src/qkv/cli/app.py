@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
+
+from qkv.cli import streams
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -74,52 +75,61 @@ def application() -> App:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
+    streams.install()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] in ("--help", "-h", "help"):
-        print(help_text(), end="")
-        sys.exit(0)
-    if words[0] in ("--version", "-V"):
-        from qkv.version import __version__
-
-        print(f"qkv {__version__}")
-        sys.exit(0)
-    for stream in (sys.stdout, sys.stderr):  # a character that the terminal cannot show is no reason to stop
-        if reconfigure := getattr(stream, "reconfigure", None):
-            reconfigure(errors="backslashreplace")
     debug = "--debug" in words
-    code = run([word for word in words if word != "--debug"], debug)
+    try:
+        code = run([word for word in words if word != "--debug"], debug)
+    finally:
+        streams.finish()
     sys.exit(code)
 
 
 def run(words: list[str], debug: bool) -> int:
-    """Run one verb and return its exit code."""
+    """Run one command and return its exit code."""
+    try:
+        code = perform(words)
+        sys.stdout.flush()
+        return code
+    except streams.ReaderGone:  # as in `qkv generate ... | head`: it has seen enough
+        return 0
+    except KeyboardInterrupt:
+        return say("interrupted; nothing was left half-written.", 130)
+    except Exception as error:
+        return failed(error, words, debug)
+
+
+def perform(words: list[str]) -> int:
+    """Answer --help and --version here, everything else by its verb."""
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(help_text(), end="")
+        return 0
+    if words[0] in ("--version", "-V"):
+        from qkv.version import __version__
+
+        print(f"qkv {__version__}")
+        return 0
+    if words[0] not in VERBS and not words[0].startswith("-"):
+        return unknown_verb(words[0])
+    application()(words, exit_on_error=False, print_error=False)
+    return 0
+
+
+def failed(error: Exception, words: list[str], debug: bool) -> int:
+    """The message of a failure, and its exit code."""
     from cyclopts.exceptions import CycloptsError
 
     from qkv.errors import QkvError, out_of_memory
 
-    try:
-        if words[0] not in VERBS and not words[0].startswith("-"):
-            return unknown_verb(words[0])
-        application()(words, exit_on_error=False, print_error=False)
-        return 0
-    except CycloptsError as error:
+    if isinstance(error, CycloptsError):
         return say(f"{plainly(str(error), words)}. `qkv {words[0]} --help` lists what it takes.", 2)
-    except QkvError as error:
-        if debug:
-            raise
+    if debug:
+        raise error
+    if isinstance(error, QkvError):
         return say(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return say("interrupted; nothing was left half-written.", 130)
-    except BrokenPipeError:
-        # the reader went away (as in `qkv generate ... | head`): not a fault; keep the interpreter's last flush quiet
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:
-        if debug:
-            raise
-        if out_of_memory(error):
-            return say("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
-        return fault(error)
+    if out_of_memory(error):
+        return say("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
+    return fault(error)
 
 
 def plainly(message: str, words: list[str]) -> str:
@@ -156,10 +166,13 @@ def fault(error: Exception) -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="qkv-fault-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        traceback.print_exception(error, file=file)
-    return say(
-        f"this is a fault in qkv, not in your input: {type(error).__name__}: {error}. The traceback is in {file.name}; "
-        "please report it. --debug shows it here.",
-        1,
-    )
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="qkv-fault-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+        where = f"The traceback is in {file.name}; please report it. --debug shows it here."
+    except OSError:  # no place for it: shown here, for it may not come a second time
+        traceback.print_exception(error)
+        where = "The traceback is above; please report it."
+    return say(f"this is a fault in qkv, not in your input: {type(error).__name__}: {error}. {where}", 1)

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from qkv.cli.options import named
-from qkv.cli.output import Json, document, notes
+from qkv.cli.output import Json, document, notes, print_answer, print_message
 
 
 def chat(
@@ -62,20 +62,19 @@ def chat(
     if json and not once:
         raise InputError('--json answers one message: qkv chat MODEL "message" --json')
     if not once and sys.stdin.isatty():
-        print(f"{opened.bundle.source or model}, format {chosen}. An empty line or Ctrl-D ends it.", file=sys.stderr)
+        print_message(f"{opened.bundle.source or model}, format {chosen}. An empty line or Ctrl-D ends it.")
     for number, asked in enumerate([words] if once else _lines()):
         turns.append(Message("user", asked))
         answer = ""
         for piece in opened.chat(turns, seed=seed + number, **options):
             answer += piece
             if not json:
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+                print_answer(piece, end="", flush=True)
         notes(opened.notes)
         turns.append(Message("assistant", answer))
         if json:
             return document({"message": asked, "answer": answer, "format": chosen, "notes": opened.notes})
-        print()
+        print_answer()
     return None
 
 
@@ -83,8 +82,7 @@ def _lines() -> Iterator[str]:
     """What a person types, line by line, with a mark before each on a terminal."""
     while True:
         if sys.stdin.isatty():
-            sys.stderr.write("> ")
-            sys.stderr.flush()
+            print_message("> ", end="")
         line = sys.stdin.readline()
         if not line.strip():
             return

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import TOGETHER, bunches
 from qkv.cli.options import Column, Second, named
-from qkv.cli.output import Growing, Json, notes
+from qkv.cli.output import Growing, Json, notes, print_answer
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import Decision
@@ -79,7 +79,7 @@ def classify(
         if json:
             grown.add(map(values, part, found))
         else:
-            print("\n".join(map(partial(shown, top=top), part, found)), flush=True)
+            print_answer(*map(partial(shown, top=top), part, found), flush=True)
     said.update(findings.notes()) if json else notes(findings.notes())
     if json:
         grown.end({"notes": sorted(said)})

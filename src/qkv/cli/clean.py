@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
-from qkv.cli.output import Json, counted, document, notes, table
+from qkv.cli.output import Json, counted, document, notes, print_answer, table
 from qkv.data.limits import Limits, Skippable
 
 if TYPE_CHECKING:
@@ -172,13 +172,13 @@ def _print(report: Report, out: str | None) -> None:
     table("", ("filter", "limit", "seen", "dropped", "share", "bytes", "share"), rows)
     for each in report.tallies:
         for example in each.examples:
-            print(f"{each.name}: {example}")
+            print_answer(f"{each.name}: {example}")
     documents = f"kept {report.kept_documents:,} of {counted(report.documents, 'document')}"
     share = _share(report.kept_bytes, report.bytes)
-    print(f"{documents}, {report.kept_bytes:,} of {report.bytes:,} bytes ({share:.1%}).")
+    print_answer(f"{documents}, {report.kept_bytes:,} of {report.bytes:,} bytes ({share:.1%}).")
     if out is not None:
         read = f"; read it with --documents {report.read_back}" if report.read_back not in (None, "files") else ""
-        print(f"wrote {out}{read}.")
+        print_answer(f"wrote {out}{read}.")
 
 
 def _nothing_left(report: Report) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter, Identity, Label, Second, Task, named, which
-from qkv.cli.output import STARTED, Json, document, table
+from qkv.cli.output import STARTED, Json, document, print_answer, print_message, table
 from qkv.cli.train import Many, stem
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def compare(
             equal=equal,
             began=STARTED,
             progress=progress,
-            say=lambda line: print(f"note: {line}", file=sys.stderr),
+            say=lambda line: print_message(f"note: {line}"),
             watch=show,
         )
         found, folder = study.compare(plan)
@@ -133,11 +132,11 @@ def tell(found: Comparison, folder: Path) -> None:
     from qkv.studies.compare import FLOPS, cells, columns
 
     table("", columns(found), [cells(entry, found) for entry in found.entries])
-    print(f"\n{drawn(found)}\n")
-    print("\n".join(found.sentences()))
+    print_answer(f"\n{drawn(found)}\n")
+    print_answer(*found.sentences())
     for name, reason in found.failed.items():
-        print(f"{name} is left out: {reason}")
-    print(f"{FLOPS}\n\nThe table, the picture and every run are in {folder}.")
+        print_answer(f"{name} is left out: {reason}")
+    print_answer(f"{FLOPS}\n\nThe table, the picture and every run are in {folder}.")
 
 
 def drawn(found: Comparison, width: int = 60) -> str:

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from qkv.cli.clean import clean
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
 from qkv.cli.options import corpus as corpus_of
-from qkv.cli.output import Json, counted, document, notes, table
+from qkv.cli.output import Json, counted, document, notes, print_answer, table
 
 app = App(
     name="data",
@@ -34,9 +34,9 @@ def list_sets(*, json: Json = False) -> None:
     if json:
         return document({"sets": [{**asdict(entry), "bytes": entry.bytes, "at_hand": here} for entry, here in sets]})
     for entry, here in sets:
-        print(f"{entry.name:<20}{_size(entry.bytes):>9}  {here:<7}  {entry.task}: {entry.what}")
+        print_answer(f"{entry.name:<20}{_size(entry.bytes):>9}  {here:<7}  {entry.task}: {entry.what}")
         sums = ", ".join(f"{file.sha256[:12]}..." for file in (*entry.train, *entry.valid))
-        print(f"{'':<20}{'':>9}  {'':<7}  {entry.terms}; {entry.source}" + (f"; sha256 {sums}" if sums else ""))
+        print_answer(f"{'':<20}{'':>9}  {'':<7}  {entry.terms}; {entry.source}" + (f"; sha256 {sums}" if sums else ""))
     return None
 
 
@@ -80,7 +80,7 @@ def get(name: str, *, json: Json = False) -> None:
     if json:
         return document({"name": name, "files": paths, "built_in": entry.builtin, "terms": entry.terms})
     notes([f"terms: {entry.terms}."])
-    print("\n".join(paths) if paths else f"{name} is built in: qkv train {name}")
+    print_answer("\n".join(paths) if paths else f"{name} is built in: qkv train {name}")
     return None
 
 
@@ -120,7 +120,7 @@ def describe(
     size = f", {found.tokenizer['size']:,} tokens" if "size" in found.tokenizer else ""
     rows.append(("tokenizer (auto)", f"{found.tokenizer['kind']}{size}"))
     table(", ".join(data), ("what", "value"), rows)
-    print(f"\nbegins:\n{_printable(found.beginning)}")
+    print_answer(f"\nbegins:\n{_printable(found.beginning)}")
     return None
 
 
@@ -167,7 +167,7 @@ def check(
     else:
         notes(report.notes)
         for warning in report.warnings:
-            print(f"warning: {warning}")
+            print_answer(f"warning: {warning}")
         if report.prepared is not None:
             table("", ("part", "tokens", "characters", "documents", "UNK"), _rows(report.prepared))
     for error in report.problems[1:]:
@@ -177,7 +177,7 @@ def check(
     if report.problems:
         raise report.problems[0]
     if not json:
-        print(f"ready to train with a context of {report.context}; {counted(len(report.warnings), 'warning')}.")
+        print_answer(f"ready to train with a context of {report.context}; {counted(len(report.warnings), 'warning')}.")
 
 
 def _rows(prepared: Any) -> list[tuple[object, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qkv.cli.output import notes, table
+from qkv.cli.output import notes, print_answer, table
 
 if TYPE_CHECKING:
     from qkv.inspection.decks import Decks
@@ -24,14 +24,14 @@ def show_decks(found: Decks) -> None:
     rungs = [
         (f"{place} {piece!r}", *(f"{each[place]:.3f}" for each in shares)) for place, piece in enumerate(found.pieces)
     ]
-    print()
+    print_answer()
     table(f"from nothing learned to several heads: {found.pieces[found.token]!r} asks", ("word", *RUNGS), rungs)
     for name, step in zip(RUNGS, found.ladder, strict=True):
-        print(f"{name}: {step.formula} (deck {step.deck})")
+        print_answer(f"{name}: {step.formula} (deck {step.deck})")
     sizes = []
     for each in found.variants:
         weights, flops = (each.parameters, each.more_parameters), (each.flops, each.more_flops)
         sizes.append((each.name, each.deck, *(f"{a:,} ({b:+,})" for a, b in (weights, flops))))
     columns = ("variant", "deck", "weights (more)", "FLOPs (more)")
-    print()
+    print_answer()
     table("one layer's attention in the decks' variants, at this model's sizes", columns, sizes, words=("deck",))

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import bunches, require
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, counted, document, notes, shortened, table
+from qkv.cli.output import Growing, Json, counted, document, notes, print_answer, shortened, table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ def embed(
     if path is not None:
         write(path, given, found)
         summary = {**about, "texts": len(given), "width": width(found), "file": str(path), "notes": opened.notes}
-        return document(summary) if json else print(f"{counted(len(given), 'text')} -> {path}")
+        return document(summary) if json else print_answer(f"{counted(len(given), 'text')} -> {path}")
     return show_tokens(given, found) if tokens else show(given, found)
 
 

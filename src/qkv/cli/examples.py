@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.options import examples, named
-from qkv.cli.output import document, notes, table
+from qkv.cli.output import document, notes, print_answer, table
 
 if TYPE_CHECKING:
     from qkv.data.labelled.describing import ExamplesDescription
@@ -43,14 +43,14 @@ def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: b
     notes(note for note in found.notes if not note.startswith("task: "))  # the table says it
     table(", ".join(data), ("what", "value"), _facts(found), words=("value",))
     if found.ranges:
-        print()
+        print_answer()
         _range_table(found)
     if found.labels:
-        print()
+        print_answer()
         _label_table(found)
-    print("\nfor example:")
+    print_answer("\nfor example:")
     for example in found.beginning:
-        print("  " + "  |  ".join(_shown(value) for key, value in example.items() if key != "shape"))
+        print_answer("  " + "  |  ".join(_shown(value) for key, value in example.items() if key != "shape"))
     return None
 
 
@@ -83,7 +83,7 @@ def _range_table(found: ExamplesDescription) -> None:
     ]
     table("", ("column", *RANGES, "missing"), rows)
     if len(found.ranges) > MOST_LABELS:
-        print(f"and {len(found.ranges) - MOST_LABELS:,} columns more")
+        print_answer(f"and {len(found.ranges) - MOST_LABELS:,} columns more")
 
 
 def _label_table(found: ExamplesDescription) -> None:
@@ -96,7 +96,7 @@ def _label_table(found: ExamplesDescription) -> None:
     sides = ("examples",) if len(found.sides) == 1 and found.task != "tagging" else found.sides
     table("", ("label", *sides, "share"), rows)
     if len(ordered) > MOST_LABELS:
-        print(f"and {len(ordered) - MOST_LABELS:,} labels more")
+        print_answer(f"and {len(ordered) - MOST_LABELS:,} labels more")
 
 
 def _shown(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.output import Json, document, notes
+from qkv.cli.output import Json, document, notes, print_answer
 
 # whose twins elsewhere know no other pooling
 POOLED = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]", "last": "the last token that is not padding"}
@@ -48,11 +48,11 @@ def export(
         facts = {"architecture": written, **({"pooling": pooling} if pooling else {})}
         return document({"model": model, "folder": folder, "to": to, **facts, "compared": rows})
     for each in compared:
-        print(each)
+        print_answer(each)
     if len(compared) == 1:
         notes(["transformers is not installed, so that only qkv opened the copy. pip install 'qkv[hf]' adds it."])
     how = f", which pools by {POOLED[pooling]}" if pooling in POOLED else ""
-    print(f"written: {folder}, for {written}{how}")
+    print_answer(f"written: {folder}, for {written}{how}")
     return None
 
 

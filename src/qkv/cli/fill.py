@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import lines, require
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, table
+from qkv.cli.output import Growing, Json, print_answer, table
 
 if TYPE_CHECKING:
     from qkv.generation.filling import Filled
@@ -61,5 +61,5 @@ def show(found: Filled) -> None:
         tuple(cell for each in line for cell in (each.piece, f"{each.probability:.4f}"))
         for line in zip(*found.gaps, strict=True)
     ]
-    print(found.text)
+    print_answer(found.text)
     table("", columns, rows)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, program, table, weights
+from qkv.cli.output import counted, print_answer, print_message, program, table, weights
 
 if TYPE_CHECKING:
     from qkv.evaluation.masked import MaskedScore
@@ -32,7 +31,7 @@ def announce(session: Session) -> None:
         f"marks   {float(session.lesson.usual.max()):.1%} of hidden pieces by always saying the most frequent one",
         f"folder  {session.run.folder}",
     ]
-    print("\n".join(lines), file=sys.stderr)
+    print_message(*lines)
 
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:
@@ -45,12 +44,12 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     score = session.final_score()
     card = masked_card.write(session, score)
     if not quiet:
-        print()
+        print_answer()
         show(score)
         for line in masked_card.remarks(session, score):
-            print(f"doctor  {line}")
+            print_answer(f"doctor  {line}")
         command = f"{program()} {shlex.join(['fill', str(folder), 'The president of the United [MASK] .'])}"
-        print(f"\nThe model is in {folder}/best; {card.name} tells all about the run. Next:\n  {command}")
+        print_answer(f"\nThe model is in {folder}/best; {card.name} tells all about the run. Next:\n  {command}")
     return {
         "run": str(folder),
         "model": recipe.model.kind,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from qkv.cli.options import named, standard_input
-from qkv.cli.output import Json, document, notes, table
+from qkv.cli.output import Json, document, notes, print_answer, table
 
 if TYPE_CHECKING:
     from qkv.api import Model
@@ -101,7 +100,7 @@ def generate(
     if samples == 1:
         return write_stream(opened, words, options)
     for number, written in enumerate(opened.samples(words, samples, **options), 1):
-        print(f"--- sample {number} ---\n{words}{written.text}")
+        print_answer(f"--- sample {number} ---\n{words}{written.text}")
     notes(opened.notes)
     return None
 
@@ -111,10 +110,9 @@ def write_stream(model: Model, prompt: str, options: dict[str, Any]) -> None:
     for index, piece in enumerate(pieces):
         if index == 0:
             notes(model.notes)
-            sys.stdout.write(prompt)
-        sys.stdout.write(piece)
-        sys.stdout.flush()
-    print()
+            print_answer(prompt, end="")
+        print_answer(piece, end="", flush=True)
+    print_answer()
 
 
 def write_json(model: Model, prompt: str, samples: int, options: dict[str, Any]) -> None:

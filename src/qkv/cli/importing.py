@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qkv.cli.output import Json, document, notes, program, table
+from qkv.cli.output import Json, document, notes, print_answer, program, table
 
 
 def import_model(
@@ -68,5 +68,5 @@ def import_model(
         words=("value",),
     )
     verb = "generate" if opened.writes else "translate" if opened.translates else "embed"
-    print(f'next: {program()} {verb} {target} "Once upon a time"')
+    print_answer(f'next: {program()} {verb} {target} "Once upon a time"')
     return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.decks import show_decks
-from qkv.cli.output import Json, counted, document, notes, shortened, table
+from qkv.cli.output import Json, counted, document, notes, print_answer, shortened, table
 
 if TYPE_CHECKING:
     from qkv.inspection.roles import Head
@@ -177,16 +177,16 @@ def show_essentials(subject: Subject) -> None:
 
     said = described(subject)
     seen = f"{counted(said['layers'], 'layer')}, {counted(said['heads'], 'head')}" if said["heads"] else "no attention"
-    print(
+    print_answer(
         f"{said['name']}: {said['kind']}, {seen}, "
         f"width {said['width']}, {said['parameters']:,} parameters, context {said['context']:,}"
     )
     read = subject.inputs.read
     pieces = " | ".join(shortened(each, 30) or repr(each) for each in subject.pieces(read[:PIECES]))
     more = f" … and {len(read) - PIECES:,} more" if len(read) > PIECES else ""
-    print(f"{counted(len(read), 'token')}: {pieces}{more}")
+    print_answer(f"{counted(len(read), 'token')}: {pieces}{more}")
     if subject.inputs.source is not None:
-        print(f"said: {subject.tokenizer.decode(subject.inputs.tokens)}")
+        print_answer(f"said: {subject.tokenizer.decode(subject.inputs.tokens)}")
 
 
 def show_anatomy(subject: Subject) -> None:
@@ -243,7 +243,7 @@ def show_worked(subject: Subject, layer: int, head: int, token: int) -> None:
     where = f"layer {layer + 1}, head {head + 1}"
     title = f"{where}: {asking[made.token]!r} asks; scale {made.scale:.4f} (deck 002, steps 1 to 4)"
     table(title, ("answers", "q·k", "scaled", "weight", "value"), rows)
-    print("mixed: " + " ".join(f"{each:+.4f}" for each in made.mixed[:8].tolist()) + " …")
+    print_answer("mixed: " + " ".join(f"{each:+.4f}" for each in made.mixed[:8].tolist()) + " …")
     notes([f"deck 002: {slide().said}"])
 
 

@@ -5,10 +5,9 @@ the surest mistakes, what to do next.
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, program, shortened, table, weights
+from qkv.cli.output import counted, print_answer, print_message, program, shortened, table, weights
 
 if TYPE_CHECKING:
     from qkv.data.labelled.examples import Examples
@@ -40,7 +39,7 @@ def announce(session: Session) -> None:
         f"marks   {marks(found.train, found.valid)}",
         f"folder  {session.run.folder}",
     ]
-    print("\n".join(lines), file=sys.stderr)
+    print_message(*lines)
 
 
 def marks(train: Examples, valid: Examples) -> str:
@@ -65,10 +64,12 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     if not quiet:
         for side, judgement in found.items():
             examples = getattr(lesson.prepared.labelled, side)
-            print()
+            print_answer()
             show(judgement, examples, {"valid": "validation", "test": "test"}[side])
-        print("\n" + "\n".join(f"{'doctor' if not number else '':<6}  {line}" for number, line in enumerate(said)))
-        print(next_commands(session, card.name))
+        print_answer(
+            "\n" + "\n".join(f"{'doctor' if not number else '':<6}  {line}" for number, line in enumerate(said))
+        )
+        print_answer(next_commands(session, card.name))
     return {
         "run": str(folder),
         "model": recipe.model.kind,
@@ -97,15 +98,15 @@ def show(judgement: Judgement, examples: Examples, name: str) -> None:
             (kind, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}", f"{each.support:,}")
             for kind, each in score.by_type.items()
         ]
-        print()
+        print_answer()
         table("", ("span", "precision", "recall", "F1", "there"), rows)
     elif isinstance(score, ClassScore):
-        print()
+        print_answer()
         _confusion(score)
     if isinstance(score, ClassScore | NumberScore) and (wrong := mistakes(judgement, examples)):
-        print("\nthe surest mistakes:" if isinstance(score, ClassScore) else "\nfarthest off:")
+        print_answer("\nthe surest mistakes:" if isinstance(score, ClassScore) else "\nfarthest off:")
         for each in wrong:
-            print(f"  {each['said']} instead of {each['true']}: {each['text']}")
+            print_answer(f"  {each['said']} instead of {each['true']}: {each['text']}")
 
 
 def figures(judgement: Judgement) -> list[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.lines import lines
-from qkv.cli.output import document, notes, shortened, table
+from qkv.cli.output import document, notes, print_answer, shortened, table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +44,7 @@ def show_near(opened: Any, texts: list[str], file: str, top: int, layer: Layer, 
     notes(sorted(said))
     for text, near in zip(texts, found, strict=True):
         cells = [(f"{cosine:.3f}", shortened(each, 100)) for each, cosine in near]
-        print(f"Nearest to {shortened(text, 100)!r}:")
+        print_answer(f"Nearest to {shortened(text, 100)!r}:")
         table("", ("cosine", "text"), cells, words=("text",))
     return None
 
@@ -65,8 +65,8 @@ def show_word(model: str, word: str, texts: list[str] | None, json: bool) -> Non
     pairs = list(combinations(range(len(given)), 2))
     cells = [(layer, *(f"{near[one, other]:.3f}" for one, other in pairs[:PAIRS])) for layer, near in enumerate(found)]
     for number, text in enumerate(given, 1):
-        print(f"{number}  {text}")
-    print(f"\nHow alike {word!r} is in two texts, by cosine:")
+        print_answer(f"{number}  {text}")
+    print_answer(f"\nHow alike {word!r} is in two texts, by cosine:")
     columns = [f"{one + 1} and {other + 1}" for one, other in pairs[:PAIRS]]
     table("", ("layer", *columns), cells)
     if len(pairs) > PAIRS:
@@ -102,7 +102,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
         between = "" if figure.low is None or figure.high is None else f"{figure.low:.4f} to {figure.high:.4f}"
         cells.append((each.layer, "-" if figure.value is None else f"{figure.value:.4f}", between))
     table("", ("layer", called, "95 %"), cells)
-    print(f"\n{said_of(found)}")
+    print_answer(f"\n{said_of(found)}")
     return None
 
 

@@ -55,15 +55,25 @@ def console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def print_answer(*lines: str, end: str = "\n", flush: bool = False) -> None:
+    """Lines on standard output: what the command was called for. Verbs print through this and `print_message` only."""
+    print(*lines, sep="\n", end=end, file=sys.stdout, flush=flush)
+
+
+def print_message(*lines: str, end: str = "\n") -> None:
+    """Lines on standard error: what a person wants to know meanwhile."""
+    print(*lines, sep="\n", end=end, file=sys.stderr, flush=True)
+
+
 def notes(lines: Iterable[str]) -> None:
     """Things that were done to the input or decided for the user, one line each."""
     for line in lines:
-        print(f"note: {line}", file=sys.stderr)
+        print_message(f"note: {line}")
 
 
 def document(values: Mapping[str, Any]) -> None:
     """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
-    print(_json(values))
+    print_answer(_json(values))
 
 
 class Growing:
@@ -81,13 +91,13 @@ class Growing:
         """More of the list, at once where somebody waits for it."""
         for value in values:
             lead = "  , " if self.items else f"{self.opening}\n    "
-            print(lead + _json(value, indent=None))
+            print_answer(lead + _json(value, indent=None))
             self.items += 1
         sys.stdout.flush()
 
     def end(self, after: Mapping[str, Any]) -> None:
         lead = "  ]" if self.items else f"{self.opening}]"
-        print(f"{lead},{_json(after)[1:]}" if after else f"{lead}\n}}", flush=True)
+        print_answer(f"{lead},{_json(after)[1:]}" if after else f"{lead}\n}}", flush=True)
 
 
 def _json(value: Any, indent: int | None = 2) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import STARTED, console
+from qkv.cli.output import STARTED, console, print_message
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -59,7 +58,7 @@ def show(events: Iterable[Event], session: Session, watch: Watch | None = None) 
     if not screen.is_terminal:
         for event in events:
             for line in display.lines(event):
-                print(line, file=sys.stderr, flush=True)
+                print_message(line)
             yield event
         display.end()
         return
@@ -161,7 +160,7 @@ class Display:
 
     def end(self) -> None:
         if not self.number:
-            print("nothing was left to train; the run was over already", file=sys.stderr)
+            print_message("nothing was left to train; the run was over already")
 
     def status(self) -> str:
         spent = time.perf_counter() - self.began

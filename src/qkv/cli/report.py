@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, program, weights
+from qkv.cli.output import counted, print_answer, print_message, program, weights
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
@@ -33,7 +32,7 @@ def announce(session: Session, doctor: Doctor) -> None:
         f"marks   {doctor.before()}",
         f"folder  {session.run.folder}",
     ]
-    print("\n".join(lines), file=sys.stderr)
+    print_message(*lines)
 
 
 def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
@@ -51,17 +50,17 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     samples = model.samples("", 1 if quiet else 2, length=200, temperature=0.8, seed=recipe.training.seed)
     if not quiet:
         for number, sample in enumerate(samples, 1):
-            print(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
+            print_answer(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
         held = len(session.prepared.valid.tokens) - 1
         amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
         nats = score.bits_per_character * math.log(2)
         bits = f"{score.bits_per_byte:.3f} bits per byte ({nats:.3f} nats a character)"
-        print(
+        print_answer(
             f"\nvalidation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}"
             f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
         )
-        print("\n".join(["", *labelled("doctor", examined.lines())]))
-        print(next_commands(session, written.name, more=examined.diagnosis.more_helps))
+        print_answer("", *labelled("doctor", examined.lines()))
+        print_answer(next_commands(session, written.name, more=examined.diagnosis.more_helps))
     return {
         "run": str(folder),
         "model": recipe.model.kind,

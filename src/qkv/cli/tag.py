@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import bunches
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, notes
+from qkv.cli.output import Growing, Json, notes, print_answer
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import TaggedWord
@@ -55,9 +54,8 @@ def tag(
         if json:
             grown.add(map(values, part, found))
             continue
-        for tagged in found:
-            print("".join(f"{line(each, probabilities)}\n" for each in tagged))
-        sys.stdout.flush()
+        sentences = ("".join(f"{line(each, probabilities)}\n" for each in tagged) for tagged in found)
+        print_answer(*sentences, flush=True)
     if json:
         grown.end({"notes": sorted(said)})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli.options import named, standard_input, which
-from qkv.cli.output import Json, document, notes, table
+from qkv.cli.output import Json, document, notes, print_answer, table
 
 if TYPE_CHECKING:
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
@@ -183,8 +183,8 @@ def _print(tokenizer: Tokenizer, found: dict[str, Any]) -> None:
         pieces = list(zip(cut["pieces"], cut["ids"], strict=True))
         table("", ("piece", "id"), [(repr(piece), number) for piece, number in pieces[:SHOWN]])
         if len(pieces) > SHOWN:
-            print(f"... and {len(pieces) - SHOWN:,} more")
-        print()
+            print_answer(f"... and {len(pieces) - SHOWN:,} more")
+        print_answer()
     for part in (found.get("text"), found.get("file")):
         for name, value in (part or {}).items():
             if isinstance(value, int):

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import bunches
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, notes
+from qkv.cli.output import Growing, Json, notes, print_answer
 
 TOGETHER = 256  # texts that are translated at once
 
@@ -97,9 +97,9 @@ def translate(
         notes(opened.notes)
         for best in found:
             for each in best:
-                print(each.text if nbest == 1 else f"{each.logprob:.3f}\t{each.text}", flush=True)
+                print_answer(each.text if nbest == 1 else f"{each.logprob:.3f}\t{each.text}", flush=True)
                 if alignments:
-                    print("\n".join(aligned(opened, each)), flush=True)
+                    print_answer(*aligned(opened, each), flush=True)
     if json:
         grown.end({"notes": sorted(said)})
 

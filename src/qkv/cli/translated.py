@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import counted, document, notes, program, shortened, table, weights
+from qkv.cli.output import counted, document, notes, print_answer, print_message, program, shortened, table, weights
 
 if TYPE_CHECKING:
     from qkv.evaluation.outputs import Outputs, Score
@@ -38,7 +37,7 @@ def announce(session: Session) -> None:
         + (f", within {clock.minutes_left():.1f} min" if clock else ""),
         f"folder  {session.run.folder}",
     ]
-    print("\n".join(lines), file=sys.stderr)
+    print_message(*lines)
 
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:
@@ -52,15 +51,15 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     flops = translation_card.flops_of(session)
     card = translation_card.write(session, found, flops)
     if not quiet:
-        print()
+        print_answer()
         show(found, flops)
         said = lesson.said_by(recipe, session.model, "valid", SHOWN)
         for number in range(len(said)):
-            print("\n" + example(said, number))
-        print()
+            print_answer("\n" + example(said, number))
+        print_answer()
         for line in translation_card.remarks(session, found):
-            print(f"doctor  {line}")
-        print(next_commands(folder, card.name, shortened(said.sources[0], 60)))
+            print_answer(f"doctor  {line}")
+        print_answer(next_commands(folder, card.name, shortened(said.sources[0], 60)))
     return {
         "run": str(folder),
         "model": recipe.model.kind,
@@ -96,7 +95,7 @@ def show(found: dict[str, Score], flops: float | None = None) -> None:
         rows.append(("FLOPs of the training", f"{flops:.2e}", ""))
     table("", ("score", "value", "95 % interval"), rows)
     for name, signature in zip(("BLEU", "chrF"), next(iter(found.values())).signatures, strict=False):
-        print(f"{name}  {signature}")
+        print_answer(f"{name}  {signature}")
 
 
 def example(said: Outputs, number: int) -> str:
@@ -123,10 +122,10 @@ def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: 
     score = said.score(loss)
     notes(examiner.notes)
     if not json:
-        print(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}\n")
+        print_answer(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}\n")
         show({"": score})
         details(said)
-        print("" if compared is None else f"\nbeside {beside}: {compared}")
+        print_answer("" if compared is None else f"\nbeside {beside}: {compared}")
         return None
     columns = {"source": said.sources, "said": said.said, "references": said.references}
     return document(
@@ -157,9 +156,9 @@ def details(said: Outputs) -> None:
         (f"up to {each.most}" if each.most else "more", f"{each.count:,}", f"{each.score:.{digits}f}")
         for each in said.by_length()
     ]
-    print()
+    print_answer()
     table("", (counts, "sources", by), rows)
     if worst := said.worst(WORST):
-        print("\nthe worst:")
+        print_answer("\nthe worst:")
     for row, value in worst:
-        print(f"\n  {single} {value:.{digits}f}\n{example(said, row)}")
+        print_answer(f"\n  {single} {value:.{digits}f}\n{example(said, row)}")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter, Identity, Label, Second, Task, named, which
-from qkv.cli.output import Json, document, program, table
+from qkv.cli.output import Json, document, print_answer, print_message, program, table
 from qkv.cli.train import Many, stem
 
 SHOWN = 10  # trials of the table, the best
@@ -97,7 +96,7 @@ def tune(
                 seed=seed,
                 tokenizer=plain(which(tokenizer)[0]) if tokenizer else {},
                 progress=progress,
-                say=lambda line: print(f"note: {line}", file=sys.stderr, flush=True),
+                say=lambda line: print_message(f"note: {line}"),
             )
         )
     if json:
@@ -114,9 +113,9 @@ def tune(
         for each in better[:SHOWN]
     ]
     table("", ("trial", "score", "seconds", "figures"), rows, words=("figures",))
-    print(f"\n{values['finished']} trials, {values['pruned']} of them cut short. The winner, {found.recipe}:\n")
-    print(found.recipe.read_text(encoding="utf-8"))
-    return print(f"Next:  {program()} {shlex.join(['train', '--recipe', str(found.recipe)])}")
+    print_answer(f"\n{values['finished']} trials, {values['pruned']} of them cut short. The winner, {found.recipe}:\n")
+    print_answer(found.recipe.read_text(encoding="utf-8"))
+    return print_answer(f"Next:  {program()} {shlex.join(['train', '--recipe', str(found.recipe)])}")
 
 
 def _figures(values: dict[str, Any]) -> str:
