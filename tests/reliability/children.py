@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,50 @@ def watched(commands: list[dict[str, Any]], report: str, go: str) -> None:
     while not os.path.exists(go):
         time.sleep(0.003)
     several(commands, report)
+
+
+def guarded(
+    words: list[str],
+    streams: dict[str, str] | None = None,
+    stdin: str | None = None,
+    mebibytes: int = 0,
+    seconds: int = 0,
+) -> None:
+    """The command within bounds of memory and work, its streams as a shell may leave them; ends as Python does."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if state := (streams or {}).get(name):
+            _spoil(number, state)
+            fresh = None if state == "closed" else open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, fresh)
+    if mebibytes:
+        resource.setrlimit(resource.RLIMIT_AS, (mebibytes * 2**20,) * 2)
+    if seconds:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    code = 1
+    try:
+        cli(words, stdin)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        with contextlib.suppress(OSError, ValueError):
+            traceback.print_exc()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):
+        code = 120
+    os._exit(code)
+
+
+def _spoil(number: int, state: str) -> None:
+    """Make a stream one that is closed, full, read only, or a pipe that nobody reads."""
+    if state == "closed":
+        os.close(number)
+        return
+    if state == "pipe":
+        reader, opened = os.pipe()
+        os.close(reader)
+    else:
+        opened = os.open(*{"full": ("/dev/full", os.O_WRONLY), "read-only": (os.devnull, os.O_RDONLY)}[state])
+    os.dup2(opened, number)
+    os.close(opened)

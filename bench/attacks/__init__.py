@@ -1,0 +1,1 @@
+"""Fresh attacks on the command line: what `bench/trials.py` draws and runs."""
