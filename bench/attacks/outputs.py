@@ -18,7 +18,7 @@ STATES = ("full", "closed", "pipe", "read-only")
 STREAMS = ("stdout", "stderr", "both")
 FORMS = ("plain", "--json", "--help")
 BARE = {"no words": [], "--help": ["--help"], "--version": ["--version"], "a wrong verb": ["trian"]}
-WROTE_NOTHING = (2, 4)  # an answer that nobody got is no success
+WROTE_NOTHING = (2, 4)  # an answer that nobody got is no success; a reader that has gone away has seen enough
 
 
 def draw(chance: random.Random, count: int) -> list[Facts]:
@@ -44,8 +44,8 @@ def attempt(worker: Worker, facts: Facts) -> list[str]:
     ended = _real(worker, words, states) if facts["real"] else worker.qkv(words, streams=states)
     worker.commands[-1] += "   # " + ", ".join(f"{name} {state}" for name, state in states.items())
     problems = ended.problems()
-    if states.get("stdout") in ("full", "read-only") and ended.code == 0 and facts["verb"] not in ("train", "finetune"):
-        problems.append("exit 0, though the answer could not be written")
+    if states.get("stdout") in ("full", "closed", "read-only") and ended.code not in WROTE_NOTHING and not problems:
+        problems.append(f"exit {ended.code}, though the answer could not be written")
     if "stdout" not in states and facts["form"] != "bare" and ended.code not in (0, 2):
         problems.append(f"exit {ended.code}, though standard output is whole")
     if facts["verb"] in ("train", "finetune") and facts["form"] != "--help":

@@ -204,7 +204,8 @@ def guarded(
         if state := (streams or {}).get(name):
             _spoil(number, state)
             fresh = None if state == "closed" else open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-            setattr(sys, name, fresh)
+            for place in (name, f"__{name}__"):
+                setattr(sys, place, fresh)
     if mebibytes:
         resource.setrlimit(resource.RLIMIT_AS, (mebibytes * 2**20,) * 2)
     if seconds:
