@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from qkv.version import __version__
+
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all of this
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["__version__", "load", "train"]
 

@@ -14,6 +14,8 @@ QkvError
 
 from __future__ import annotations
 
+import signal
+
 
 class QkvError(Exception):
     """Anything qkv says to a person instead of showing a traceback."""
@@ -71,6 +73,19 @@ class InterruptedRun(QkvError):  # noqa: N818  (a fact, not a mistake)
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
+
+
+class SignalReceived(KeyboardInterrupt):
+    """Raised by the command line where a signal asks it to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def signal_of(stop: BaseException) -> int:
+    """The number of the signal behind a KeyboardInterrupt."""
+    return int(getattr(stop, "number", signal.SIGINT))
 
 
 _NO_MEMORY = (

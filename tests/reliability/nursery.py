@@ -134,7 +134,8 @@ def _fork(children: Any, words: dict[str, Any]) -> int:
             os.close(opened)
         os.chdir(words["cwd"])
         os.environ.update(words["environment"])
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         code = getattr(children, words["call"])(**words["with"]) or 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

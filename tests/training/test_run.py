@@ -158,6 +158,7 @@ def test_the_second_writer_is_refused(tmp_path: Path) -> None:
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
     go(tmp_path / "whole")
     events: list[object] = []
+    before = signal.signal(number, signal.SIG_DFL)  # whoever started the tests may ignore it, and a run obeys
 
     def go_until_told() -> None:
         for event in run(tmp_path / "cut", ROUGH).events(state("modern", ROUGH), task()):
@@ -165,8 +166,11 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Sig
             if getattr(event, "number", 0) == 6:
                 os.kill(os.getpid(), number)
 
-    with pytest.raises(InterruptedRun, match="--resume") as caught:
-        go_until_told()
+    try:
+        with pytest.raises(InterruptedRun, match="--resume") as caught:
+            go_until_told()
+    finally:
+        signal.signal(number, before)
     assert caught.value.exit_code == 128 + number
     assert isinstance(events[-1], Saved)
     assert events[-1].step == 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from qkv.cli import streams
+from qkv.cli import interrupts, streams
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -75,6 +75,7 @@ def application() -> App:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
+    interrupts.install()
     streams.install()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
@@ -82,19 +83,23 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = run([word for word in words if word != "--debug"], debug)
     finally:
         streams.finish()
+    interrupts.over(code)
     sys.exit(code)
 
 
 def run(words: list[str], debug: bool) -> int:
     """Run one command and return its exit code."""
     try:
-        code = perform(words)
-        sys.stdout.flush()
+        with interrupts.raising():
+            code = perform(words)
+            sys.stdout.flush()
         return code
     except streams.ReaderGone:  # as in `qkv generate ... | head`: it has seen enough
         return 0
-    except KeyboardInterrupt:
-        return say("interrupted; nothing was left half-written.", 130)
+    except KeyboardInterrupt as stop:
+        from qkv.errors import signal_of
+
+        return say(interrupts.message(signal_of(stop)), 128 + signal_of(stop))
     except Exception as error:
         return failed(error, words, debug)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -62,7 +60,7 @@ def clean(
     if out is None and not dry_run:
         raise InputError("say where to write with --out corpus.jsonl, or only count with --dry-run.")
     kept, dropped, counts = _new_files(out, keep_dropped, report, force)
-    with reading() as watch, _stopping():
+    with reading() as watch:
         found = run(corpus, limits, skip or (), None if dry_run else kept, dropped, watch)
     facts = _facts(found, list(data), None if dry_run else out)
     if counts is not None:
@@ -103,30 +101,6 @@ def _new_files(out: str | None, dropped: str | None, report: str | None, force: 
             if sum(other is not None and other.absolute() == path.absolute() for other in paths) > 1:
                 raise InputError(f"{path}: is named twice. Give each file a name of its own.")
     return paths
-
-
-@contextmanager
-def _stopping() -> Iterator[None]:
-    """A request to stop ends the work at once, and what stands aside is removed."""
-    import signal
-    import threading
-
-    from qkv.errors import InterruptedRun
-
-    def stop(number: int, frame: Any) -> None:
-        raise InterruptedRun("stopped by a signal; nothing was written.", number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {
-        number: signal.signal(number, stop) for number in (signal.SIGTERM, getattr(signal, "SIGHUP", None)) if number
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _facts(report: Report, data: list[str], out: str | None) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
     from qkv.cli import gaps, judged, translated
     from qkv.cli.progress import show
     from qkv.cli.report import announce, finish
-    from qkv.errors import InterruptedRun
+    from qkv.errors import InterruptedRun, signal_of
     from qkv.recipe.doctor import Doctor
 
     notes(session.lesson.notes)
@@ -284,11 +284,12 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
             record(event)
     try:
         result = finish(session, doctor, quiet=json) if doctor else other.finish(session, quiet=json)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        number = signal.Signals(signal_of(stop))
         raise InterruptedRun(
-            "stopped by SIGINT after the last step, before the last evaluation; the model and the state are saved. "
-            f"{session.run.how_to_go_on()}",
-            signal.SIGINT,
+            f"stopped by {number.name} after the last step, before the last evaluation; the model and the state are "
+            f"saved. {session.run.how_to_go_on()}",
+            number,
         ) from None
     if json:
         document(result)

@@ -9,7 +9,6 @@ trials that are over count, their minutes too.
 
 from __future__ import annotations
 
-import signal
 import time
 import tomllib
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
 from qkv.data.sources import expand
-from qkv.errors import InputError, InterruptedRun, MissingExtraError, QkvError
+from qkv.errors import InputError, InterruptedRun, MissingExtraError, QkvError, signal_of
 from qkv.recipe import choices, systems
 from qkv.recipe.lessons import task_of
 from qkv.recipe.recipe import LABELLED, sections
@@ -164,7 +163,7 @@ def _trial(search: Search, subject: Subject, store: Any, left: float) -> None:
         search.say(f"{line}: {NAMES[scores.name]} {scores.best:.4f}, {end} in {time.perf_counter() - mark:.1f} s")
     except (InterruptedRun, KeyboardInterrupt) as stop:
         store.give_up(trial.number, next(each for each in store.study.trials if each.number == trial.number))
-        number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal.SIGINT
+        number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal_of(stop)
         words = f"stopped in trial {trial.number}; {len(store.over)} trials are kept. The same command goes on."
         raise InterruptedRun(words, number) from None
     except QkvError as error:

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 NUMBERS = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
@@ -37,7 +37,8 @@ def listening(last_words: str) -> Iterator[Stop]:
     watcher = threading.Thread(target=_watch, args=(reader, last_words), daemon=True)
     watcher.start()
     wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    before = {number: signal.signal(number, hear) for number in NUMBERS}
+    heard = [number for number in NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]  # as SIGHUP under nohup
+    before = {number: signal.signal(number, hear) for number in heard}
     try:
         yield stop
     finally:
@@ -55,5 +56,6 @@ def _watch(reader: socket.socket, last_words: str) -> None:
     while byte := reader.recv(1):
         heard += byte[0] in NUMBERS
         if heard == 2:
-            os.write(2, f"qkv: {last_words}\n".encode(errors="backslashreplace"))
+            with suppress(OSError):  # a closed or full standard error
+                os.write(2, f"qkv: {last_words}\n".encode(errors="backslashreplace"))
             os._exit(128 + byte[0])
