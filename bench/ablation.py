@@ -1,6 +1,6 @@
 """The fast recipes with one ingredient left out or exchanged at a time: the loss after the same steps, and the time.
 
-    python bench/ablation.py TEXT recipes/shakespeare-quick.toml --seeds 3      (a line of JSON for each run)
+    python bench/ablation.py TEXT shakespeare-quick --seeds 3      (a line of JSON for each run)
     python bench/ablation.py --table                                            (what was measured, as a table)
 
 A run computes on one thread and counts its processor's seconds, so that several may run side by side.

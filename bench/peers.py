@@ -88,7 +88,7 @@ def quality(text: Path, nanogpt: Path, rounds: int) -> dict[str, Any]:
             losses = [line.rsplit(" ", 1)[1] for line in said.splitlines() if "val loss" in line]
             runs["nanoGPT"].append({"seconds": seconds, "loss": float(losses[-1])})
             for name, recipe in RECIPES.items():
-                words = [*QKV, "train", str(text), "--recipe", f"recipes/{recipe}.toml", "--seed", str(seed), "--json"]
+                words = [*QKV, "train", str(text), "--recipe", recipe, "--seed", str(seed), "--json"]
                 seconds, said = timed([*words, "--run", f"{folder}/{name}"])
                 runs[name].append({"seconds": seconds, "loss": json.loads(said)["validation"]["loss"]})
     found: dict[str, Any] = {"runs": runs}

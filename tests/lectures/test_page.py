@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import qkv
 import small_tasks
 from data_at_hand import folder, minilm, real
 from lectures import reader
+from qkv.recipe.recipe import SHIPPED
 from reliability.nursery import Nursery
 
 # What a command must have said, by what stands in it: the slide's numbers, not only an end without a fault.
@@ -45,8 +47,7 @@ def settle(home: Path, deck: str, *, whole: bool) -> None:
     said = {word for command in words for word in command}
     for name in reader.named_sets(words):
         reader.whole(name) if whole else reader.cut(name, home)
-    for name in ("recipes", "bench"):
-        (home / name).symlink_to(reader.ROOT / name)
+    (home / "bench").symlink_to(reader.ROOT / "bench")
     if "MINILM" in said and whole:
         (home / "MINILM").symlink_to(minilm())
     elif "MINILM" in said:
@@ -120,9 +121,10 @@ def test_every_source_is_there() -> None:
 
 def test_every_recipe_and_system_is_named() -> None:
     text = reader.PAGE.read_text(encoding="utf-8")
-    there = {path.name for path in (reader.ROOT / "recipes").glob("*.toml")}
-    assert set(re.findall(r"recipes/([\w-]+\.toml)", text)) == there
-    run = {name for deck in reader.DECKS for words in reader.commands(f"Deck {deck}") for name in words}
-    assert {f"recipes/{name}" for name in there} <= run, "a recipe that no command runs"
+    there = {path.stem for path in SHIPPED.glob("*.toml")}
+    assert set(re.findall(r"--recipe ([\w-]+)", text)) == there
+    commands = [words for deck in reader.DECKS for words in reader.commands(f"Deck {deck}")]
+    run = {after for words in commands for word, after in pairwise(words) if word == "--recipe"}
+    assert there <= run, "a recipe that no command runs"
     rows = re.findall(r"^\| (\d+) \|", reader.section("The 24 systems"), re.MULTILINE)
     assert [int(row) for row in rows] == list(range(1, 25))

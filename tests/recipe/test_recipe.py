@@ -15,12 +15,10 @@ from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
 from qkv.recipe import assembly, choices, dial
-from qkv.recipe.recipe import KINDS, PRESETS, Recipe, load, parse_model, read, sections
+from qkv.recipe.recipe import KINDS, PRESETS, SHIPPED, Recipe, load, parse_model, read, sections
 from qkv.tasks.language_modelling import LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
-
-RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 def made(**training: object) -> Recipe:
@@ -158,7 +156,26 @@ OF_NUMBERS = ("regression", "mlp")
 OF_PAIRS = ("rnn-translator", "translator", "multilingual")
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_a_recipe_is_a_file_or_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlp").mkdir()
+    for name in ("gpt-nano", "mlp"):  # a folder of that name is no recipe
+        assert read(Path(name)) == read(SHIPPED / f"{name}.toml")
+    (tmp_path / "gpt-nano").write_text("[training]\nsteps = 3\n")  # a file of that name is the one that is meant
+    assert read(Path("gpt-nano")) == {"training": {"steps": 3}}
+
+
+@pytest.mark.parametrize(
+    ("given", "near"), [("gpt-nan", "gpt-nano"), ("recipes/mlp.toml", "mlp"), ("x" * 300, ""), ("a\0b", "")]
+)
+def test_an_unknown_recipe_names_those_that_there_are(given: str, near: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(Path(given))
+    assert (f"did you mean {near!r}?" in str(refused.value)) == bool(near)
+    assert all(path.stem in str(refused.value) for path in SHIPPED.glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
     """Each names its deck first, and completes."""
     assert path.read_text().startswith("# ")

@@ -69,7 +69,7 @@ def finetune(
     seed
         Where all randomness starts from. 0 when nothing is said.
     recipe
-        A recipe file. Options and --set stand above it.
+        A recipe: a file, or the name of one of qkv's own, such as sentiment. Options and --set override it.
     set
         One value of the recipe, as --set training.rate=0.0001. Repeat it for more.
     """

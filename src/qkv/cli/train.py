@@ -125,7 +125,7 @@ def train(
     seed
         Where all randomness starts from. 0 when nothing is said.
     recipe
-        A recipe file. Options and --set stand above it.
+        A recipe: a file, or the name of one of qkv's own, such as gpt-nano. Options and --set override it.
     set
         One value of the recipe, as --set model.layers=4. Repeat it for more.
     tensorboard

@@ -6,6 +6,7 @@ To add an architecture or a task, write its file and add its config to the union
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -49,6 +50,8 @@ TranslatorConfig = TransformerConfig | RNNTranslatorConfig
 ModelConfig = LanguageConfig | ReadingConfig | TranslatorConfig
 LabelledTaskConfig = ClassificationConfig | TaggingConfig
 TaskConfig = LanguageModellingConfig | MaskedLanguageModellingConfig | LabelledTaskConfig | TranslationConfig
+
+SHIPPED = Path(__file__).parents[1] / "recipes"
 
 
 def _kinds(union: Any) -> dict[str, Any]:
@@ -108,11 +111,24 @@ class TranslationRecipe(Recipe):
     task: TranslationConfig  # type: ignore[assignment]
 
 
-def read(path: Path) -> dict[str, dict[str, Any]]:
-    """The sections of a recipe file, not yet complete."""
+def read(recipe: Path) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe, not yet complete: of a file, or of one of qkv's own by its name."""
+    path = find(recipe)
     values = read_toml(path)
     check_sections(values, str(path))
     return values
+
+
+def find(recipe: Path) -> Path:
+    """The file of a recipe: as given, or the one of this name that is installed with qkv."""
+    known = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    if str(recipe) in known and not os.path.isfile(recipe):
+        return known[str(recipe)]
+    if os.path.exists(recipe):  # unlike Path.exists, False for a name that the system refuses
+        return recipe
+    near = difflib.get_close_matches(recipe.stem, known, 1)
+    hint = f"did you mean {near[0]!r}? qkv's" if near else "qkv's"
+    raise ConfigError(f"{recipe}: no such recipe file; {hint} own recipes are {', '.join(known)}.")
 
 
 def load(path: Path) -> Recipe:
