@@ -74,13 +74,15 @@ clean: ## remove .venv and every cache; runs/ stays
 	@$(install)
 	@touch $@
 
-.venv/.dev: WHAT = .[test,check]
+.venv/.dev: WHAT = .[all]
+.venv/.dev: GROUPS = --group dev
 .venv/.dev: pyproject.toml constraints.txt | .venv/.python
 	@echo "Installing qkv and the tools of its developers into .venv: once, about 1.6 GB"
 	@$(install)
 	@touch .venv/.qkv $@
 
-.venv/.bench: WHAT = .[test,check,bench]
+.venv/.bench: WHAT = .[all]
+.venv/.bench: GROUPS = --group dev --group bench
 .venv/.bench: pyproject.toml constraints.txt | .venv/.python
 	@echo "Installing qkv, its tools and the projects it is measured beside into .venv: once, about 1.8 GB"
 	@$(install)
@@ -98,7 +100,8 @@ clean: ## remove .venv and every cache; runs/ stays
 
 # uv finds packages where pip finds them: pip's own wheel folder and index, when they are set. A wheel folder that holds
 # torch for this Python is enough; everywhere else uv asks for the CPU build. pip has no such switch: without a wheel
-# folder it takes the build its index offers.
+# folder it takes the build its index offers. The pip that comes with an older Python does not know --group: it is
+# brought up to date first.
 define install
 set -e; py=$(BIN)/python; [ -t 2 ] && quiet= || quiet=-q; \
 setting() { $$py -m pip config get global.$$1 2>/dev/null | tr -s ' \n' ',' | sed 's/^,*//; s/,*$$//'; }; \
@@ -111,21 +114,22 @@ if [ "$(INSTALLER)" = uv ] && [ -x $(BIN)/uv ]; then \
 		*://*) backend= ;; \
 		*) ! ls "$${UV_FIND_LINKS%%,*}"/torch-*$$tag-*.whl >/dev/null 2>&1 || backend= ;; \
 	esac; \
-	if $(BIN)/uv pip install $$quiet --python $$py $$backend -c constraints.txt -b constraints.txt -e '$(WHAT)'; then exit 0; fi; \
+	if $(BIN)/uv pip install $$quiet --python $$py $$backend -c constraints.txt -b constraints.txt -e '$(WHAT)' $(GROUPS); then exit 0; fi; \
 	echo "uv could not install it; pip tries, more slowly"; \
 fi; \
-$$py -m pip install $$quiet --use-pep517 -c constraints.txt -e '$(WHAT)'
+[ -z "$(GROUPS)" ] || $$py -m pip install -q -c constraints.txt pip; \
+$$py -m pip install $$quiet --use-pep517 -c constraints.txt -e '$(WHAT)' $(GROUPS)
 endef
 
-# One version of torch everywhere, so that numbers can be compared. uv and the build tools are pinned too.
+# One version of torch everywhere, so that numbers can be compared. uv, pip and the build tools are pinned too.
 TORCH := torch==2.13.0
 
 constraints: .venv/.python ## remake constraints.txt from pyproject.toml
 	@printf '%s\n' '$(TORCH)' >.venv/torch.in
-	@printf '%s\n' uv hatchling editables setuptools-scm >.venv/tools.in
+	@printf '%s\n' uv pip hatchling editables setuptools-scm >.venv/tools.in
 	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-`$(BIN)/python -m pip config get global.find-links 2>/dev/null`}}"; export UV_FIND_LINKS; \
 	[ -n "$$UV_FIND_LINKS" ] || backend=--torch-backend=$(TORCH_BACKEND); \
-	$(BIN)/uv pip compile -q --upgrade pyproject.toml .venv/tools.in -c .venv/torch.in --all-extras --python-version 3.11 $$backend \
+	$(BIN)/uv pip compile -q --upgrade pyproject.toml .venv/tools.in -c .venv/torch.in --all-extras --group dev --group bench --python-version 3.11 $$backend \
 		--no-annotate --no-header --no-emit-index-url --no-emit-find-links -o .venv/constraints.txt
 	@sed 's/^\(torch==[0-9.]*\)+cpu$$/\1/' .venv/constraints.txt >constraints.txt
 	@! grep -nE '^(nvidia|cuda|triton|torchvision|torchaudio)|://' constraints.txt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ def pins(root: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def project(root: Path) -> dict[str, object]:
-    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def declared(root: Path) -> dict[str, Any]:
+    return tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_constraints_hold_pins_only(root: Path) -> None:
@@ -38,11 +39,25 @@ def test_torch_is_pinned_for_every_machine(pins: dict[str, str]) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", pins["torch"])  # no +cpu: that name exists in one index only
 
 
-def test_every_direct_dependency_is_pinned(pins: dict[str, str], project: dict[str, list[str]]) -> None:
-    extras = project["optional-dependencies"].values()
-    direct = {canonical(item) for group in (project["dependencies"], *extras) for item in group}
+def test_every_direct_dependency_is_pinned(pins: dict[str, str], declared: dict[str, Any]) -> None:
+    project, groups = declared["project"], declared["dependency-groups"].values()
+    named = [project["dependencies"], *project["optional-dependencies"].values(), *groups]
+    direct = {canonical(item) for group in named for item in group if isinstance(item, str)}
     assert direct - {"qkv"} <= set(pins)
 
 
-def test_few_runtime_dependencies(project: dict[str, list[str]]) -> None:
-    assert len(project["dependencies"]) <= 12
+def test_few_runtime_dependencies(declared: dict[str, Any]) -> None:
+    assert len(declared["project"]["dependencies"]) <= 12
+
+
+def test_the_extra_all_has_every_other(declared: dict[str, Any]) -> None:
+    extras = declared["project"]["optional-dependencies"]
+    (everything,) = extras["all"]
+    assert everything == f"qkv[{','.join(name for name in extras if name != 'all')}]"
+
+
+def test_what_developers_need_is_not_published(declared: dict[str, Any], root: Path) -> None:
+    groups = declared["dependency-groups"]
+    assert not groups.keys() & declared["project"]["optional-dependencies"].keys()
+    used = set(re.findall(r"--group (\w+)", (root / "Makefile").read_text(encoding="utf-8")))
+    assert used == {"dev", "bench"} <= groups.keys()

@@ -92,7 +92,7 @@ def test_a_long_run_is_shown_as_fast_as_a_short_one() -> None:
 
 
 def test_a_missing_extra_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(MissingExtraError, match=r"qkv\[track\]"):
         train("there-is-no-such-file.txt", tensorboard=True)
 

@@ -200,3 +200,11 @@ def test_a_picture_in_both_formats(tmp_path: Path) -> None:
     low, high, ticks = picture.scale([0.82, 0.97])
     assert low <= 0.82 <= 0.97 <= high
     assert ticks[0] == low
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0 - 2**-53], [0.0, 5e-324], [-3.0, -3.0], [1e9, 1e9 + 1e-6], []])
+def test_an_axis_has_a_length_whatever_the_figures(values: list[float]) -> None:
+    low, high, ticks = picture.scale(values)
+    assert low < high
+    assert len(ticks) == len(set(ticks))
+    assert all(low <= value <= high for value in values)

@@ -82,6 +82,7 @@ def embed(
         Draw what --probe found into this .svg or .png file.
     """
     import qkv
+    from qkv import extras
     from qkv.cli import meaning
     from qkv.errors import InputError
 
@@ -103,6 +104,8 @@ def embed(
         raise InputError(f"--out {out}: expected a name that ends in {', '.join(ENDINGS)}.")
     if path is not None and not path.absolute().parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {path.parent}. Make it, or choose another place.")
+    if path is not None and path.suffix == ".parquet":
+        extras.require("pyarrow", f"--out {out}")
     chosen = which(layer)
     pooling: Any = "none" if tokens else pool
     about = {"model": model, "layer": chosen, "pool": pooling, "precision": precision}
@@ -164,7 +167,6 @@ def write(path: Path, texts: list[str], found: Tensor | list[Tokens]) -> None:
     import numpy as np
     import torch
 
-    from qkv.errors import MissingExtraError
     from qkv.storage import write_file
 
     content = io.BytesIO()
@@ -175,11 +177,9 @@ def write(path: Path, texts: list[str], found: Tensor | list[Tokens]) -> None:
         for row in rows(texts, found):
             content.write(json_module.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
     else:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingExtraError(f"writing {path.name}", "data") from None
+        import pyarrow
+        import pyarrow.parquet
+
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows(texts, found))), content)
     write_file(path, content.getvalue())
 

@@ -12,6 +12,8 @@ from qkv.cli.output import Json, document, notes, print_answer
 # whose twins elsewhere know no other pooling
 POOLED = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]", "last": "the last token that is not padding"}
 
+ALONE = "only qkv opens the copy to compare it"
+
 
 def export(
     model: str,
@@ -38,7 +40,10 @@ def export(
         Replace a model folder of this name.
     """
     import qkv
+    from qkv.extras import advice, installed
 
+    said = [] if installed("transformers") else [f"transformers is not installed: {ALONE}; {advice('transformers')}."]
+    notes(said)
     opened = qkv.load(model)
     notes(opened.notes)
     compared = opened.export(folder, to, force=force)
@@ -46,11 +51,11 @@ def export(
     if json:
         rows = [{**vars(each), "passed": each.passed} for each in compared]
         facts = {"architecture": written, **({"pooling": pooling} if pooling else {})}
-        return document({"model": model, "folder": folder, "to": to, **facts, "compared": rows})
+        return document(
+            {"model": model, "folder": folder, "to": to, **facts, "compared": rows, "notes": [*said, *opened.notes]}
+        )
     for each in compared:
         print_answer(each)
-    if len(compared) == 1:
-        notes(["transformers is not installed, so that only qkv opened the copy. pip install 'qkv[hf]' adds it."])
     how = f", which pools by {POOLED[pooling]}" if pooling in POOLED else ""
     print_answer(f"written: {folder}, for {written}{how}")
     return None

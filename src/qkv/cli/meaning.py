@@ -80,9 +80,11 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     from qkv.cli.options import examples
     from qkv.data.labelled.reading import read_examples
     from qkv.evaluation.judging import NAMES
+    from qkv.extras import require
     from qkv.studies import picture as drawing
-    from qkv.studies.probe import probe
+    from qkv.studies.probe import NEED, probe
 
+    require("sklearn", NEED)
     if picture is not None:
         drawing.check(picture)
     opened = qkv.load(model)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qkv.errors import MissingExtraError
+from qkv import extras
 
 if TYPE_CHECKING:
     from qkv.training.run import Event
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 def require() -> None:
     """Say at once that the package is missing, not after the text was read."""
-    try:
-        import torch.utils.tensorboard  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("--tensorboard", "track") from None
+    extras.require("tensorboard", "--tensorboard")
 
 
 @contextmanager

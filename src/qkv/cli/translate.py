@@ -80,6 +80,7 @@ def translate(
         raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
+    early(list(texts), file)
     opened = qkv.load(model)
     grown = Growing({"model": model}, "texts")
     said: set[str] = set()
@@ -102,6 +103,18 @@ def translate(
                     print_answer(*aligned(opened, each), flush=True)
     if json:
         grown.end({"notes": sorted(said)})
+
+
+def early(texts: list[str], file: str | None) -> None:
+    """Refuse long texts before the model is opened where they cannot be cut into sentences; of a file, say so."""
+    from qkv.extras import advice, installed, require
+    from qkv.recipe.translating import LONG, SPLITTING, long
+
+    if file is None and texts != ["-"]:
+        if any(map(long, texts)):
+            require("sentencex", SPLITTING)
+    elif not installed("sentencex"):
+        notes([f"sentencex is not installed: a line of {LONG} characters or more is refused; {advice('sentencex')}."])
 
 
 def aligned(opened: Any, said: Any) -> list[str]:

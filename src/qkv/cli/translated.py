@@ -108,12 +108,10 @@ def example(said: Outputs, number: int) -> str:
 def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: str | None, json: bool) -> None:
     """`qkv evaluate` of a translator: its scores, by length, the worst outputs; another system beside it."""
     import qkv
-    from qkv.evaluation.outputs import require
     from qkv.recipe import translating
     from qkv.recipe.speaking import Examiner
 
     examiner = Examiner(opened.bundle, pairs, metric)
-    require(examiner.metric)
     other = None if beside is None else qkv.load(beside)
     if other is not None:
         translating.require(other.bundle)

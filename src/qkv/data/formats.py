@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qkv.data.findings import shown
-from qkv.errors import DataError, MissingExtraError
+from qkv.errors import DataError
+from qkv.extras import require
 
 CHUNK = 2**20
 # an honest text does not shrink two-hundredfold; a bomb does
@@ -102,6 +103,15 @@ class Builtin:
     documents: Callable[[], Iterable[str]]
 
 
+def require_packages(sources: Iterable[Source | Builtin]) -> None:
+    """Refuse sources whose reader is not installed, before any of them is read."""
+    for source in sources:
+        if isinstance(source, Source) and source.packing == "zst":
+            require("zstandard", f"{source.shown}: reading .zst")
+        if isinstance(source, Source) and source.format == "parquet":
+            require("pyarrow", f"{source.shown}: reading .parquet")
+
+
 def read_bytes(source: Source) -> Iterator[bytes]:
     """The bytes of a source, unpacked. Every way in which a file can fail ends in a DataError."""
     opened = {"plain": _plain, "gz": _gzip, "zst": _zstandard, "zip": _member}[source.packing]
@@ -170,10 +180,8 @@ def _gzip(source: Source) -> Iterator[bytes]:
 
 
 def _zstandard(source: Source) -> Iterator[bytes]:
-    try:
-        import zstandard
-    except ImportError:
-        raise MissingExtraError(f"{source.shown}: reading .zst", "data") from None
+    require_packages([source])
+    import zstandard
 
     _require_magic(source, b"\x28\xb5\x2f\xfd", "zstandard")
     try:

@@ -12,9 +12,9 @@ from typing import Any
 
 from qkv.data.decoding import with_plain_line_ends
 from qkv.data.findings import Findings
-from qkv.data.formats import Source, unreadable
+from qkv.data.formats import Source, require_packages, unreadable
 from qkv.data.progress import Watch
-from qkv.errors import DataError, MissingExtraError
+from qkv.errors import DataError
 
 LONGEST_ROW = 64 * 2**20
 BAD_SHARE = 0.01
@@ -215,11 +215,10 @@ class Buffer:
 
 def parquet(source: Source, column: str | None, findings: Findings, watch: Watch | None = None) -> Iterator[str]:
     """The text column of a Parquet file, batch by batch."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError(f"{source.shown}: reading .parquet", "data") from None
+    require_packages([source])
+    import pyarrow
+    import pyarrow.parquet
+
     where = source.shown
     if source.member or source.packing != "plain":
         raise DataError(where, "a Parquet file inside an archive", "Unpack it and give the .parquet file.")

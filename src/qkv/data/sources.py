@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from qkv.data.findings import Findings, shown
-from qkv.data.formats import Builtin, Source, disguise, read_bytes, unreadable, zip_members
+from qkv.data.formats import Builtin, Source, disguise, read_bytes, require_packages, unreadable, zip_members
 from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
 
@@ -43,6 +43,7 @@ def expand(
             sources.extend(found.sources(progress))
         else:
             sources.extend(_named(Path(name), pattern, findings))
+    require_packages(sources)
     return sources
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from qkv.errors import MissingExtraError
 from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.lengths import ByLength, Figure, binned
+from qkv.extras import require
 
 DRAWS = 1000
 SURE = 0.05
@@ -58,10 +58,9 @@ class TranslationScore:
 
 
 def metrics() -> Any:
-    try:
-        from sacrebleu import metrics as found
-    except ImportError:
-        raise MissingExtraError("scoring translations with BLEU and chrF", "translate") from None
+    require("sacrebleu", "scoring translations with BLEU and chrF")
+    from sacrebleu import metrics as found
+
     return found
 
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qkv.errors import MissingExtraError, RefusedError
+from qkv.errors import RefusedError
+from qkv.extras import require
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.float32]
@@ -113,11 +114,10 @@ def reader(layout: Layout) -> Callable[[Bytes], Numbers]:
     """What turns blocks of bytes (blocks, size) into f32 numbers (blocks, numbers)."""
     if layout.name in OWN:
         return OWN[layout.name]
-    try:
-        import gguf
-        import gguf.quants
-    except ImportError:
-        raise MissingExtraError(f"reading {layout.name} weights", "gguf") from None
+    require("gguf", f"reading {layout.name} weights")
+    import gguf
+    import gguf.quants
+
     kind: Any = getattr(gguf.GGMLQuantizationType, layout.name, None)
     if kind is None or gguf.GGML_QUANT_SIZES.get(kind) != (layout.numbers, layout.size):
         raise RefusedError(f"the installed gguf package does not know {layout.name} weights as here. Upgrade gguf.")

@@ -16,6 +16,7 @@ from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.parallel.reading import read_parallel
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.outputs import Metric, Outputs
+from qkv.evaluation.outputs import require as require_metric
 from qkv.generation.beam import Search, translate
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import TranslationRecipe, load
@@ -65,6 +66,7 @@ class Examiner:
     def __init__(self, bundle: Bundle, config: ParallelConfig, metric: Metric | None = None) -> None:
         recipe = learned(bundle)
         self.metric: Metric = metric or (recipe.task.metric if recipe else "bleu")
+        require_metric(self.metric)
         self.found = _read(bundle, config, recipe)
         self.notes = [note for note in self.found.notes if not note.startswith(("leak:", "task:"))]
 

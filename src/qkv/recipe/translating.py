@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from qkv import extras
 from qkv.data.parallel.encoding import end_of, tag_ids
-from qkv.errors import InputError, MissingExtraError
+from qkv.errors import InputError
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
 from qkv.inspection.alignments import Alignment, aligned, attends
 from qkv.recipe.bundle import Bundle
@@ -18,6 +19,7 @@ from qkv.text.tags import may_be_left_out, tags, written_tag
 SHOWN = 8  # words that are named in a note
 APART = 1024  # numbers between one text and the next: its sentences draw by them
 LONG = 120  # characters, from which on a text is looked at for several sentences
+SPLITTING = "translating long texts sentence by sentence"
 AROUND = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 
 
@@ -176,13 +178,17 @@ def pharaoh(found: Sequence[Alignment]) -> tuple[list[tuple[int, int]], list[str
     return pairs, sources, written
 
 
+def long(text: str) -> bool:
+    """Whether a text may have several sentences."""
+    return len(text) >= LONG or "\n" in text
+
+
 def sentences(text: str, language: str) -> list[str]:
     """A long text in sentences, each with the spacing behind it; together they are the text."""
-    if len(text) < LONG and "\n" not in text:
+    if not long(text):
         return [text]
-    try:
-        from sentencex import segment
-    except ImportError:
-        raise MissingExtraError("translating long texts sentence by sentence", "translate") from None
+    extras.require("sentencex", SPLITTING)
+    from sentencex import segment
+
     parts = [str(part) for part in segment(language, text)]
     return parts if "".join(parts) == text else [text]

@@ -21,6 +21,7 @@ from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.judging import Judgement
 from qkv.evaluation.several import SeveralScore
 from qkv.evaluation.spans import SpanScore
+from qkv.extras import advice, installed
 from qkv.models.language_model import count
 from qkv.recipe import bundle, labelled_card, systems
 from qkv.recipe.labelled import PROBLEMS
@@ -37,9 +38,17 @@ from qkv.training.operations import training_flops
 USUAL = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vision")}
 OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
 
+WITHOUT = (
+    "scikit-learn is not installed: naive Bayes, logistic regression and ridge are left out of the comparison; "
+    f"{advice('sklearn')}."
+)
+
 
 def compare(plan: Plan) -> Comparison:
     config = parse(ExamplesConfig, {"report": "valid", **plan.corpus}, "the options")
+    missing = () if installed("sklearn") else (WITHOUT,)
+    for note in missing:
+        plan.say(note)
     found = read_examples(config, plan.progress) if plan.progress else read_examples(config)
     for note in found.notes:
         plan.say(note)
@@ -51,7 +60,6 @@ def compare(plan: Plan) -> Comparison:
             systems.system(name, found.task, "--models")
     for start in plan.starts:
         bundle.find(start)  # a name that leads nowhere is said before anything is trained
-    untaught.require()
     said = {key: value for key, value in plain(config).items() if value is not None}
     plan = replace(plan, corpus={**said, "task": found.task})
     entries = list(_untaught(plan, found))
@@ -80,7 +88,7 @@ def compare(plan: Plan) -> Comparison:
         chosen_on=len(found.valid),
         unit="sentences" if found.task == "tagging" else "rows",
         minutes_each=minutes,
-        notes=(*found.notes, *seen),
+        notes=(*missing, *found.notes, *seen),
         yardstick=yardstick,
     )
 
@@ -127,7 +135,9 @@ def _untaught(plan: Plan, found: Labelled) -> Iterator[Entry]:
             predictions_per_second=speed,
             more={"scores": judgement.values()},
         )
-        plan.say(f"{system.name}: {judgement.name} {judgement.value:.4f} in {system.seconds:.1f} s")
+        value = judgement.figure.value
+        figure = "undefined" if value is None else f"{value:.4f}"
+        plan.say(f"{system.name}: {judgement.name} {figure} in {system.seconds:.1f} s")
 
 
 def _value(found: Measure) -> float | None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from qkv.errors import InputError, MissingExtraError
+from qkv.errors import InputError
 from qkv.evaluation.intervals import Estimate
+from qkv.extras import require
 from qkv.storage import write_file
 
 ENDINGS = (".svg", ".png")
@@ -186,9 +187,10 @@ def _ends(figure: Estimate) -> list[float]:
 def scale(values: Sequence[float]) -> tuple[float, float, list[float]]:
     """From where to where an axis goes, and its round marks."""
     least, most = (min(values), max(values)) if values else (0.0, 1.0)
-    room = (most - least) or max(abs(most), 1.0) / 10
+    size = max(abs(least), abs(most), 1.0)
+    room = most - least if most - least > 1e-6 * size else size / 10  # differences of rounding are none
     rough = room / 5
-    step = min((part * 10 ** math.floor(math.log10(rough)) for part in (1, 2, 5, 10)), key=lambda s: abs(s - rough))
+    step = min((part * 10.0 ** math.floor(math.log10(rough)) for part in (1, 2, 5, 10)), key=lambda s: abs(s - rough))
     first, last = math.floor(least / step), math.ceil(most / step)
     last += first == last
     ticks = [round(number * step, 10) for number in range(first, last + 1)]
@@ -227,10 +229,9 @@ def printable(text: str) -> str:
 
 
 def pillow() -> Any:
-    try:
-        from PIL import Image, ImageDraw, ImageFont
-    except ImportError:
-        raise MissingExtraError("a picture in PNG (SVG needs nothing)", "images") from None
+    require("PIL", "a picture in PNG (SVG needs nothing)")
+    from PIL import Image, ImageDraw, ImageFont
+
     return Image, ImageDraw, ImageFont
 
 

@@ -21,11 +21,12 @@ from qkv.errors import InputError
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
 from qkv.evaluation.judging import Judgement, judged, judged_tags
-from qkv.studies.untaught import require
+from qkv.extras import require
 from qkv.text.tokenizer import Tokenizer
 
 MOST = 2000  # texts or sentences of each side
 ITERATIONS = 200
+NEED = "a probe of layers"
 
 Array = NDArray[np.float32]
 
@@ -44,7 +45,7 @@ class Probed:
 
 def probe(model: nn.Module, tokenizer: Tokenizer, found: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
     """A figure for each layer from 0 on: learned on the training side, reported on the validation side."""
-    require()
+    require("sklearn", NEED)
     if found.task not in ("classification", "tagging") or found.numeric or found.pairs:
         raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {found.task}.")
     train, valid = (_some(side, most, seed) for side in (found.train, found.valid))

@@ -24,7 +24,8 @@ from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
 from qkv.data.sources import expand
-from qkv.errors import InputError, InterruptedRun, MissingExtraError, QkvError, signal_of
+from qkv.errors import InputError, InterruptedRun, QkvError, signal_of
+from qkv.extras import require
 from qkv.recipe import choices, systems
 from qkv.recipe.lessons import task_of
 from qkv.recipe.recipe import LABELLED, sections
@@ -63,16 +64,9 @@ class Found:
         }
 
 
-def require() -> None:
-    try:
-        import optuna  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("a search for numbers and parts", "tune") from None
-
-
 def tune(search: Search) -> Found:
     """Search until the trials or the minutes are over; what is over already counts."""
-    require()
+    require("optuna", "a search for numbers and parts")
     from qkv.studies import trials
 
     if search.trials is None and search.minutes is None:

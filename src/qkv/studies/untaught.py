@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from qkv.data.labelled.encoding import texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
-from qkv.errors import MissingExtraError
 from qkv.evaluation.judging import Judgement, judged, judged_tags
+from qkv.extras import installed
 from qkv.tasks.classification import Problem
 
 Array = NDArray[Any]
@@ -48,22 +48,16 @@ class Fitted:
     seconds: float
 
 
-def require() -> None:
-    """Say early that scikit-learn is not there."""
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("comparing with TF-IDF and naive Bayes", "compare") from None
-
-
 def fitted(found: Labelled, problem: Problem) -> Iterator[Fitted]:
-    """One after the other, the simplest first."""
+    """One after the other, the simplest first; without scikit-learn only those that do not need it."""
     from qkv.studies import untaught_tags
 
     if isinstance(found.train, TagExamples):
         yield from untaught_tags.fitted(found)
         return
     yield _timed("majority" if problem != "regression" else "mean", lambda: _majority(found, problem))
+    if not installed("sklearn"):
+        return
     if isinstance(found.train, ImageExamples):
         yield _timed("naive Bayes", lambda: _bayes(found, problem, _Pixels(binary=True)))
         yield _timed("logistic on pixels", lambda: _linear(found, problem, _Pixels(binary=False)))

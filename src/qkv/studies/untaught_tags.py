@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from qkv.data.labelled.encoding import sentences_of
 from qkv.data.labelled.examples import Labelled, TagExamples
+from qkv.extras import installed
 from qkv.studies.untaught import Answers, Fitted, _timed
 
 ENDING = 3  # letters
@@ -27,7 +28,8 @@ SEED = 0
 def fitted(found: Labelled) -> Iterator[Fitted]:
     yield _timed("majority", lambda: _majority(found))
     yield _timed("usual tag", lambda: _usual(found))
-    yield _timed("logistic", lambda: _logistic(found))
+    if installed("sklearn"):
+        yield _timed("logistic", lambda: _logistic(found))
 
 
 def _shares(found: Labelled) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from qkv.data import catalog
 from qkv.data.findings import Findings, shown
-from qkv.data.formats import Source, zip_members
+from qkv.data.formats import Source, require_packages, zip_members
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.kinds import DATA_KINDS, Kind, kind_by_name, kind_of
 from qkv.data.progress import Progress, silent
@@ -64,6 +64,7 @@ def find(config: ExamplesConfig, findings: Findings, progress: Progress = silent
         valid=[replace(item) for name in config.valid for item in _named(name, config.encoding, findings, progress)],
         test=[replace(item) for name in config.test for item in _named(name, config.encoding, findings, progress)],
     )
+    require_packages(item.source for item in (*items, *sides.valid, *sides.test))
     if len({item.side for item in items}) < 2 or config.valid or config.test:
         # one side, or sides that were said; of a folder or set only its training files are meant then
         named = [item for item in items if item.side in ("train", None) or not item.found]

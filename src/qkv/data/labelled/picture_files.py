@@ -15,7 +15,8 @@ from qkv.data.labelled.finding import Item
 from qkv.data.labelled.pictures import MOST_BYTES, Pictures, too_large
 from qkv.data.progress import Watch
 from qkv.data.rows import Rows
-from qkv.errors import DataError, MissingExtraError
+from qkv.errors import DataError
+from qkv.extras import require
 
 LARGEST_FILE = 2**26
 _GREY = ("1", "L", "I", "F", "I;16", "LA")
@@ -61,11 +62,10 @@ def gather(items: Sequence[Item], findings: Findings, watch: Watch | None = None
 
 def _opened(item: Item, watch: Watch | None) -> Any:
     """The picture, decoded; or words for what is wrong with it."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise MissingExtraError(f"{item.source.shown}: reading pictures", "images") from None
+    require("PIL", f"{item.source.shown}: reading pictures")
     import io
+
+    from PIL import Image, UnidentifiedImageError
 
     content = b""
     for chunk in read_bytes(item.source):

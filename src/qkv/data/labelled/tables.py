@@ -11,13 +11,13 @@ from typing import Any
 
 from qkv.data.decoding import decode
 from qkv.data.findings import Findings
-from qkv.data.formats import Source, read_bytes
+from qkv.data.formats import Source, read_bytes, require_packages
 from qkv.data.labelled.delimited import Dialect, cells, sniff
 from qkv.data.labelled.header import has_header
 from qkv.data.labelled.names import visible
 from qkv.data.progress import Watch
 from qkv.data.rows import Buffer, Rows, unsound_parquet, whole_lines
-from qkv.errors import DataError, MissingExtraError
+from qkv.errors import DataError
 
 SAMPLE = 2000
 SAMPLE_CHARACTERS = 2**21
@@ -204,11 +204,10 @@ def _parquet(source: Source, bad: Rows, watch: Watch | None) -> Table:
 
 def _parquet_rows(source: Source, watch: Watch | None) -> Iterator[Row]:
     """The names of the columns, then the rows."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError(f"{source.shown}: reading .parquet", "data") from None
+    require_packages([source])
+    import pyarrow
+    import pyarrow.parquet
+
     where = source.shown
     if source.member or source.packing != "plain":
         raise DataError(where, "a Parquet file inside an archive", "Unpack it and give the .parquet file.")

@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 
 from qkv.data import catalog
 from qkv.data.findings import Findings, shown
-from qkv.data.formats import Source, zip_members
+from qkv.data.formats import Source, require_packages, zip_members
 from qkv.data.labelled.finding import Side, side_of
 from qkv.data.labelled.kinds import kind_by_name, kind_of
 from qkv.data.parallel.config import ParallelConfig
@@ -95,10 +95,12 @@ def _groups(names: Sequence[str], config: ParallelConfig, findings: Findings, pr
                 raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
             files = [file.obtain(progress) for file in (*entry.train, *entry.valid)]
             inside = [each for path in files for each in _inside(path, findings)]
+            require_packages(inside)
             groups += _together(inside, config, name, findings, listed=True)
             continue
         mode = _mode(name)
         inside = _inside(Path(name), findings) if stat.S_ISDIR(mode) or _is_zip(name) else [Source(Path(name))]
+        require_packages(inside)
         if stat.S_ISDIR(mode) or len(inside) > 1:
             groups += _together(inside, config, name, findings)
         else:
