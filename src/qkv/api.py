@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, overload
 
 import torch
 
+from qkv.blocks.as_built import evaluating
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
-from qkv.errors import InputError
+from qkv.errors import InputError, require_type
 from qkv.evaluation.language import Score, score
-from qkv.generation import native
 from qkv.generation.beam import Translator
-from qkv.generation.sampling import Sampling
+from qkv.generation.sampling import TEMPERATURE, Sampling
+from qkv.generation.writers import Precision, Writers
 from qkv.generation.writing import Picked, write
 from qkv.generation.written import Next, Written
 from qkv.interop import export as shipping
@@ -34,8 +35,6 @@ from qkv.text.stopping import StoppedStream
 from qkv.training import devices
 from qkv.training.run import Event
 
-Precision = Literal["auto", "f32", "bf16", "int8"]
-
 
 class Model(Reader):
     """A trained model, ready for use."""
@@ -43,7 +42,7 @@ class Model(Reader):
     def __init__(self, made: bundle.Bundle, device: str) -> None:
         super().__init__(made)
         self.device = device
-        self._writers: dict[str, LanguageModel] = {}
+        self._writers: Writers | None = None
 
     def __repr__(self) -> str:
         config = self.bundle.config
@@ -60,7 +59,7 @@ class Model(Reader):
         """The same, where it is one that writes."""
         if not isinstance(self.bundle.model, LanguageModel):
             raise InputError(
-                f"a {self.bundle.config.kind} model reads texts and does not write them; `qkv embed` turns texts into "
+                f"a {self.bundle.config.kind} model reads texts and does not write them; embed turns texts into "
                 "vectors with it. Writing and scoring need a language model, as modern or gpt."
             )
         return self.bundle.model
@@ -80,21 +79,11 @@ class Model(Reader):
         return count(self.module)
 
     def writer(self, precision: Precision = "auto") -> LanguageModel:
-        """The model as it writes: compiled, with its weights in the number format that suits them (`native.choose`)."""
-        if precision not in get_args(Precision):
-            raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
-        if not native.fits(self.language):
-            if precision not in ("auto", "f32"):
-                raise InputError(
-                    f"precision {precision}: this {self.bundle.config.kind} writes in f32 only. Others need a "
-                    "modern, gpt, llama or qwen2 model without a window, the CPU, and a C compiler."
-                )
-            return self.language
+        """The model as it writes: compiled where that gives the same, in the number format that suits it."""
+        if self._writers is None or self._writers.model is not self.language:
+            self._writers = Writers(self.language)
         passed = self.bundle.checked is not None and self.bundle.checked.passed
-        chosen = native.choose(self.language, passed) if precision == "auto" else precision
-        if chosen not in self._writers:
-            self._writers[chosen] = native.Native(self.language, chosen)
-        return self._writers[chosen]
+        return self._writers.writer(precision, int8_passed=passed)
 
     @overload
     def generate(self, prompt: str = "", *, stream: Literal[True], **options: Any) -> Iterator[str]: ...
@@ -119,6 +108,7 @@ class Model(Reader):
         number: int = 1,
         *,
         length: int = 200,
+        temperature: float = TEMPERATURE,
         seed: int = 0,
         stop: Sequence[str] = (),
         cached: bool = True,
@@ -127,32 +117,33 @@ class Model(Reader):
         written: list[Written] | None = None,
         **knobs: Any,
     ) -> Iterator[list[str]]:
-        """For each step, the text that every sample can show now. `knobs` are those of `Sampling`.
+        """For each step, the text that every sample can show now. `knobs` are the other ones of `Sampling`.
 
         The prompt is a text, or its tokens as they are. `ends`: the tokens that end a text, where not the usual ones.
         """
-        sampling = Sampling(**knobs)
+        sampling = Sampling(temperature=temperature, **knobs)
         if length < 1 or number < 1:
             raise InputError(f"length {length}, samples {number}: expected at least 1 of each.")
         written = [Written() for _ in range(number)] if written is None else written
         tokens = self._prompt(prompt)
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         ends = self.tokenizer.ends if ends is None else ends
-        steps = write(
-            self.writer(precision) if cached else self.language,
-            tokens,
-            sampling,
-            length=length,
-            rows=number,
-            seed=seed,
-            ends=ends,
-            cached=cached,
-            vocabulary=self.tokenizer.vocabulary,
-        )
-        for step in steps:
-            yield [self._advance(*row, ends) for row in zip(step, streams, written, strict=True)]
-            if all(row.finish != "length" for row in written):
-                break
+        with evaluating(self.module):
+            steps = write(
+                self.writer(precision) if cached else self.language,
+                tokens,
+                sampling,
+                length=length,
+                rows=number,
+                seed=seed,
+                ends=ends,
+                cached=cached,
+                vocabulary=self.tokenizer.vocabulary,
+            )
+            for step in steps:
+                yield [self._advance(*row, ends) for row in zip(step, streams, written, strict=True)]
+                if all(row.finish != "length" for row in written):
+                    break
         last = []
         for own, row in zip(streams, written, strict=True):
             piece = own.finish()
@@ -178,8 +169,8 @@ class Model(Reader):
     def next(self, prompt: str = "", top: int = 10) -> list[Next]:
         """The next-word table: the likeliest pieces after `prompt`, with their probabilities."""
         tokens = self._prompt(prompt)
-        with torch.inference_mode():
-            logits = self.language.eval()(torch.tensor([tokens], device=self.device))[0, -1]
+        with evaluating(self.module), torch.inference_mode():
+            logits = self.language(torch.tensor([tokens], device=self.device))[0, -1]
         found = logits.float().softmax(-1).topk(min(top, logits.numel()))
         pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
         return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
@@ -187,7 +178,7 @@ class Model(Reader):
     def export(self, folder: str | Path, to: str = "huggingface", *, force: bool = False) -> list[Comparison]:
         """Write the model for others to open; gives what was compared before the folder got its name."""
         if to not in shipping.FORMATS:
-            raise InputError(f"--to {to}: expected one of {', '.join(shipping.FORMATS)}.")
+            raise InputError(f"format {to!r}: expected one of {', '.join(shipping.FORMATS)}.")
         own = self.bundle.folder
         told = None if own is None or self.bundle.source else own.parent / "card.md"
         story = told.read_text(encoding="utf-8") if told is not None and told.is_file() else ""
@@ -206,17 +197,33 @@ class Model(Reader):
         return (piece for step in pieces for piece in step)
 
     def evaluate(
-        self, text: str | None = None, *, corpus: CorpusConfig | None = None, window: int | None = None, **more: Any
+        self,
+        text: str | Path | None = None,
+        *,
+        corpus: CorpusConfig | None = None,
+        window: int | None = None,
+        **more: Any,
     ) -> Score:
-        """Loss, perplexity and bits per byte on a text, or on files."""
+        """Loss, perplexity and bits per byte on a text, on a file (its path, or a name of one that exists), or on the
+        files of a corpus."""
         self.notes = []
+        require_type("text", text, str, Path, type(None))
+        require_type("corpus", corpus, CorpusConfig, type(None))
+        if (text is None) == (corpus is None):
+            raise InputError("evaluate needs a text or a file, or a corpus, and takes one of them.")
         if window is not None and not 1 <= window <= self.language.context:
-            raise InputError(f"--window {window}: expected 1 to {self.language.context}, the model's context.")
+            raise InputError(f"window {window}: expected 1 to {self.language.context}, the model's context.")
+        if isinstance(text, str) and names_file(text):
+            self.notes.append(f"{text}: this file is evaluated, not its name.")
+            text = Path(text)
+        if isinstance(text, Path):
+            corpus = CorpusConfig(files=(str(text),))
         if corpus is not None:
             found, notes = stream(self.tokenizer, corpus)
             self.notes += notes
         else:
-            found = stream_text(self.tokenizer, text or "")
+            assert isinstance(text, str)
+            found = stream_text(self.tokenizer, text)
             if found.unknown:
                 self.notes.append(f"{found.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
         require(found, 2, "an evaluation")
@@ -224,6 +231,9 @@ class Model(Reader):
 
     def _prompt(self, prompt: str | list[int]) -> list[int]:
         """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
+        require_type("prompt", prompt, str, list)
+        for token in prompt if isinstance(prompt, list) else ():
+            require_type("a token of the prompt", token, int)
         self.notes = []
         tokens = prompt if isinstance(prompt, list) else self._opened(prompt)
         if len(tokens) > self.language.context:
@@ -255,8 +265,17 @@ class Model(Reader):
         return next((token for token in reversed(tokens) if not self.tokenizer.is_special(token)), None)
 
 
+def names_file(text: str) -> bool:
+    """Whether a text is really the name of a file: then nobody wants the letters of the name scored."""
+    try:
+        return len(text) < 256 and "\n" not in text and Path(text).is_file()
+    except (OSError, ValueError):  # a name that no system takes
+        return False
+
+
 def load(model: str | Path, device: str = "auto") -> Model:
     """Open the model of a run folder, a model folder, a Hugging Face folder, a GGUF file or one of llama2.c."""
+    require_type("model", model, str, Path)
     chosen = devices.choose_device(device)
     return Model(bundle.load(model, chosen), chosen)
 
@@ -269,7 +288,10 @@ def train(
     recipe: dict[str, dict[str, Any]] | None = None,
 ) -> Iterator[Event]:
     """Train a model on text or labelled examples into the folder `run`: iterate, and look at each event as it comes."""
+    require_type("data", data, str, Path, list, tuple)
     files = [data] if isinstance(data, str | Path) else list(data)
+    for file in files:
+        require_type("a file of data", file, str, Path)
     values = {**(recipe or {})}
     values["corpus"] = {**values.get("corpus", {}), "files": [str(file) for file in files]}
     session = assembly.begin(values, Path(run), numbered=False, minutes=minutes)

@@ -5,6 +5,7 @@ QkvError
 │   ├── DataError                a file of the corpus cannot be read as text
 │   ├── ConfigError              a recipe, an option or a --set does not fit
 │   ├── MissingExtraError        an optional package is not installed
+│   ├── WrongTypeError           a Python caller gave an object of the wrong type; also a TypeError
 │   └── TooLittleMemoryError     the machine, or its limit, gives no more
 ├── DivergedError       exit 3   training reached a value that is not a number
 ├── StorageError        exit 4   the disk refused; what was saved before is intact
@@ -45,6 +46,17 @@ class ConfigError(InputError):
 class MissingExtraError(InputError):
     def __init__(self, need: str, extra: str) -> None:
         super().__init__(f"{need} needs an optional package. Install it with: pip install 'qkv[{extra}]'")
+
+
+class WrongTypeError(InputError, TypeError):
+    pass
+
+
+def require_type(name: str, value: object, *types: type) -> None:
+    """Refuse an argument of another type by its name, before it fails somewhere deep inside."""
+    if not isinstance(value, types):
+        expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in types)
+        raise WrongTypeError(f"{name}: expected {expected}, not {type(value).__name__}.")
 
 
 class TooLittleMemoryError(InputError):

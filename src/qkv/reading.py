@@ -80,9 +80,9 @@ def plain_file(folder: Path, name: str, most: int = 2**63) -> Path:
 def require_replaceable(folder: Path, mark: str, force: bool) -> None:
     """Only a model folder, whose file `mark` says what it is, is ever replaced, and only when it is asked for."""
     if not force:
-        raise InputError(f"{folder}: exists. Choose another name, or give --force to replace it.")
+        raise InputError(f"{folder}: exists. Choose another name, or ask to replace it (force).")
     if folder.name in ("", "..") or not folder.is_dir() or folder.is_symlink() or not _only_a_model(folder, mark):
-        raise InputError(f"{folder}: not a model folder, so --force does not replace it. Choose another name.")
+        raise InputError(f"{folder}: not a model folder, so it is not replaced, force or not. Choose another name.")
 
 
 def _only_a_model(folder: Path, mark: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from qkv.data.tokens import TokenStream
 from qkv.evaluation.formats import FormatCheck, check
 from qkv.evaluation.language import score
 from qkv.generation import compiler, native
-from qkv.generation.native import Native, choose, fits, quantized
+from qkv.generation.compilable import fits
+from qkv.generation.native import Native, choose, quantized
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.models.gpt import GPTConfig
@@ -137,7 +139,7 @@ def test_int8_products_are_those_of_the_rounded_weights() -> None:
     model = built("gpt")
     tokens = torch.randint(65, (1, 20), generator=torch.Generator().manual_seed(5))
     with torch.inference_mode():
-        whole = Native(model, "int8")
+        whole = Native(copy.deepcopy(model), "int8")
         for module in model.modules():
             if isinstance(module, nn.Linear):
                 numbers, factors = quantized(module.weight)

@@ -47,6 +47,6 @@ def packed(model: nn.Module) -> Iterator[None]:
 
 
 def _fits(part: nn.Linear | TiedBiasedHead) -> bool:
-    plain = type(part) in (nn.Linear, TiedBiasedHead)
+    plain = type(part) in (nn.Linear, TiedBiasedHead) and "forward" not in vars(part)  # a user's own forward stays
     weight = part.weight
     return plain and weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= LARGE

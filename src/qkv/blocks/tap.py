@@ -15,8 +15,3 @@ class Tap(nn.Identity):
 def taps(model: nn.Module) -> dict[str, Tap]:
     """Every tap of a model by name, in the order in which the parts were put together."""
     return {name: module for name, module in model.named_modules() if isinstance(module, Tap)}
-
-
-def watched(model: nn.Module) -> bool:
-    """Whether somebody looks into any of its parts."""
-    return any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

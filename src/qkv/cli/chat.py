@@ -18,7 +18,7 @@ def chat(
     system: str | None = None,
     format: str = "auto",
     length: int = 400,
-    temperature: float = 0.7,
+    temperature: float = 0.8,
     top_p: float = 0.95,
     seed: int = 0,
     json: Json = False,

@@ -47,7 +47,7 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     examined = doctor.report(score)
     written = card.write(session, score, examined)
     model = qkv.load(folder, recipe.training.device)
-    samples = model.samples("", 1 if quiet else 2, length=200, temperature=0.8, seed=recipe.training.seed)
+    samples = model.samples("", 1 if quiet else 2, length=200, seed=recipe.training.seed)
     if not quiet:
         for number, sample in enumerate(samples, 1):
             print_answer(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")

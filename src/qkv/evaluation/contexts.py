@@ -41,7 +41,7 @@ def placed(text: str, word: str) -> WordAt:
         return WordAt(words, low.index(wanted))
     longer = [place for place, each in enumerate(low) if each.startswith(wanted)]
     if not longer or not wanted:
-        raise InputError(f"--word {word}: does not stand in {text[:80]!r}. Give texts that hold the word.")
+        raise InputError(f"word {word!r}: does not occur in {text[:80]!r}. Give texts that hold the word.")
     return WordAt(words, longer[0])
 
 

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from qkv.blocks.as_built import as_built, evaluating
 from qkv.blocks.pooling import FirstPooling
-from qkv.blocks.tap import watched
 from qkv.data.labelled.encoding import Rows
 from qkv.evaluation import packed
 from qkv.models.classifier import Classifier, EncoderPooling
@@ -72,9 +72,7 @@ def _scores(
     model: nn.Module, rows: Source, autocast: Autocast, precision: packed.Precision = "f32"
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
     device = str(next(model.parameters()).device)
-    training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         with torch.inference_mode(), autocast():
             ask = None if torch.is_autocast_enabled("cpu") else _reader(model, precision)
         if ask is None and precision == "bf16":
@@ -87,13 +85,11 @@ def _scores(
                 else:
                     scores = reading.moved(read, device).read_by(model)
             yield which, scores.float().cpu()
-    finally:
-        model.train(training)
 
 
 def _reader(model: nn.Module, precision: packed.Precision) -> Callable[[reading.Texts], Tensor] | None:
     """The model without padding, where it is a classifier or a tagger around BERT that nobody looks into."""
-    if not isinstance(model, Classifier | Tagger) or not packed.fits(model.encoder) or watched(model):
+    if not isinstance(model, Classifier | Tagger) or not packed.fits(model.encoder) or not as_built(model):
         return None
     inside = packed.Packed(model.encoder, precision)
     last = len(inside.model.blocks)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from qkv.data.tokens import TokenStream
 from qkv.models.language_model import LanguageModel
+from qkv.short_repr import ShortRepr
 from qkv.tasks import cross_entropy
 from qkv.tasks.language_modelling import cut
 
@@ -26,9 +27,9 @@ TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more 
 PARTS = 16  # stretches of a text whose losses are told one by one
 
 
-@dataclass(frozen=True)
-class Score:
-    """Means over a text, each with its 95 % interval, from window to window."""
+@dataclass(frozen=True, repr=False)
+class Score(ShortRepr):
+    """Means over a text, each with its 95 % interval, from window to window; of one window alone it is unknown, NaN."""
 
     loss: float  # nats a token
     loss_low: float
@@ -161,7 +162,7 @@ def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -
 def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Score:
     total, scored = float(sums.sum()), int(counts.sum())
     loss = total / scored
-    error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.inf
+    error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.nan
     losses = {"_low": loss - error, "": loss, "_high": loss + error}
     share = scored / (len(stream.tokens) - 1)  # of the text, when only a sample of it was scored
     totals = {"_low": losses["_low"] * scored, "": total, "_high": losses["_high"] * scored}

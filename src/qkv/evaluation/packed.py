@@ -25,30 +25,43 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from qkv.blocks.as_built import as_built
 from qkv.blocks.attention import MultiHeadAttention
 from qkv.blocks.feedforward import FeedForward
-from qkv.blocks.tap import watched
+from qkv.blocks.positions import NoPositions
+from qkv.blocks.residual import PostNorm
 from qkv.models.bert import Bert
 
 Precision = Literal["f32", "bf16"]
 FORMATS = {"f32": torch.float32, "bf16": torch.bfloat16}
-PRODUCTS = {MultiHeadAttention: ("query", "key", "value", "output"), FeedForward: ("inner", "outer")}
 AT_ONCE = 1024  # tokens that a thread takes through all layers; with fewer, the products run slower
 
 
 def fits(model: nn.Module) -> bool:
-    """A BERT as it was built, on the CPU, that nobody looks into: hooks on its parts would not be called."""
-    if not isinstance(model, Bert) or model.training:
+    """A BERT as it was built, in f32 on the CPU, not in training: hooks and replaced parts would not be called here."""
+    if type(model) is not Bert or model.training or not as_built(model):
         return False
     plain = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    products = [
-        getattr(module, name)
-        for module in model.modules()
-        for kind, names in PRODUCTS.items()
-        if isinstance(module, kind)
-        for name in names
-    ]
-    return plain and not watched(model) and all(type(part) is nn.Linear for part in products)
+    return plain and all(_usual(block) for block in model.blocks)
+
+
+def _usual(block: Any) -> bool:
+    """A block whose every part is the one that `Layer` computes."""
+    attention, feedforward = block.attention, block.feedforward
+    heads, network = attention.sublayer, feedforward.sublayer
+    if (type(attention), type(feedforward)) != (PostNorm, PostNorm):
+        return False
+    if (type(heads), type(network)) != (MultiHeadAttention, FeedForward):
+        return False
+    products = heads.query, heads.key, heads.value, heads.output, network.inner, network.outer
+    return (
+        all(type(part) is nn.Linear and part.bias is not None for part in products)
+        and type(network.activation) is nn.GELU
+        and network.activation.approximate == "none"
+        and heads.key_heads == heads.heads
+        and type(heads.positions) is NoPositions
+        and all(type(norm) is nn.Identity for norm in (heads.query_norm, heads.key_norm))
+    )
 
 
 class Product(NamedTuple):

@@ -21,6 +21,7 @@ from qkv.blocks.pooling import FirstPooling, LastPooling, MaxPooling, MeanPoolin
 from qkv.errors import InputError
 from qkv.evaluation import packed
 from qkv.models.language_model import LanguageModel
+from qkv.short_repr import ShortRepr
 from qkv.text.tokenizer import Tokenizer
 
 Joined = Literal["mean", "sum", "concat"]
@@ -34,8 +35,8 @@ TOGETHER = 8192  # tokens that go through the model at once
 Rows = Sequence[Sequence[int]]
 
 
-@dataclass(frozen=True)
-class Tokens:
+@dataclass(frozen=True, repr=False)
+class Tokens(ShortRepr):
     """A text's tokens: their ids, as people read them, and a vector for each."""
 
     ids: list[int]

@@ -101,8 +101,8 @@ def translate(
     """
     found: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
+    steps = branching(model)  # asked before the weights are packed: packing replaces `forward` of the linear layers
     with torch.inference_mode(), packed(model) if isinstance(model, nn.Module) else nullcontext():
-        model = branching(model)
         for first in range(0, len(order), rows):
             batch = order[first : first + rows]
             longest = max(1, *(len(sources[number]) for number in batch))
@@ -112,8 +112,8 @@ def translate(
             lengths = torch.tensor([len(sources[number]) for number in batch])
             present = torch.arange(longest) < lengths.unsqueeze(1)
             limits = [search.limit(len(sources[number]), model.context) for number in batch]
-            memory = model.encode(source.to(device), present.to(device))
-            rest = Rest(model, memory, present.to(device), limits, start)
+            memory = steps.encode(source.to(device), present.to(device))
+            rest = Rest(steps, memory, present.to(device), limits, start)
             drawn = batch if numbers is None else [numbers[number] for number in batch]
             made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
             for number, hypotheses in zip(batch, made, strict=True):

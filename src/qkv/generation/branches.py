@@ -16,14 +16,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks.attention import MultiHeadAttention, fused
-from qkv.blocks.decoder import DecoderState, Memory, Present
+from qkv.blocks.as_built import as_built
+from qkv.blocks.attention import MultiHeadAttention
+from qkv.blocks.decoder import DecoderState, Memory, Present, SharedCrossBlock
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.packed import AVAILABLE, Packed
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.residual import PostNorm, PreNorm
 from qkv.blocks.state import MemoryState, places
-from qkv.blocks.tap import watched
 from qkv.generation.compiler import address, library
 from qkv.models.transformer import Transformer
 
@@ -188,20 +188,27 @@ def branching(model: M) -> M | Branching:
 
 
 def _fits(model: Transformer) -> bool:
-    if model.training or watched(model) or torch.is_autocast_enabled("cpu"):
+    if model.training or not as_built(model) or torch.is_autocast_enabled("cpu"):
         return False
     on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    blocks: Any = model.decoder
-    around = [part for block in blocks for part in (block.attention, block.crossing, block.feedforward)]
-    usual = all(type(part) in (PreNorm, PostNorm) and type(part.norm) is nn.LayerNorm for part in around)
-    return on_cpu and usual and all(type(part.sublayer) is FeedForward or _plain(part.sublayer) for part in around)
+    return type(model) is Transformer and on_cpu and all(_usual(block) for block in model.decoder)
+
+
+def _usual(block: Any) -> bool:
+    parts = block.attention, block.crossing, block.feedforward
+    return (
+        type(block) is SharedCrossBlock
+        and all(type(part) in (PreNorm, PostNorm) for part in parts)
+        and all(type(part.norm) is nn.LayerNorm and part.norm.bias is not None for part in parts)
+        and all(_plain(part.sublayer) for part in parts[:2])
+        and type(block.feedforward.sublayer) is FeedForward
+    )
 
 
 def _plain(module: nn.Module) -> bool:
     """An attention whose parts are the usual ones: none of them adapted, quantized or taken apart."""
     return (
         type(module) is MultiHeadAttention
-        and module.mix is fused
         and module.key_heads == module.heads
         and isinstance(module.positions, NoPositions)
         and all(type(norm) is nn.Identity for norm in (module.query_norm, module.key_norm))

@@ -95,6 +95,7 @@ def library() -> Any:
     ]  # fmt: skip
     for function in (found.decode, found.attend_rows, found.add_and_normalize, found.candidates):
         function.restype = None
+    found.fingerprint.argtypes, found.fingerprint.restype = [pointers, number, ctypes.c_int], ctypes.c_uint64
     return found
 
 

@@ -273,3 +273,35 @@ void decode(const Model *model, int64_t batch, float *x, float *const *buffers, 
         free(normed);
     }
 }
+
+#define CHUNK (1 << 18) /* bytes; the result must not depend on how many threads share them */
+
+static uint64_t digest(const unsigned char *bytes, int64_t size) {
+    const uint64_t prime = 0x9e3779b97f4a7c15ull;
+    uint64_t lanes[8] = {1, 2, 3, 4, 5, 6, 7, 8}, sum = (uint64_t)size;
+    int64_t i = 0;
+    for (; i + 64 <= size; i += 64)
+        for (int lane = 0; lane < 8; lane++) {
+            uint64_t word;
+            memcpy(&word, bytes + i + 8 * lane, 8);
+            lanes[lane] = (lanes[lane] ^ word) * prime;
+            lanes[lane] ^= lanes[lane] >> 29; /* a product alone never carries high bits down */
+        }
+    for (; i < size; i++) sum = (sum ^ bytes[i]) * prime;
+    for (int lane = 0; lane < 8; lane++) sum = ((sum ^ lanes[lane]) * prime) ^ (sum >> 31);
+    return sum;
+}
+
+/* A number that any change of the bytes changes, as good as certainly: not against an attacker, but against old copies. */
+uint64_t fingerprint(const void *bytes, int64_t size, int threads) {
+    const int64_t chunks = (size + CHUNK - 1) / CHUNK;
+    uint64_t sum = 0;
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(^ : sum)
+    for (int64_t i = 0; i < chunks; i++) {
+        const int64_t first = i * CHUNK, left = size - first;
+        uint64_t own = digest((const unsigned char *)bytes + first, left < CHUNK ? left : CHUNK);
+        own = (own + (uint64_t)i) * 0xff51afd7ed558ccdull;
+        sum ^= own ^ (own >> 33);
+    }
+    return sum;
+}

@@ -23,19 +23,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import masks
-from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.feedforward import FeedForward, GatedFeedForward, TanhGELU
+from qkv.blocks.as_built import hook_tables
+from qkv.blocks.attention import MultiHeadAttention, fused
+from qkv.blocks.feedforward import GatedFeedForward
 from qkv.blocks.heads import TiedHead
-from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions
-from qkv.blocks.residual import PreNorm
+from qkv.blocks.positions import LearnedPositions, RotaryPositions
 from qkv.blocks.state import KeyValueState, LayerStates, places
+from qkv.generation.compilable import ROWS, contents, fits, forms, versions
 from qkv.generation.compiler import Layer, Matrix, Model, address, library
 from qkv.models.language_model import LanguageModel
 
 Format = Literal["f32", "bf16", "int8"]
 LEVELS = 127  # of a weight, to each side of zero
 MANY = 4_000_000  # weights; fewer are read faster than the next token is chosen
-ROWS = 4  # of a matrix are summed side by side; sizes must be multiples
 TOGETHER = 16  # rows of a batch for which the weights are read once
 
 
@@ -67,13 +67,30 @@ class Native:
 
     def __init__(self, model: LanguageModel, format: Format = "f32") -> None:
         assert fits(model)
-        self.model: Any = model
+        whole: Any = model
+        self.model = whole
         self.format: Format = format
         self.vocabulary, self.context = model.vocabulary, model.context
         self.decode = library().decode
         self.kept: list[object] = []  # what C points to must live as long as we do
         with torch.no_grad():
             self._take_apart()
+        self.made_of = forms(self.model), contents(self.model)
+        self.hooks = hook_tables(self.model)
+        self.versions = versions(self.model)
+        self.attentions = [part for part in self.model.modules() if isinstance(part, MultiHeadAttention)]
+
+    def current(self) -> bool:
+        """Whether the model is still the one that was copied: its parts, and every number of its weights."""
+        return fits(self.model) and self.made_of == (forms(self.model), contents(self.model))
+
+    def _undisturbed(self) -> bool:
+        """The same as far as it can be asked at every token: no hook, no other mix, no weight that torch saw change."""
+        return (
+            not any(self.hooks)
+            and all(part.mix is fused for part in self.attentions)
+            and versions(self.model) == self.versions
+        )
 
     def _take_apart(self) -> None:
         model, heads = self.model, self.model.blocks[0].attention.sublayer
@@ -151,6 +168,7 @@ class Native:
         return address(tensor)
 
     def eval(self) -> Native:
+        self.model.eval()
         return self
 
     def train(self, mode: bool = True) -> Native:
@@ -167,6 +185,8 @@ class Native:
     def __call__(self, tokens: Int[Tensor, "B T"], state: Any = None) -> Float[Tensor, "B 1 V"]:
         """The scores after the last token alone: with a long prompt the others would cost more than all the rest."""
         state = self.state(len(tokens), tokens.size(1)) if state is None else state
+        if not self._undisturbed():  # while a text is being written: the model itself goes on, with the same state
+            return self.model(tokens, state)[:, -1:]
         if tokens.size(1) > 1:
             return self._prompt(tokens, state)
         return self._step(tokens, state).unsqueeze(1)
@@ -219,35 +239,3 @@ def choose(model: LanguageModel, passed: bool) -> Format:
     if sum(parameter.numel() for parameter in model.parameters()) < MANY:
         return "f32"
     return "int8" if passed else "bf16"
-
-
-def fits(model: object) -> bool:
-    """Whether a model's steps can be taken in C: blocks of attention and feed-forward after their norms, no window."""
-    blocks = getattr(model, "blocks", None)
-    if not isinstance(model, nn.Module) or not isinstance(blocks, nn.ModuleList) or getattr(model, "window", False):
-        return False
-    parts = [getattr(model, name, None) for name in ("embedding", "norm", "head")]
-    usual = isinstance(parts[0], nn.Embedding) and isinstance(parts[2], nn.Linear | TiedHead)
-    on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    return usual and on_cpu and len(blocks) > 0 and all(_fits(block) for block in blocks) and library() is not None
-
-
-def _fits(block: nn.Module) -> bool:
-    attention, feedforward = getattr(block, "attention", None), getattr(block, "feedforward", None)
-    if not isinstance(attention, PreNorm) or not isinstance(feedforward, PreNorm):
-        return False
-    heads, network = attention.sublayer, feedforward.sublayer
-    if not isinstance(heads, MultiHeadAttention) or not isinstance(network, FeedForward | GatedFeedForward):
-        return False
-    hidden, activation = (network.gate, nn.SiLU) if isinstance(network, GatedFeedForward) else (network.inner, TanhGELU)
-    sizes = heads.query.in_features, heads.head_width, hidden.out_features
-    return (
-        all(size % ROWS == 0 for size in sizes)
-        and isinstance(heads.output, nn.Linear)
-        and isinstance(network.activation, activation)
-        and isinstance(heads.positions, NoPositions | RotaryPositions)
-        and isinstance(heads.query_norm, nn.RMSNorm | nn.Identity)
-        and type(heads.query_norm) is type(heads.key_norm)
-        and type(attention.norm) is type(feedforward.norm)
-        and isinstance(attention.norm, nn.LayerNorm | nn.RMSNorm)
-    )

@@ -16,6 +16,7 @@ from torch import Tensor
 from qkv.errors import InputError
 
 NEVER = float("-inf")
+TEMPERATURE = 0.8  # the default of whatever writes text: the library, `qkv generate`, `qkv chat`
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Sampling:
         }
         for name, (value, fits, expected) in checks.items():
             if not fits:
-                raise InputError(f"--{name} {value}: expected {expected}.")
+                raise InputError(f"{name} {value}: expected {expected}.")
 
 
 Logits = Float[Tensor, "B V"]

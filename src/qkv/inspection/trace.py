@@ -24,6 +24,7 @@ from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.subject import StackName, Subject, chosen, hooked, main_stack, stacks
 from qkv.inspection.walking import Attended, walk
+from qkv.short_repr import ShortRepr
 
 MOST = 2 * 2**30  # bytes that a trace may hold
 ALWAYS = ("embedded", "stream", "logits", "pooled", "vectors")  # taps that are kept of every layer
@@ -37,8 +38,8 @@ class Token:
     text: str
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(ShortRepr):
     """One text's way. `values` holds every tap by its path; `layers` every attention that was asked for."""
 
     tokens: list[Token]

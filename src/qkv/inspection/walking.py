@@ -21,10 +21,11 @@ from qkv.blocks.decoder import GlobalAttention
 from qkv.blocks.masks import Band
 from qkv.inspection import notebook
 from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, hooked, stacks
+from qkv.short_repr import ShortRepr
 
 
-@dataclass(frozen=True)
-class Attended:
+@dataclass(frozen=True, repr=False)
+class Attended(ShortRepr):
     """What one attention computed for one text, of the heads in `heads`; scores are scaled and not yet masked."""
 
     stack: StackName

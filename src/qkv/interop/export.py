@@ -117,11 +117,13 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
     def read(tokens: Tensor, present: Tensor, segments: Tensor | None = None) -> Tensor:
         # a decoder is asked row by row as it stands: padding at the end changes nothing before it
         kinds = {} if segments is None or "type_vocab_size" not in values else {"token_type_ids": segments}
-        made = model(tokens, attention_mask=present.long(), **kinds) if masked else model(tokens)
+        with quiet():
+            made = model(tokens, attention_mask=present.long(), **kinds) if masked else model(tokens)
         return _answers(made)
 
     def translate(source: Tensor, present: Tensor, tokens: Tensor) -> Tensor:
-        return _answers(model(source, attention_mask=present.long(), decoder_input_ids=tokens))
+        with quiet():
+            return _answers(model(source, attention_mask=present.long(), decoder_input_ids=tokens))
 
     reader = translate if isinstance(bundle.model, Translator) else read
     return {f"opened by transformers {transformers.__version__}": reader}

@@ -21,7 +21,7 @@ from qkv.data.sources import expand
 from qkv.errors import ConfigError, DataError
 from qkv.evaluation.formats import check
 from qkv.evaluation.language import Score, score
-from qkv.generation import native
+from qkv.generation import compilable, native
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import bundle, choices, dial, origin
 from qkv.recipe.bundle import Bundle
@@ -159,7 +159,7 @@ class LanguageLesson:
         """The best model on the validation text, in independent windows of the context's length."""
         best = bundle.load(folder, recipe.training.device)
         model: Any = best.model
-        if best.checked is None and count(model) >= native.MANY and native.fits(model):
+        if best.checked is None and count(model) >= native.MANY and compilable.fits(model):
             # keep with a model of many weights how well it would write with int8 ones
             bundle.keep_best(folder, replace(best, checked=check(model, self.prepared.valid, "int8")))
         limit = choices.last_tokens(recipe.training, recipe.model.context)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, overload
 
 import torch
 
+from qkv.blocks.as_built import evaluating
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Examples
+from qkv.errors import require_type
 from qkv.evaluation import answers, contexts, vectors
 from qkv.evaluation.judging import Judgement
 from qkv.generation import filling
@@ -62,41 +65,48 @@ class Reader:
         precision: vectors.Precision = "f32",
     ) -> torch.Tensor | list[vectors.Tokens]:
         """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
-        given = [texts] if isinstance(texts, str) else list(texts)
-        model = self.bundle.model
-        assert isinstance(model, torch.nn.Module)
+        given = _texts(texts)
+        model = self._module
         ids, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
-        if pool != "none":
-            return vectors.pooled(model.eval(), ids, layer=layer, pool=pool, precision=precision)
-        found = vectors.by_token(model.eval(), ids, layer=layer, precision=precision)
+        with evaluating(model):
+            if pool != "none":
+                return vectors.pooled(model, ids, layer=layer, pool=pool, precision=precision)
+            found = vectors.by_token(model, ids, layer=layer, precision=precision)
         pieces = [[self.tokenizer.piece(token) for token in row] for row in ids]
         return [vectors.Tokens(*each) for each in zip(ids, pieces, found, strict=True)]
 
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
         """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
         decks' own where none are given."""
-        given = list(texts) or list(contexts.CONTEXTS.get(word, ()))
-        return contexts.alike_by_layer(self._reader, self.tokenizer, word, given)
+        given = _texts(texts) or list(contexts.CONTEXTS.get(word, ()))
+        with evaluating(self._module):
+            return contexts.alike_by_layer(self._module, self.tokenizer, word, given)
 
     def classify(
         self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
     ) -> list[answers.Decision]:
         """What the model decides about each text, pair of texts, or row of numbers: the label, and a probability for
         each label."""
+        require_type("texts", texts, str, Sequence)
         given: list[Any] = [texts] if isinstance(texts, str) else list(texts)
         if rows.reads_numbers(self.bundle):
             numbers = [rows.typed(self.bundle, each) if isinstance(each, str) else each for each in given]
             self.notes = []
-            return answers.classify_numbers(self._reader, self.bundle.config, numbers)
+            return answers.classify_numbers(self._module, self.bundle.config, numbers)
+        for text in given:
+            require_type("a text", text, str, tuple, list)
         pairs = [(text, None) if isinstance(text, str) else text for text in given]
-        found, self.notes = answers.classify(self._reader, self.bundle.config, self.tokenizer, pairs, precision)
+        found, self.notes = answers.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
         return found
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[answers.TaggedWord]]:
         """A tag for every word of every sentence; a sentence is a text, which is cut into words, or its words."""
+        require_type("sentences", sentences, str, Sequence)
         given = [sentences] if isinstance(sentences, str) else list(sentences)
+        for sentence in given:
+            require_type("a sentence", sentence, str, list, tuple)
         words = [answers.cut_words(each) if isinstance(each, str) else list(each) for each in given]
-        found, self.notes = answers.tag(self._reader, self.bundle.config, self.tokenizer, words)
+        found, self.notes = answers.tag(self._module, self.bundle.config, self.tokenizer, words)
         return found
 
     def translate(
@@ -115,19 +125,21 @@ class Reader:
         """For each text its translations, the best first; with `sampling` they are drawn, by the seed and the number of
         the text, counted from `first`. `carry`: names, numbers and characters that the model does not know are carried
         over (`recipe/carrying.py`)."""
-        given = [texts] if isinstance(texts, str) else list(texts)
+        given = _texts(texts)
         search = Search(
             beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed
         )
         language, words = speaking.source_language(self.bundle), speaking.writes_words(self.bundle)
-        found, self.notes = translating.translated(
-            self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
-        )
+        with evaluating(self._module):
+            found, self.notes = translating.translated(
+                self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
+            )
         return found
 
     def align(self, said: translating.Said) -> list[Alignment]:
         """For each sentence of a translation, which pieces and words of the source were looked at."""
-        return translating.alignments(self.bundle, said)
+        with evaluating(self._module):
+            return translating.alignments(self.bundle, said)
 
     def trace(
         self,
@@ -139,16 +151,23 @@ class Reader:
     ) -> tracing.Trace:
         """Every value on a text's way through the model: see `inspection.trace`. `target`: what a translator is to have
         said, where not its own translation."""
-        subject = looking.subject(self.bundle, text, target=target)
-        self.notes = list(subject.notes)
-        return tracing.trace(subject, layers=layers, heads=heads)
+        require_type("text", text, str, tuple, type(None))
+        with evaluating(self._module):
+            subject = looking.subject(self.bundle, text, target=target)
+            self.notes = list(subject.notes)
+            return tracing.trace(subject, layers=layers, heads=heads)
 
     def fill(self, text: str, top: int = 5) -> filling.Filled:
         """The likeliest pieces for each [MASK] or ___ of a text."""
-        return filling.fill(self.bundle.model, self.tokenizer, text, top)
+        require_type("text", text, str)
+        with evaluating(self._module):
+            return filling.fill(self.bundle.model, self.tokenizer, text, top)
 
-    def judge(self, examples: ExamplesConfig) -> Judgement:
-        """Score a classifier or a tagger on labelled examples."""
+    def judge(self, examples: ExamplesConfig | str | Path) -> Judgement:
+        """Score a classifier or a tagger on labelled examples: a file, or a description of files and columns."""
+        require_type("examples", examples, ExamplesConfig, str, Path)
+        if not isinstance(examples, ExamplesConfig):
+            examples = ExamplesConfig(files=(str(examples),))
         return self.examined(examples)[0]
 
     def examined(self, examples: ExamplesConfig) -> tuple[Judgement, Examples]:
@@ -157,6 +176,14 @@ class Reader:
         return found, read
 
     @property
-    def _reader(self) -> torch.nn.Module:
+    def _module(self) -> torch.nn.Module:
         assert isinstance(self.bundle.model, torch.nn.Module)
-        return self.bundle.model.eval()
+        return self.bundle.model
+
+
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    require_type("texts", texts, str, Sequence)
+    given = [texts] if isinstance(texts, str) else list(texts)
+    for text in given:
+        require_type("a text", text, str)
+    return given

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from qkv.api import Model
 from qkv.errors import InputError, QkvError
-from qkv.generation import native
+from qkv.generation import compilable, native
 from qkv.interop import export
 from qkv.interop.comparing import SENTENCES, TOLERANCE, padded, reads, texts
 from qkv.interop.imported import filled
@@ -124,7 +124,7 @@ class Proofs:
             state = module.state(1)
             stepped = torch.cat([module(torch.tensor([[token]]), state) for token in row], 1)[0]
             largest = max(largest, float((stepped - expected).abs().max()))
-        if native.fits(module):
+        if compilable.fits(module):
             compiled, said = native.Native(module, "f32"), "the state, and the compiled step"
             own = compiled.state(1)
             steps = [compiled(torch.tensor([[token]]), own)[0, -1] for token in self.rows[0]]

@@ -94,15 +94,15 @@ def choose(tokenizer: Tokenizer, name: str = "auto", model: str = "") -> tuple[s
         if known is None:
             raise InputError(
                 "this model has no chat format that is known here: its vocabulary lacks the tokens of "
-                "chatml and of llama3. `qkv generate` writes on from a text; --format names a format."
+                "chatml and of llama3. generate continues a text; `format` names a format."
             )
         return known
     if name not in FORMATS:
-        raise InputError(f"--format {name}: expected auto or one of {', '.join(FORMATS)}.")
+        raise InputError(f"format {name!r}: expected auto or one of {', '.join(FORMATS)}.")
     if name not in found:
         lacking = next(token for token in FORMATS[name].needs if token not in tokenizer.named)
         raise InputError(
-            f"--format {name}: the model's vocabulary has no {lacking}. Leave --format out, or name another."
+            f"format {name!r}: the model's vocabulary has no {lacking}. Leave the format out, or name another."
         )
     return name, FORMATS[name]
 

@@ -277,5 +277,5 @@ def require_unicode(text: str) -> None:
     except UnicodeEncodeError as error:
         raise InputError(
             f"the text is not Unicode at character {error.start} ({text[error.start]!a}). "
-            "Give it as UTF-8, or put it into a file and say its --encoding."
+            "Give it as UTF-8, or put it into a file and name its encoding."
         ) from None

@@ -26,7 +26,7 @@ def choose_device(wanted: str = "auto") -> str:
         except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(
-                f"device {wanted!r} cannot be used here: {reason}. Try --set training.device=cpu."
+                f"device {wanted!r} cannot be used here: {reason}. Try the device cpu (training.device)."
             ) from None
         return wanted
     if torch.cuda.is_available():

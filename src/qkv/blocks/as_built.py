@@ -1,0 +1,96 @@
+"""Whether a model is still as it was built: what every faster way of computing it must ask first.
+
+A faster path (compiled decoding, packed weights, a beam's branches, texts without padding) computes the same sums from
+copies of the weights and never calls the modules. Whatever a user changed on the modules would be lost there without
+a word: a forward hook, a replaced part, another `mix`. Such a model is computed by its own modules instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as registry
+
+from qkv.blocks.attention import MultiHeadAttention, fused
+from qkv.blocks.dropout import Dropout
+from qkv.blocks.feedforward import FeedForward, GatedFeedForward
+from qkv.blocks.residual import PostNorm, PreNorm
+from qkv.blocks.tap import Tap
+
+PACKAGES = ("qkv.", "torch.nn.modules.")
+AROUND = ("added", "stream")
+TAPS: dict[type[nn.Module], tuple[str, ...]] = {
+    PreNorm: AROUND,
+    PostNorm: AROUND,
+    FeedForward: ("hidden",),
+    GatedFeedForward: ("hidden",),
+    MultiHeadAttention: ("queries", "keys", "values", "scores", "weights", "mixed"),
+}
+MODEL_TAPS = ("embedded", "logits", "pooled")
+IDLE = nn.Identity()
+
+
+def hook_tables(model: nn.Module) -> list[Any]:
+    """The dictionaries in which torch keeps forward hooks, the global ones included. All are empty: there is no hook.
+
+    They stay the same objects for the life of a module, so that asking again costs microseconds.
+    """
+    own = [table for part in model.modules() for table in (part._forward_hooks, part._forward_pre_hooks)]
+    return [*own, registry._global_forward_hooks, registry._global_forward_pre_hooks]
+
+
+def changed(model: nn.Module) -> str:
+    """What keeps a faster path from standing in for the modules, as the end of a sentence; empty: nothing does."""
+    if any(hook_tables(model)):
+        return "has forward hooks"
+    for name, part in model.named_modules():
+        if problem := _changed(part):
+            return f"{problem} in {name!r}" if name else problem
+    return ""
+
+
+def as_built(model: nn.Module) -> bool:
+    return not changed(model)
+
+
+def _changed(part: nn.Module) -> str:
+    kind: Any = type(part)
+    forward: Callable[..., Any] = kind.forward
+    if not kind.__module__.startswith(PACKAGES) or not forward.__module__.startswith(PACKAGES):
+        return f"has a part of another kind, {kind.__name__},"
+    if replaced := sorted(vars(part).keys() & _methods(kind)):
+        return f"has another {replaced[0]}()"
+    if isinstance(part, MultiHeadAttention) and part.mix is not fused:
+        return "has another mix"
+    children = part._modules
+    taps = (*TAPS.get(kind, ()), *(name for name in MODEL_TAPS if name in children))
+    if replaced := [name for name in taps if type(children[name]) is not Tap]:
+        return f"has a replaced tap, {replaced[0]},"
+    if type(children.get("dropout", IDLE)) not in (Dropout, nn.Identity):
+        return "has another dropout"
+    weights = [tensor for tensor in part._parameters.values() if tensor is not None]
+    if any(type(tensor) not in (nn.Parameter, torch.Tensor) for tensor in weights):
+        return "has weights of another kind"
+    return ""
+
+
+@cache
+def _methods(kind: Any) -> frozenset[str]:
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within it dropout is off; afterwards every part is in the mode it was in, as a training loop expects."""
+    learning = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in learning:
+            part.training = True

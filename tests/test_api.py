@@ -1,0 +1,206 @@
+"""The Python door: hooks and edited weights count, wrong types are refused by name, one set of defaults."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import qkv
+from qkv.cli.chat import chat
+from qkv.cli.generate import generate
+from qkv.errors import InputError
+from qkv.generation.sampling import TEMPERATURE
+
+TEXT = "the dog sat on the mat and the cat saw two birds in the old tree by the river\n" * 120
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A language model after a few steps."""
+    room = tmp_path_factory.mktemp("api")
+    (room / "book.txt").write_text(TEXT)
+    recipe = {
+        "model": {"kind": "gpt", "layers": 2, "heads": 2, "width": 32, "context": 32},
+        "training": {"steps": 30, "device": "cpu", "dtype": "f32", "threads": 1},
+    }
+    for _ in qkv.train(room / "book.txt", room / "run", recipe=recipe):
+        pass
+    return room
+
+
+@pytest.fixture
+def model(folder: Path) -> Any:
+    return qkv.load(folder / "run")
+
+
+def written(model: Any, cached: bool = True) -> str:
+    return model.generate("the dog", length=12, temperature=0.0, cached=cached)
+
+
+def test_steering_counts_for_every_token(model: Any) -> None:
+    plain, calls = written(model), 0
+
+    def steer(module: nn.Module, given: Any, made: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return made + 4 * torch.linspace(-1, 1, made.size(-1))
+
+    hook = model.module.blocks[1].register_forward_hook(steer)
+    found = written(model)
+    assert calls == 12
+    assert found == written(model, cached=False) != plain
+    hook.remove()
+    assert written(model) == plain
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16", "int8"])
+def test_edited_weights_count_at_the_next_call(model: Any, precision: str) -> None:
+    def text() -> str:
+        return model.generate("the dog", length=12, temperature=0.0, precision=precision)
+
+    before = text()
+    model.module.blocks[1].feedforward.sublayer.outer.weight.data.mul_(-4)  # no version counter sees this
+    changed = text()
+    assert changed != before
+    fresh = qkv.load(model.bundle.folder)
+    fresh.module.load_state_dict(model.module.state_dict())
+    assert fresh.generate("the dog", length=12, temperature=0.0, precision=precision) == changed
+
+
+def test_a_training_loop_stays_in_training(model: Any) -> None:
+    """Between two steps of somebody's own loop every method may be called."""
+    model.module.train()
+    for call in (
+        lambda: written(model),
+        lambda: list(model.generate("the", stream=True, length=3)),
+        lambda: model.next("the dog"),
+        lambda: model.embed(["the dog"]),
+        lambda: model.trace("the dog"),
+        lambda: model.evaluate("the dog sat on the mat"),
+    ):
+        call()
+        assert all(part.training for part in model.module.modules())
+
+
+def test_a_precision_that_hooks_forbid_is_refused_with_the_reason(model: Any) -> None:
+    model.module.blocks[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(InputError, match="int8: this model writes in f32 only, as it has forward hooks"):
+        model.generate("the", precision="int8", length=2)
+
+
+WRONG = {
+    "model.generate(5)": "prompt: expected str or list, not int",
+    "model.generate(['the', 'dog'])": "a token of the prompt: expected int, not str",
+    "model.next(('a', 'b'))": "prompt: expected str or list, not tuple",
+    "model.evaluate(5)": "text: expected str or Path or None, not int",
+    "model.evaluate(corpus='book.txt')": "corpus: expected CorpusConfig or None, not str",
+    "model.embed(5)": "texts: expected str or Sequence, not int",
+    "model.embed(['a', 5])": "a text: expected str, not int",
+    "model.tag(5)": "sentences: expected str or Sequence, not int",
+    "model.translate(5)": "texts: expected str or Sequence, not int",
+    "model.fill(5)": "text: expected str, not int",
+    "model.trace(5)": "text: expected str or tuple or None, not int",
+    "model.judge(['reviews.csv'])": "examples: expected ExamplesConfig or str or Path, not list",
+    "qkv.load(5)": "model: expected str or Path, not int",
+    "next(qkv.train(Endless(), 'r'))": "data: expected str or Path or list or tuple, not Endless",
+    "next(qkv.train([5], 'r'))": "a file of data: expected str or Path, not int",
+}
+ASK = """
+import json, sys
+import qkv
+class Endless:
+    def __getitem__(self, index): return "a"
+model, answers = qkv.load(sys.argv[1]), {}
+for call in json.loads(sys.argv[2]):
+    try:
+        answers[call] = repr(eval(call))
+    except TypeError as error:
+        answers[call] = str(error)
+print(json.dumps(answers))
+"""
+
+
+def test_wrong_types_are_refused_by_name(folder: Path) -> None:
+    """In a process of its own: within this one the annotations are checked before."""
+    words = [sys.executable, "-c", ASK, str(folder / "run"), json.dumps(list(WRONG))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert {call: answer.removesuffix(".") for call, answer in found.items()} == WRONG
+
+
+OUT_OF_RANGE: list[Callable[[Any], Any]] = [
+    lambda model: model.generate("a", temperature=-1.0),
+    lambda model: model.generate("a", top_p=2.0),
+    lambda model: model.generate("a", length=0),
+    lambda model: model.evaluate("the dog sat", window=0),
+    lambda model: model.export("x", to="onnx2"),
+    lambda model: model.evaluate(),
+    lambda model: model.classify("a"),
+    lambda model: model.fill("a [MASK]"),
+    lambda model: qkv.load("no-such-folder"),
+    lambda model: qkv.load(model.bundle.folder, device="cuda:77"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OUT_OF_RANGE)))
+def test_messages_to_python_callers_name_no_flags(model: Any, number: int) -> None:
+    with pytest.raises(InputError) as caught:
+        OUT_OF_RANGE[number](model)
+    assert not re.search(r"--[a-z]", str(caught.value)), caught.value
+
+
+def test_replacing_an_export_is_asked_for_in_words_for_both(model: Any, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("x")
+    for force in (False, True):
+        with pytest.raises(InputError) as caught:
+            model.export(tmp_path / "there", force=force)
+        assert "--" not in str(caught.value)
+
+
+def test_evaluate_reads_the_file_and_not_its_name(model: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    whole = model.evaluate(TEXT)
+    for given in ("book.txt", Path("book.txt")):
+        score = model.evaluate(given)
+        assert score.tokens == whole.tokens
+        assert score.loss == pytest.approx(whole.loss)
+    model.evaluate("book.txt")
+    assert any("this file is evaluated, not its name" in note for note in model.notes)
+    assert model.evaluate("no-such.txt").tokens < 12, "a name of nothing is a text"
+    with pytest.raises(InputError, match="needs a text or a file, or a corpus"):
+        model.evaluate()
+
+
+def test_one_window_has_no_interval(model: Any) -> None:
+    score = model.evaluate("the dog sat")
+    assert math.isfinite(score.loss)
+    assert all(
+        math.isnan(getattr(score, f"{name}_{end}")) for name in ("loss", "perplexity") for end in ("low", "high")
+    )
+    assert "unknown" in score.interval()
+
+
+def test_reprs_fit_on_a_screen(model: Any) -> None:
+    trace = model.trace("the dog sat")
+    objects = [model, trace, trace.layer(0), model.evaluate(TEXT), *model.embed(["the dog"], pool="none")]
+    for value in objects:
+        assert len(repr(value)) < 1200, type(value)
+    assert "<Tensor" in repr(trace.layer(0))
+
+
+def test_command_line_and_library_have_one_temperature(model: Any) -> None:
+    for verb in (generate, chat, qkv.api.Model.stream):
+        assert inspect.signature(verb).parameters["temperature"].default == TEMPERATURE
+    assert model.generate("the", length=20, seed=3) == model.generate("the", length=20, seed=3, temperature=TEMPERATURE)
