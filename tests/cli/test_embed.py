@@ -185,7 +185,7 @@ def test_a_probe_of_every_layer(model: str, tmp_path: Path, capsys: pytest.Captu
         (["--picture", "a.svg"], "--picture: is for --probe"),
         (["the stone", "--among", "missing.txt"], "missing.txt: cannot be read"),
         (["--word", "river", "the river"], "two texts at least"),
-        (["--word", "river", "the stone", "the river"], "does not stand in 'the stone'"),
+        (["--word", "river", "the stone", "the river"], "does not occur in 'the stone'"),
         (["--probe", "missing.csv"], "no such file"),
         (["--top", "0", "x"], "--top 0"),
     ],

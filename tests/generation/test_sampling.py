@@ -108,7 +108,7 @@ def test_knobs_work_in_order() -> None:
     ],
 )
 def test_values_without_a_meaning_are_refused(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"--{name.replace('_', '-')} {value}: expected"):
+    with pytest.raises(InputError, match=f"{name.replace('_', '-')} {value}: expected"):
         Sampling(**{name: value})
 
 

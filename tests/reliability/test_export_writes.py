@@ -238,7 +238,7 @@ def test_what_is_no_model_is_never_replaced(
         done = nursery.qkv(*words, *(["--force"] if force else []))
         assert done.code == 2, done.err
         assert str(tmp_path / "copy") in done.err
-        assert ("not a model folder" if force else "--force") in done.err
+        assert ("not a model folder" if force else "ask to replace it (force)") in done.err
         assert everything(tmp_path) == before
 
 
