@@ -1,10 +1,11 @@
-"""qkv beside the projects people use today, in turns, in one run: `make bench`.
+"""qkv compared with the projects people use today, in turns, in one run: `make bench`.
 
     python bench/peers.py --text INPUT.txt --nanogpt PATH --mingpt PATH        (checkouts of karpathy's projects)
 
 INPUT.txt is Tiny Shakespeare. Writes reports/bench.json and the table between the markers of README.md. What a peer
-lacks (a checkout, a package) is left out and said. Figures are medians over rounds, with their range; `foreign` is the
-processor time that other programs took meanwhile, as a share of the machine.
+lacks (a checkout, a package) is left out, with a message. Figures are medians over five rounds, with their range, and
+ratios the geometric mean over the rounds, with theirs; `foreign` is the processor time that other programs took
+meanwhile, as a share of the machine. About 40 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -67,12 +68,28 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def ratios(theirs: list[float], ours: list[float]) -> dict[str, float]:
-    """How many times faster, pair by pair: the geometric mean and the lower end of its 95 % interval."""
+    """How many times faster, pair by pair: the geometric mean, the lower end of its 95 % interval, and the range."""
     logs = [math.log(a / b) for a, b in zip(theirs, ours, strict=True)]
     error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
     student = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45}.get(len(logs), 2.3)
     mean = statistics.fmean(logs)
-    return {"ratio": math.exp(mean), "low": math.exp(mean - student * error)}
+    return {
+        "ratio": math.exp(mean),
+        "low": math.exp(mean - student * error),
+        "least": math.exp(min(logs)),
+        "most": math.exp(max(logs)),
+    }
+
+
+def times(found: dict[str, float]) -> str:
+    """A ratio with the range of its rounds."""
+    digits = 1 if found["ratio"] >= 3 else 2
+    return f"{found['ratio']:.{digits}f}x ({found['least']:.{digits}f}–{found['most']:.{digits}f})"
+
+
+def ranged(found: dict[str, float], form: str, unit: str) -> str:
+    """A median with the range of its rounds."""
+    return f"{found['median']:{form}} {unit} ({found['least']:{form}}–{found['most']:{form}})"
 
 
 def quality(text: Path, nanogpt: Path, rounds: int) -> dict[str, Any]:
@@ -138,32 +155,43 @@ def table(found: dict[str, Any]) -> str:
             reached = f"{part[name]['reached']} of {len(part['runs'][name])} seeds"
             goal = f"{RECIPES[name]}.toml; {TARGET} reached by {reached}"
             what = f"`{name}` to nanoGPT's CPU quality, the whole command ({goal})"
-            rows.append(
-                (what, f"{walls['median']:.1f} s", f"{part[name]['ratio']:.1f}x nanoGPT ({stock['median']:.0f} s)")
-            )
+            other = f"{times(part[name])} nanoGPT, {ranged(stock, '.0f', 's')}"
+            rows.append((what, ranged(walls, ".1f", "s"), other))
     if part := found.get("gpt2 training"):
-        speed = part["tokens"] / statistics.median(part["seconds"]["qkv"])
-        low = f"95 %: at least {part['hf']['low']:.2f}"
-        other = f"{part['hf']['ratio']:.2f}x Hugging Face {part['dtype']} ({low})"
-        rows.append(("training at GPT-2's shape (124M), 2 x 512 tokens", f"{speed:.0f} tokens/s", other))
+        other = f"{times(part['hf'])} Hugging Face {part['dtype']}"
+        rows.append(
+            ("training at GPT-2's shape (124M), 2 x 512 tokens", ranged(speeds(part), ".0f", "tokens/s"), other)
+        )
     if part := found.get("gpt-nano training"):
-        speed = part["tokens"] / statistics.median(part["seconds"]["qkv"])
-        rows.append(("training gpt-nano", f"{speed:,.0f} tokens/s", f"{part['minGPT']['ratio']:.2f}x minGPT's Trainer"))
+        other = f"{times(part['minGPT'])} minGPT's Trainer"
+        rows.append(("training gpt-nano", ranged(speeds(part), ",.0f", "tokens/s"), other))
     for shape, what in (("gpt2", "GPT-2's shape (124M)"), ("small", "6 layers of 384")):
         if part := found.get("decoding", {}).get(shape):
-            others = [f"{value['ratio']:.1f}x {name[5:]}" for name, value in part.items() if name.startswith("over ")]
+            others = [f"{times(value)} {name[5:]}" for name, value in part.items() if name.startswith("over ")]
             others = [each.replace("hf-f32", "Hugging Face f32").replace("ct2-", "CTranslate2 ") for each in others]
-            rows.append((f"writing, {what}, int8", f"{part['qkv-int8']['median']:.0f} tokens/s", ", ".join(others)))
+            speed = ranged(part["qkv-int8"], ",.0f", "tokens/s")
+            rows.append((f"generating, {what}, int8", speed, ", ".join(others)))
     if part := found.get("memory"):
-        own, theirs = part["qkv"] / 2**30, part["hf"] / 2**30
-        rows.append(("peak memory of training at GPT-2's shape", f"{own:.2f} GiB", f"Hugging Face {theirs:.2f} GiB"))
+        own, theirs = (ranged(part[who], ".2f", "GiB") for who in ("qkv", "hf"))
+        rows.append(("peak memory of training at GPT-2's shape", own, f"Hugging Face {theirs}"))
     if part := found.get("start-up"):
         for name in ("qkv --help", "qkv generate, 1 token"):
-            rows.append(
-                (f"`{name}`", f"{part[name]['median']:.2f} s", f"`import torch` {part['import torch']['median']:.2f} s")
-            )
-    lines = ["| | qkv | beside |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)]
+            other = f"`import torch` {ranged(part['import torch'], '.2f', 's')}"
+            rows.append((f"`{name}`", ranged(part[name], ".2f", "s"), other))
+    lines = ["| | qkv | compared with |", "| --- | --- | --- |", *(f"| {a} | {b} | {c} |" for a, b, c in rows)]
     return "\n".join(lines)
+
+
+def speeds(part: dict[str, Any]) -> dict[str, float]:
+    return spread([part["tokens"] / seconds for seconds in part["seconds"]["qkv"]])
+
+
+def memory(rounds: int) -> dict[str, Any]:
+    found: dict[str, list[float]] = {"hf": [], "qkv": []}
+    for _ in range(rounds):
+        for who, sizes in found.items():
+            sizes.append(worker("memory", who)["bytes"] / 2**30)
+    return {who: spread(sizes) for who, sizes in found.items()}
 
 
 def into_readme(text: str) -> None:
@@ -185,7 +213,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True)
     parser.add_argument("--nanogpt", type=Path)
     parser.add_argument("--mingpt", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="*", help="sections: quality, gpt2, nano, decoding, memory, start")
     parser.add_argument("--readme", action="store_true", help="write README's table from sections of several commits")
     parser.add_argument("--out", type=Path, default=HOME / "reports" / "bench.json")
@@ -211,13 +239,12 @@ def main() -> None:
 
     if chosen.nanogpt:
         section("quality", "quality", lambda: quality(chosen.text.resolve(), chosen.nanogpt.resolve(), chosen.rounds))
-    section("gpt2", "gpt2 training", lambda: paired(worker("pairs", "7"), "hf"))
+    section("gpt2", "gpt2 training", lambda: paired(worker("pairs", str(chosen.rounds)), "hf"))
     if chosen.mingpt:
-        section(
-            "nano", "gpt-nano training", lambda: paired(worker("nano", str(chosen.mingpt.resolve()), "7"), "minGPT")
-        )
+        words = "nano", str(chosen.mingpt.resolve()), str(chosen.rounds)
+        section("nano", "gpt-nano training", lambda: paired(worker(*words), "minGPT"))
     section("decoding", "decoding", lambda: decoding(chosen.rounds))
-    section("memory", "memory", lambda: {who: worker("memory", who)["bytes"] for who in ("hf", "qkv")})
+    section("memory", "memory", lambda: memory(chosen.rounds))
     section("start", "start-up", lambda: start_up(chosen.text.resolve()))
     chosen.out.parent.mkdir(exist_ok=True)
     chosen.out.write_text(json.dumps(found, indent=2) + "\n")
