@@ -9,6 +9,7 @@ QkvError
 │   └── TooLittleMemoryError     the machine, or its limit, gives no more
 ├── DivergedError       exit 3   training reached a value that is not a number
 ├── StorageError        exit 4   the disk refused; what was saved before is intact
+│   └── OutputError              standard output cannot be written
 ├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
 └── InterruptedRun      exit 130 or 143, by signal; the state was saved
 """
@@ -75,6 +76,10 @@ class StorageError(QkvError):
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(f"{problem}, then {remedy}." if remedy else problem)
         self.problem, self.remedy = problem, remedy
+
+
+class OutputError(StorageError):
+    """Standard output cannot be written."""
 
 
 class RefusedError(QkvError):

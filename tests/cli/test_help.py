@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 
 from cli.commands import run
-from qkv.cli.app import VERBS, help_text
+from cli.verbs import every_verb
+from qkv.cli.app import help_text
 from qkv.cli.helping import joined
 
-DATA = ("check", "clean", "describe", "get", "list")
-CALLS = [[verb] for verb in VERBS] + [["data", name] for name in DATA]
+CALLS = [*every_verb(), ["data"]]
 BOX = "│"
 
 

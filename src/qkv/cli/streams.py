@@ -61,13 +61,13 @@ class _Raw(io.RawIOBase):
 
 
 def _failure(name: str, error: OSError) -> Exception:
-    from qkv.errors import StorageError
+    from qkv.errors import OutputError
 
     if error.errno in _GONE:
         return ReaderGone()
     if error.errno == errno.EBADF:
-        return StorageError(f"{name}: it is closed, so the answer is lost. Open it, or send it to a file with >.")
-    return StorageError(
+        return OutputError(f"{name}: closed, or not open for writing; the answer is lost. Send it to a file with >.")
+    return OutputError(
         f"{name}: {error.strerror or error}; the answer is not whole. Make room, or send it to another place."
     )
 

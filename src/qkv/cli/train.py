@@ -28,7 +28,7 @@ from qkv.cli.options import (
     spoken,
     which,
 )
-from qkv.cli.output import STARTED, Json, document, notes
+from qkv.cli.output import STARTED, Json, document, notes, print_answer
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
@@ -271,7 +271,7 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
     from qkv.cli import gaps, judged, translated
     from qkv.cli.progress import show
     from qkv.cli.report import announce, finish
-    from qkv.errors import InterruptedRun, signal_of
+    from qkv.errors import InterruptedRun, OutputError, signal_of
     from qkv.recipe.doctor import Doctor
 
     notes(session.lesson.notes)
@@ -284,6 +284,11 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
             record(event)
     try:
         result = finish(session, doctor, quiet=json) if doctor else other.finish(session, quiet=json)
+        if json:
+            document(result)
+        print_answer(end="", flush=True)
+    except OutputError as error:
+        raise OutputError(f"{error} The model is whole, in {session.run.folder}/best.") from error
     except KeyboardInterrupt as stop:
         number = signal.Signals(signal_of(stop))
         raise InterruptedRun(
@@ -291,5 +296,3 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
             f"saved. {session.run.how_to_go_on()}",
             number,
         ) from None
-    if json:
-        document(result)
