@@ -16,7 +16,7 @@ from qkv.recipe import recipe, systems
 LABELLED = ("classification", "pairs", "regression", "multi-label", "tagging", "images")
 MODES: dict[str, list[str]] = {"full": [], "freeze": ["--freeze"], "lora": ["--lora", "2"]}
 SMALL = {
-    "layers": 1, "heads": 2, "width": 16, "hidden": 32, "embedding_width": 16, "letters": 300, "context": 32,
+    "layers": 1, "heads": 2, "width": 24, "hidden": 32, "embedding_width": 16, "letters": 300, "context": 32,
     "window": 4, "kernel": 3, "buckets": 512, "patch": 4,
 }  # fmt: skip
 EVERY = ["training.threads=1", "training.device=cpu", "training.dtype=f32"]
@@ -51,7 +51,7 @@ def _writers() -> Iterator[Family]:
         words = ("train", "{stage}/book.txt", "--model", kind, "--tokenizer", "characters", "--set", "training.batch=4")
         yield Family(f"text {kind}", (*words, *small(config)), (config,))
     words = ("train", "{stage}/book.txt", "--model", "bert-tiny", "--set", "training.batch=4", "--set")
-    encoder = ("model.width=16", "--set", "model.hidden=32")
+    encoder = ("model.width=24", "--set", "model.hidden=32")
     yield Family("masked bert", (*words, "tokenizer.size=300", "--set", *encoder), (MaskedConfig,))
 
 
@@ -65,9 +65,9 @@ def _labelled() -> Iterator[Family]:
             config = encoders[systems.system(name, of, "trials").encoder["kind"]]
             kind = ("--task", of, "--model", name, "--set", "training.batch=16")
             pieces = () if task == "images" else ("--tokenizer", "wordpiece", "--set", "tokenizer.size=300")
-            yield Family(
-                f"{task} {name}", ("train", table_of(task), *kind, *pieces, *small(config)), (config, ClassifierConfig)
-            )
+            sizes = small(config, without=["width"] if name == "linear" else [])  # which is as wide as its labels
+            words = ("train", table_of(task), *kind, *pieces, *sizes)
+            yield Family(f"{task} {name}", words, (config, ClassifierConfig))
 
 
 def _tables() -> Iterator[Family]:

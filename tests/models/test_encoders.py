@@ -418,8 +418,14 @@ def test_a_linear_model_is_as_wide_as_its_labels() -> None:
     config = ClassifierConfig(encoder=LinearConfig(**SIZE), labels=LABELS)
     assert config.width == 3
     assert config.build().encoder.bias.shape == (3,)
-    with pytest.raises(ValueError, match="a score for each of 3 labels"):
-        ClassifierConfig(encoder=LinearConfig(**SIZE, width=7), labels=LABELS).build()
+
+
+@pytest.mark.parametrize("config", [ClassifierConfig, TaggerConfig])
+def test_another_width_of_a_linear_model_is_refused_where_it_is_named(config: Any) -> None:
+    """As a recipe is read, before anything is built: a wrong value is no fault in qkv."""
+    encoder = {"kind": "linear", "vocabulary": 9, "width": 7}
+    with pytest.raises(ConfigError, match=r"expected encoder\.width = 3 \(or 0\), not 7"):
+        parse(config, {"encoder": encoder, "labels": LABELS}, "the recipe")
 
 
 def test_words_are_dropped_whole() -> None:

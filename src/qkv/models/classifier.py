@@ -24,7 +24,7 @@ from qkv.blocks.tap import Tap
 from qkv.config import Positive, Share, strict
 from qkv.models.bert import BertConfig
 from qkv.models.encoded import Encoded
-from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig, build
+from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig, build, require_fit
 from qkv.models.linear import LinearConfig
 
 
@@ -42,6 +42,7 @@ class ClassifierConfig(Encoded):
     spread: Positive = 1.0
 
     def __post_init__(self) -> None:
+        require_fit(self.encoder, len(self.labels))
         expected = "first" if self.pooling == "pooler" else "none"
         found = getattr(self.encoder, "pooler", "none")
         if found != expected:

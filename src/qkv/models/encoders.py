@@ -35,11 +35,17 @@ TextEncoderConfig = ReaderConfig | WriterConfig
 PictureEncoderConfig = PictureCNNConfig | PatchesConfig
 
 
+def require_fit(config: TextEncoderConfig | PictureEncoderConfig, labels: int) -> None:
+    """Refuse an encoder that cannot stand under so many labels, where a recipe or a model's file names it."""
+    if isinstance(config, LinearConfig) and config.width not in (0, labels):
+        raise ValueError(
+            f"a linear model has a score for each label: expected encoder.width = {labels} (or 0), not {config.width}"
+        )
+
+
 def build(config: TextEncoderConfig | PictureEncoderConfig, labels: int) -> Any:
     """The encoder of a config; a linear one gives a score for each label, a language model leaves its head behind."""
     if isinstance(config, LinearConfig):
-        if config.width not in (0, labels):
-            raise ValueError(f"a linear model has a score for each of {labels} labels: encoder.width = {config.width}")
         return replace(config, width=labels).build()
     if isinstance(config, get_args(WriterConfig)):
         return FromLanguageModel(config.build(), config.width)

@@ -17,7 +17,7 @@ from qkv.blocks.tap import Tap
 from qkv.config import Share, strict
 from qkv.models.bert import BertConfig
 from qkv.models.encoded import Encoded
-from qkv.models.encoders import TextEncoderConfig, build
+from qkv.models.encoders import TextEncoderConfig, build, require_fit
 from qkv.models.linear import LinearConfig
 
 
@@ -29,6 +29,7 @@ class TaggerConfig(Encoded):
     dropout: Share = 0.0  # before the last layer
 
     def __post_init__(self) -> None:
+        require_fit(self.encoder, len(self.labels))
         if getattr(self.encoder, "pooler", "none") != "none":
             raise ValueError("a tagger has no use for a pooler: expected encoder.pooler = 'none'")
 
