@@ -60,7 +60,7 @@ def read_config(
 ) -> tuple[Any, tuple[str, ...]]:
     """Our config, and what was not understood, in words."""
     architecture = container.values.get("general.architecture")
-    if architecture not in KINDS:
+    if not isinstance(architecture, str) or architecture not in KINDS:
         known = ", ".join(KINDS)
         raise refuse("general.architecture", f"{str(architecture)[:80]!a} has no twin here; expected one of {known}")
     section = f"{architecture}."
@@ -71,7 +71,7 @@ def read_config(
     missing = next((key for key in NEEDED.values() if key not in values), None)
     if missing or "token_embd.weight" not in container.tensors:
         raise refuse(section + missing if missing else "token_embd.weight", "missing")
-    kind, name = KINDS[str(architecture)]
+    kind, name = KINDS[architecture]
     found = {ours: values[theirs] for ours, theirs in (NEEDED | OPTIONAL).items() if theirs in values}
     found |= {"kind": name, "vocabulary": container.tensors["token_embd.weight"].shape[0]}
     found["head"] = "own" if "output.weight" in container.tensors else "tied"
