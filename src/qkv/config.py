@@ -17,8 +17,10 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 from pydantic import Field, TypeAdapter, ValidationError
 
 from qkv.errors import ConfigError
+from qkv.reading import require_regular
 
 T = TypeVar("T")
+LARGEST_TOML = 2**24  # bytes
 
 Count = Annotated[int, Field(ge=1, le=2**31)]
 CountOrZero = Annotated[int, Field(ge=0, le=2**31)]
@@ -99,6 +101,7 @@ def plain(instance: Any) -> dict[str, Any]:
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
+        require_regular(path, "Give a recipe file, as recipe.toml of a run.", LARGEST_TOML)
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such recipe file.") from None

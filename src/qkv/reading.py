@@ -17,6 +17,30 @@ LARGEST_JSON = 2**26
 MOST_VALUES = 2_000_000  # of one JSON text; the largest vocabularies have about half as many
 
 
+def special(mode: int) -> str:
+    """What something that is not a regular file is called."""
+    kinds = [
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISDIR, "a folder"),
+    ]
+    return next((name for test, name in kinds if test(mode)), "something special")
+
+
+def require_regular(path: Path, remedy: str, most: int | None = None) -> None:
+    """Refuse whatever is not a regular file: a pipe may wait for ever, a device never end. OSError if it is missing.
+
+    `most` is the number of bytes from which on no honest file of its kind is so large.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path}: is {special(found.st_mode)}, not a file. {remedy}")
+    if most is not None and found.st_size > most:
+        raise InputError(f"{path}: {found.st_size:,} bytes; at most {most:,} are read. {remedy}")
+
+
 class NotTaken(ValueError):  # noqa: N818  (a fact, not a mistake)
     """JSON that is whole and is not taken all the same."""
 

@@ -11,6 +11,8 @@ from cyclopts import Parameter
 from qkv.cli.options import named
 from qkv.cli.output import Json, document, notes, print_answer, print_message
 
+LONGEST = 2**20  # characters of a line that is typed or piped in
+
 
 def chat(
     model: str,
@@ -80,10 +82,14 @@ def chat(
 
 def _lines() -> Iterator[str]:
     """What a person types, line by line, with a mark before each on a terminal."""
+    from qkv.errors import InputError
+
     while True:
         if sys.stdin.isatty():
             print_message("> ", end="")
-        line = sys.stdin.readline()
+        line = sys.stdin.readline(LONGEST)
+        if len(line) == LONGEST:
+            raise InputError(f"standard input: a line of {LONGEST:,} characters or more. Give a shorter message.")
         if not line.strip():
             return
         yield line.strip()

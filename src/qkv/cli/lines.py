@@ -38,6 +38,7 @@ def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
 def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
     """The texts in bunches of at most so many, in their order."""
     from qkv.errors import DataError, InputError
+    from qkv.reading import require_regular
 
     if file is not None and words:
         raise InputError(f"--file {file} and {len(words)} texts were given; expected one of them.")
@@ -50,6 +51,8 @@ def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
     name = file or "standard input"
     found = False
     try:
+        if file is not None:
+            require_regular(Path(file), f"Pipe it in instead: `... | qkv {verb} MODEL -`.")
         with nullcontext(sys.stdin.buffer) if file is None else Path(file).open("rb") as stream:
             for bunch in _bunched(stream, name, most):
                 found = True
@@ -65,11 +68,15 @@ def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
 def _bunched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
     from qkv.data.decoding import decode
     from qkv.data.findings import Findings
+    from qkv.data.rows import LONGEST_ROW
+    from qkv.errors import DataError
 
     findings, rest = Findings(), ""
     held: list[str] = []
     for text in decode(iter(lambda: stream.read1(CHUNK), b""), name, "utf-8", findings, head=1):
         *whole, rest = (rest + text).split("\n")
+        if len(rest) > LONGEST_ROW:
+            raise DataError(name, f"a line of more than {LONGEST_ROW:,} characters", "")
         held += whole
         while len(held) >= most:
             yield held[:most]

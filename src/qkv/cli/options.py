@@ -136,13 +136,21 @@ def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
 
 
 def standard_input(encoding: str) -> str:
+    """What is piped in, as one text; more than a text can be is refused before it fills the memory."""
     import sys
 
     from qkv.data.decoding import decode, require_encoding
     from qkv.data.findings import Findings
+    from qkv.data.formats import CHUNK
+    from qkv.data.rows import LONGEST_ROW
+    from qkv.errors import DataError
 
     require_encoding(encoding)
-    findings = Findings()
-    words = "".join(decode(iter([sys.stdin.buffer.read()]), "standard input", encoding, findings))
+    findings, parts, size = Findings(), list[str](), 0
+    for part in decode(iter(lambda: sys.stdin.buffer.read(CHUNK), b""), "standard input", encoding, findings):
+        parts.append(part)
+        size += len(part)
+        if size > LONGEST_ROW:
+            raise DataError("standard input", f"a text of more than {LONGEST_ROW:,} characters", "Give a shorter one.")
     notes(findings.notes())
-    return words
+    return "".join(parts)

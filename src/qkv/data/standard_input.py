@@ -7,10 +7,14 @@ import shutil
 import stat
 import sys
 import tempfile
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 from qkv.data.cachefolder import PART, REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
+from qkv.data.decoding import decode, require_encoding
+from qkv.data.findings import Findings
 from qkv.data.formats import CHUNK
 from qkv.errors import DataError, InputError
 from qkv.storage import advised, writing
@@ -35,7 +39,7 @@ def received(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
         if corpus.fingerprint:
             raise InputError("the text that was piped in is no longer in the cache; pipe the same text in again.")
         raise InputError("nothing is piped in. Use it as in: cat book.txt | qkv train -")
-    return _spool()
+    return _spool(corpus.encoding)
 
 
 def kept(corpus: CorpusConfig) -> Path | None:
@@ -54,7 +58,9 @@ def _piped() -> bool:
         return True
 
 
-def _spool() -> Path:
+def _spool(encoding: str) -> Path:
+    """Copy what comes in, and decode it on the way: what is no text is refused at its first bad byte."""
+    require_encoding(encoding)
     folder = cache_folder("input")
     size = 0
     with (
@@ -63,7 +69,7 @@ def _spool() -> Path:
         tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART, delete=False) as file,
     ):
         try:
-            while chunk := sys.stdin.buffer.read(CHUNK):
+            for chunk in _decoded(encoding):
                 file.write(chunk)
                 size += len(chunk)
             file.flush()
@@ -75,6 +81,21 @@ def _spool() -> Path:
         os.unlink(file.name)
         raise DataError("standard input", "nothing came in", "Use it as in: cat book.txt | qkv train -")
     return Path(file.name)
+
+
+def _decoded(encoding: str) -> Iterator[bytes]:
+    """The bytes of standard input, each piece given once all before it was decoded."""
+    taken: deque[bytes] = deque()
+
+    def chunks() -> Iterator[bytes]:
+        while chunk := sys.stdin.buffer.read(CHUNK):
+            taken.append(chunk)
+            yield chunk
+
+    for _ in decode(chunks(), "standard input", encoding, Findings()):
+        while taken:
+            yield taken.popleft()
+    yield from taken
 
 
 def keep(spool: Path, fingerprint: str) -> Path:

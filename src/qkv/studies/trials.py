@@ -160,4 +160,4 @@ class Store:
     @property
     def seconds(self) -> float:
         """That the trials which are over took."""
-        return sum(each.duration.total_seconds() for each in self.over if each.duration is not None)
+        return sum((each.duration.total_seconds() for each in self.over if each.duration is not None), 0.0)
