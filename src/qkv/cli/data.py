@@ -106,8 +106,8 @@ def describe(
     from qkv.data.describing import describe as look
 
     columns = {"text2": text2, "label": label, "id": id, "task": task}
-    if wanted(data, columns, documents or filter, encoding):
-        return describe_examples(data, {"text": text, "encoding": encoding, **columns}, json)
+    if wanted(data, columns, documents, filter, encoding):
+        return describe_examples(data, {"text": text, "filter": filter, "encoding": encoding, **columns}, json)
     corpus = corpus_of(data, "data describe", documents=documents, text=text, filter=filter, encoding=encoding)
     with reading() as watch:
         found = look(corpus, watch)

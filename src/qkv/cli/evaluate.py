@@ -78,7 +78,7 @@ def evaluate(
     kind = opened.bundle.config.kind
     wanted = "labelled examples" if kind in JUDGES else "pairs of texts" if kind in TRANSLATING else "text"
     others: dict[str, dict[str, Any]] = {
-        "text": {"--window": window, "--documents": documents, "--filter": filter},
+        "text": {"--window": window, "--documents": documents},
         "labelled examples": {"--text2": text2, "--label": label, "--id": id, "--task": task},
         "pairs of texts": {
             "--source": source, "--target": target, "--languages": languages, "--metric": metric, "--beams": beams,
@@ -87,12 +87,13 @@ def evaluate(
     }  # fmt: skip
     of_others = {option: value for what, named in others.items() if what != wanted for option, value in named.items()}
     if wanted == "pairs of texts":
-        of_others["--text"] = text
+        of_others |= {"--text": text, "--filter": filter}
     for option, value in of_others.items():
         if value is not None:
             raise InputError(f"{option} {value}: this model is of kind {kind} and is scored on {wanted}; leave it out.")
     if wanted == "labelled examples":
         columns = {"text": text, "text2": text2, "label": label, "id": id, "task": task, "encoding": encoding}
+        columns["filter"] = filter
         return judged(opened, model, data, columns, json)
     if wanted == "pairs of texts":
         chosen = pairs(data, "evaluate", source=source, target=target, languages=languages, encoding=encoding)

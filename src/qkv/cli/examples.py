@@ -22,13 +22,19 @@ _TASKS = {
 }
 
 
-def wanted(data: tuple[str, ...], columns: Mapping[str, Any], of_text: object, encoding: str | None) -> bool:
+def wanted(
+    data: tuple[str, ...], columns: Mapping[str, Any], documents: str | None, filter: str | None, encoding: str | None
+) -> bool:
     """Whether the files are to be described as examples: their columns were named, or they plainly are."""
     from qkv.data.labelled.describing import labelled
+    from qkv.errors import InputError
 
     if any(columns.values()):
+        if documents:
+            option = next(f"--{name}" for name, value in columns.items() if value)
+            raise InputError(f"--documents {documents} is for plain text, {option} for labelled examples. Give one.")
         return True
-    return not of_text and labelled(named(data, "data describe"), encoding or "utf-8")
+    return not documents and labelled(named(data, "data describe"), encoding or "utf-8", filter)
 
 
 def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: bool) -> None:

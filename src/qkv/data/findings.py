@@ -27,6 +27,8 @@ class Findings:
     """Line ends that were \\n from the start."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Files of folders and archives that were left out, by reason."""
+    links: list[str] = field(default_factory=list)
+    """Links that lead out of the folder they are in, and were not followed."""
     bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
     """Per file: where the first was, how many, of how many rows, what was wrong with the first."""
     empty: int = 0
@@ -56,6 +58,12 @@ class Findings:
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.skipped.items()))
             lines.append(f"files left out: {reasons}.")
+        if self.links:
+            one = len(self.links) == 1
+            what = "1 link that leads" if one else f"{len(self.links):,} links that lead"
+            followed = "was not followed" if one else "were not followed, the first"
+            remedy = "Name what it leads to as well, to read it."
+            lines.append(Caution(f"{what} out of the folder {followed}: {self.links[0]}. {remedy}"))
         if self.empty:
             lines.append(f"{self.empty:,} empty documents were left out.")
         return tuple(lines)

@@ -10,13 +10,14 @@ import lzma
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from qkv.data.findings import shown
+from qkv.data.findings import Caution, Findings, shown
 from qkv.errors import DataError
 from qkv.extras import require
 
@@ -215,7 +216,8 @@ ZIP_FAILURES = (
 
 
 def _member(source: Source) -> Iterator[bytes]:
-    assert source.member is not None
+    if source.member is None:
+        raise DataError(source.shown, "is a zip archive, which is not read here", "Unpack it and give its files.")
     try:
         there = source.path.stat()
         with _archive(source.path, there.st_size, there.st_mtime_ns).open(source.member) as file:
@@ -236,12 +238,12 @@ def _archive(path: Path, size: int, changed: int) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
 
 
-def zip_members(path: Path, where: str) -> list[str]:
-    """The files inside a zip, sorted by name."""
+def zip_members(path: Path, where: str, findings: Findings) -> list[str]:
+    """The files inside a zip, sorted by name; of files with one name the last, as every tool unpacks it."""
     source = Source(path, name=where)
     try:
         with zipfile.ZipFile(path) as archive:
-            return sorted({info.filename for info in archive.infolist() if not info.is_dir()})
+            names = Counter(info.filename for info in archive.infolist() if not info.is_dir())
     except OSError as error:
         raise unreadable(where, error) from None
     except ZIP_FAILURES as error:
@@ -249,6 +251,13 @@ def zip_members(path: Path, where: str) -> list[str]:
         if not head.startswith(b"PK"):
             raise DataError(where, "is named .zip but is no zip", "Give it the name that fits its content.") from None
         raise _damaged(source, "zip", error) from None
+
+    if twice := sorted(name for name, count in names.items() if count > 1):
+        what = f"{len(twice):,} names are" if twice[1:] else "1 name is"
+        lost = sum(names.values()) - len(names)
+        first = f"{what} there more than once, the first {shown(twice[0])}"
+        findings.say(Caution(f"{where}: {first}; the last file of a name is read, {lost:,} before it are not."))
+    return sorted(names)
 
 
 def _head(source: Source) -> bytes:

@@ -18,6 +18,7 @@ from qkv.data.findings import Findings, shown
 from qkv.data.formats import Builtin, Source, disguise, read_bytes, require_packages, unreadable, zip_members
 from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
+from qkv.reading import special
 
 # endings that promise no text; a file of any other name is looked into
 _OTHER = """
@@ -121,22 +122,11 @@ def _missing(path: Path, where: str) -> DataError:
     return DataError(where, "no such file", hint)
 
 
-def special(mode: int) -> str:
-    """What something that is no file is called."""
-    kinds = [
-        (stat.S_ISFIFO, "a named pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-    ]
-    return next((name for test, name in kinds if test(mode)), "something special")
-
-
 def _folder(folder: Path, pattern: str | None, findings: Findings) -> Iterator[Source]:
     seen: set[tuple[int, int]] = set()
     for path in walk(folder, seen, findings):
         inside = path.relative_to(folder).as_posix()
-        if pattern and not _matches(inside, pattern):
+        if not matches(inside, pattern):
             continue
         if path.suffix.lower() == ".zip":
             yield from _archive(path, None, findings)
@@ -146,8 +136,12 @@ def _folder(folder: Path, pattern: str | None, findings: Findings) -> Iterator[S
             yield Source(path)
 
 
-def walk(folder: Path, seen: set[tuple[int, int]], findings: Findings) -> Iterator[Path]:
-    """Files below a folder, sorted; a folder met twice (by a link that leads back) is entered once."""
+def walk(folder: Path, seen: set[tuple[int, int]], findings: Findings, within: Sequence[Path] = ()) -> Iterator[Path]:
+    """Files below a folder, sorted; a folder met twice (by a link that leads back) is entered once.
+
+    Links that lead out of the folder are not followed: what lies elsewhere was not asked for.
+    """
+    within = within or _homes(folder)
     try:
         status = folder.stat()
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -160,12 +154,28 @@ def walk(folder: Path, seen: set[tuple[int, int]], findings: Findings) -> Iterat
         path = folder / entry.name
         if entry.name.startswith("."):
             findings.skipped["hidden"] += 1
+        elif entry.is_symlink() and _leaves(path, within):
+            findings.links.append(shown(path))
         elif _is(entry, "is_dir"):
-            yield from walk(path, seen, findings)
+            yield from walk(path, seen, findings, within)
         elif _is(entry, "is_file"):
             yield path
         else:
             findings.skipped["not a file"] += 1
+
+
+def _homes(folder: Path) -> list[Path]:
+    """Where links of a folder may lead: into it, and from snapshots/COMMIT to blobs, as in Hugging Face's cache."""
+    home = folder.resolve()
+    return [home, *(each.parent.parent / "blobs" for each in (home, *home.parents) if each.parent.name == "snapshots")]
+
+
+def _leaves(link: Path, within: Sequence[Path]) -> bool:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):  # leads nowhere, or to itself: counted as no file
+        return False
+    return not any(target.is_relative_to(home) for home in within)
 
 
 def _is(entry: os.DirEntry[str], question: str) -> bool:
@@ -177,9 +187,9 @@ def _is(entry: os.DirEntry[str], question: str) -> bool:
 
 def _archive(path: Path, pattern: str | None, findings: Findings) -> Iterator[Source]:
     where = shown(path)
-    for member in zip_members(path, where):
+    for member in zip_members(path, where, findings):
         parts = PurePosixPath(member).parts
-        if pattern and not _matches(member, pattern):
+        if not matches(member, pattern):
             continue
         if any(part.startswith((".", "__MACOSX")) for part in parts):
             findings.skipped["hidden"] += 1
@@ -189,7 +199,10 @@ def _archive(path: Path, pattern: str | None, findings: Findings) -> Iterator[So
             yield Source(path, member)
 
 
-def _matches(inside: str, pattern: str) -> bool:
+def matches(inside: str, pattern: str | None) -> bool:
+    """Whether a file's place in a folder or archive, or its name alone, is one that --filter asks for."""
+    if not pattern:
+        return True
     return fnmatch.fnmatchcase(inside, pattern) or fnmatch.fnmatchcase(inside.rpartition("/")[2], pattern)
 
 

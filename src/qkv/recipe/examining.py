@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from qkv.data.findings import Findings
+from qkv.data.findings import Caution, Findings
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import (
     Examples,
@@ -22,7 +22,9 @@ from qkv.data.labelled.finding import find
 from qkv.data.labelled.preparing import rows_of
 from qkv.data.labelled.reading import read_examples
 from qkv.data.labelled.tables import open_table
+from qkv.data.labelled.targets import listed
 from qkv.data.parallel.describing import parallel
+from qkv.data.rows import BAD_SHARE
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.judging import Judgement, judge
 from qkv.recipe.bundle import Bundle
@@ -51,7 +53,8 @@ def model_problem(bundle: Bundle) -> Problem:
 
 
 def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list[str]]:
-    """All examples of the files, with the model's own numbers for their labels; those it does not know are left out."""
+    """All examples of the files, with the model's own numbers for their labels. Up to one in a hundred may have
+    labels that it does not know and is left out; more are refused."""
     model: Any = bundle.config
     if model.kind not in JUDGES:
         raise InputError(
@@ -137,19 +140,25 @@ def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tupl
     examples: Any = found.train
     if isinstance(examples, TagExamples):
         tags = numbers[examples.all_tags]
-        bad = {int(row) for row in examples.rows if (tags[examples.starts[row] : examples.starts[row + 1]] < 0).any()}
-        kept = np.array([row for row in examples.rows.tolist() if row not in bad], dtype=np.int64)
-        matched = replace(examples, labels=own, all_tags=tags, rows=kept)
+        good = np.array([(tags[examples.starts[row] : examples.starts[row + 1]] >= 0).all() for row in examples.rows])
+        matched = replace(examples, labels=own, all_tags=tags)
     elif examples.all_targets.ndim == 2:
         table = np.zeros((len(examples.all_targets), len(labels)), dtype=bool)
-        for column, number in enumerate(numbers.tolist()):
-            if number >= 0:
-                table[:, number] = examples.all_targets[:, column]
+        table[:, numbers[numbers >= 0]] = examples.all_targets[:, numbers >= 0]
+        good = ~examples.targets[:, numbers < 0].any(axis=1)
         matched = replace(examples, labels=own, all_targets=table)
     else:
         targets = numbers[examples.all_targets]
-        matched = replace(examples, labels=own, all_targets=targets, rows=examples.rows[targets[examples.rows] >= 0])
-    if left := len(examples) - len(matched):
-        notes = [*notes, f"{left:,} examples have labels that the model does not know ({', '.join(unknown[:5])})."]
+        good = targets[examples.rows] >= 0
+        matched = replace(examples, labels=own, all_targets=targets)
+    if left := int((~good).sum()):
+        what = f"{left:,} of {len(examples):,} examples have labels that the model does not know"
+        if left > BAD_SHARE * len(examples):
+            raise InputError(
+                f"{what} ({listed(unknown, 5)}); it knows {listed(labels)}. A score on the rest would mislead: give "
+                "examples with its labels, or name another column with --label."
+            )
+        notes = [*notes, Caution(f"{what} ({listed(unknown, 5)}) and are left out.")]
+        matched = replace(matched, rows=examples.rows[good])
     assert isinstance(matched, TextExamples | TagExamples | ImageExamples | NumberExamples)
     return matched, notes

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+from qkv.data.corpus import CorpusConfig
+from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.describing import folders_of_texts, labelled, numeric
+from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.describing import parallel
 from qkv.data.progress import Progress
 from qkv.errors import ConfigError
@@ -20,6 +24,17 @@ from qkv.text.tokenizer import Tokenizer
 
 PAIRED = ("source", "target", "languages", "directions")  # that only texts with translations have
 COLUMNS = ("label", "text2", "id", "task", "header")  # that only labelled files have
+
+
+OPTIONS = {
+    "documents": "plain text",
+    "filter": "folders of plain text or of labelled examples",
+    "test": "labelled examples and pairs of texts",
+    "text": "plain text and labelled examples",
+    **dict.fromkeys(("label", "text2", "id", "task", "header", "columns"), "labelled examples"),
+    **dict.fromkeys(PAIRED, "pairs of texts"),
+}
+"""Keys of a corpus that not every kind of data has, and which data have them."""
 
 
 def task_of(values: Values, where: str) -> str:
@@ -37,14 +52,35 @@ def task_of(values: Values, where: str) -> str:
     task: Any = values.get("task", {})
     if translates(values) or any(corpus.get(name) for name in PAIRED) or "metric" in task:
         return TRANSLATION
-    of_text = any(corpus.get(name) for name in ("documents", "filter"))
-    files = corpus.get("files", ())
+    documents, pattern = corpus.get("documents"), corpus.get("filter")
+    files = list(corpus.get("files", ()))
     encoding = corpus.get("encoding") or "utf-8"
-    if not of_text and files and parallel(list(files), encoding):
+    if not documents and not pattern and files and parallel(files, encoding):
         return TRANSLATION
-    if not of_text and files and labelled(list(files), encoding):
+    if not documents and files and labelled(files, encoding, pattern):
         return "classification"
+    if corpus.get("test") and files and all(folders_of_texts(name, encoding) for name in files):
+        return "classification"  # only labelled examples are tested, so the folders are labels
     return MASKED if fills(values) else "language-modelling"
+
+
+def _require_fitting(values: Values, task: str, where: str) -> None:
+    """Refuse options that are for other data than these, by the names that people typed."""
+    corpus: Any = values.get("corpus", {})
+    if not isinstance(corpus, dict):
+        return
+    config = ExamplesConfig if task in LABELLED else ParallelConfig if task == TRANSLATION else CorpusConfig
+    own = {field.name for field in dataclasses.fields(config)}
+    here = "labelled examples" if task in LABELLED else "pairs of texts" if task == TRANSLATION else "plain text"
+    for key, purpose in OPTIONS.items():
+        if key not in own and corpus.get(key) is not None:
+            given = corpus[key]
+            shown = " ".join(map(str, given)) if isinstance(given, list | tuple) else given
+            files = corpus.get("files") or ("the data",)
+            raise ConfigError(
+                f"{where}: --{key} {shown}: is for {purpose}, and {files[0]} is read as {here}. Leave it out, or say "
+                "with --task what the data are."
+            )
 
 
 def usual_model(values: Values) -> str:
@@ -59,6 +95,7 @@ def usual_model(values: Values) -> str:
 def open_lesson(values: Values, where: str, progress: Progress | None) -> Lesson:
     """Read what is to be learned from; names of models and presets are unfolded in `values`."""
     task = task_of(values, where)
+    _require_fitting(values, task, where)
     if task in LABELLED:
         return LabelledLesson.open(values, where, progress)
     if isinstance(values.get("task"), dict) and "weights" in values["task"]:

@@ -41,6 +41,8 @@ class ExamplesConfig:
     """Another seed holds out other examples."""
     report: Literal["valid", "test"] | None = None
     """The side that is only reported: what is chosen is chosen on other examples, held out of the training side."""
+    filter: str | None = None
+    """Which files of a folder or archive to read, as in "*.csv"."""
     encoding: str = "utf-8"
     longest: CountOrZero = 0
     """How many tokens of a text are read; 0: as many as nearly all texts have."""

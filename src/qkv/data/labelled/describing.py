@@ -28,6 +28,7 @@ from qkv.errors import QkvError
 
 SAMPLE = 3
 MOST_FOLDERS = 20  # that may be labels; more are a tree of somebody's files
+OPPOSITES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
 _ASIDE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
 
 
@@ -122,31 +123,32 @@ def _shown(example: Any) -> dict[str, Any]:
             return {"label": example.label, "shape": list(example.pixels.shape)}
 
 
-def labelled(files: Sequence[str], encoding: str) -> bool:
+def labelled(files: Sequence[str], encoding: str, pattern: str | None = None) -> bool:
     """Whether files are plainly examples with labels and no text for a language model."""
-    return bool(files) and all(_labelled(name, encoding) for name in files)
+    return bool(files) and all(_labelled(name, encoding, pattern) for name in files)
 
 
-def _labelled(name: str, encoding: str) -> bool:
+def _labelled(name: str, encoding: str, pattern: str | None) -> bool:
     entry = catalog.find(name)
     if entry is not None and not os.path.lexists(name):
         return entry.task not in ("language modelling", "translation")
     path = Path(name)
     try:
         if path.is_dir() or (path.is_file() and path.suffix.lower() == ".zip"):
-            return _folder(name, encoding)
+            return _folder(name, encoding, pattern)
         return path.is_file() and _file(Source(path), encoding)
     except (QkvError, OSError, ValueError):  # it is said where it is read
         return False
 
 
-def _folder(name: str, encoding: str) -> bool:
-    findings = Findings()
-    items = find(ExamplesConfig(files=(name,), encoding=encoding), findings).all()
+def _folder(name: str, encoding: str, pattern: str | None) -> bool:
+    items = find(ExamplesConfig(files=(name,), encoding=encoding, filter=pattern), Findings()).all()
     data = [item for item in items if item.kind in DATA_KINDS]
     if not data:
-        return all(item.kind == "picture" for item in items) or _same_on_both_sides(items)
-    texts = sum(not _ASIDE.search(path.name) for path in Path(name).rglob("*.txt")) if Path(name).is_dir() else 0
+        return all(item.kind == "picture" for item in items) or _same_on_both_sides(items) or _opposites(items)
+    texts = 0
+    if Path(name).is_dir() and not pattern:
+        texts = sum(not _ASIDE.search(path.name) for path in Path(name).rglob("*.txt"))
     return len(data) > texts and all(_file(item.source, encoding) for item in data[:3])
 
 
@@ -157,6 +159,11 @@ def _same_on_both_sides(items: Sequence[Item]) -> bool:
         sides.setdefault(item.side, set()).add(item.label)
     first = sides.get("train", set())
     return len(first) > 1 and len(sides) > 1 and all(labels == first for labels in sides.values())
+
+
+def _opposites(items: Sequence[Item]) -> bool:
+    """Whether all texts are in folders that are called as nothing but labels are."""
+    return {(item.label or "").lower() for item in items} in OPPOSITES
 
 
 def folders_of_texts(name: str, encoding: str) -> list[str]:

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -20,8 +20,9 @@ from qkv.data.formats import Source, require_packages, zip_members
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.kinds import DATA_KINDS, Kind, kind_by_name, kind_of
 from qkv.data.progress import Progress, silent
-from qkv.data.sources import mode_of, special, walk
+from qkv.data.sources import matches, mode_of, walk
 from qkv.errors import DataError
+from qkv.reading import special
 
 Side = Literal["train", "valid", "test"]
 WORDS: dict[str, Side] = {
@@ -59,11 +60,11 @@ def find(config: ExamplesConfig, findings: Findings, progress: Progress = silent
     """Follow the names; DataError for one that leads nowhere."""
     if not config.files:
         raise DataError("the examples", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
-    items = [item for name in config.files for item in _named(name, config.encoding, findings, progress)]
-    sides = Sides(
-        valid=[replace(item) for name in config.valid for item in _named(name, config.encoding, findings, progress)],
-        test=[replace(item) for name in config.test for item in _named(name, config.encoding, findings, progress)],
+    items, valid, test = (
+        [item for name in names for item in _named(name, config, findings, progress)]
+        for names in (config.files, config.valid, config.test)
     )
+    sides = Sides(valid=valid, test=test)
     require_packages(item.source for item in (*items, *sides.valid, *sides.test))
     if len({item.side for item in items}) < 2 or config.valid or config.test:
         # one side, or sides that were said; of a folder or set only its training files are meant then
@@ -86,7 +87,7 @@ def side_of(name: str) -> Side | None:
     return next((WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in WORDS), None)
 
 
-def _named(name: str, encoding: str, findings: Findings, progress: Progress) -> Iterator[Item]:
+def _named(name: str, config: ExamplesConfig, findings: Findings, progress: Progress) -> Iterator[Item]:
     entry = catalog.find(name)
     if entry is not None and not os.path.lexists(name):
         if entry.task in ("language modelling", "translation"):
@@ -95,39 +96,39 @@ def _named(name: str, encoding: str, findings: Findings, progress: Progress) -> 
         for side, files in sides:
             for file in files:
                 source = Source(file.obtain(progress))
-                yield Item(source, kind_of(source, encoding), side, found=True)
+                yield Item(source, kind_of(source, config.encoding), side, found=True)
         return
     path, where = Path(name), shown(name)
     if name == "-":
         raise DataError("standard input", "examples are read from files", "Put it into a file.")
     mode = mode_of(path)
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise DataError(where, f"is {special(mode)}, not a file", "Put it into a file.")
     if stat.S_ISDIR(mode) or path.suffix.lower() == ".zip":
-        inside = list(_inside(path, encoding, findings, archive=not stat.S_ISDIR(mode)))
+        inside = list(_inside(path, config, findings, archive=not stat.S_ISDIR(mode)))
         if not inside:
-            problem = "nothing in it looks like labelled data"
+            among = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
+            problem = f"{among} looks like labelled data"
             remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
             raise DataError(where, problem, remedy)
         yield from inside
-    elif not stat.S_ISREG(mode):
-        raise DataError(where, f"is {special(mode)}, not a file", "Put it into a file.")
     else:
         source = Source(path)
-        yield Item(source, kind_of(source, encoding), side_of(path.name))
+        yield Item(source, kind_of(source, config.encoding), side_of(path.name))
 
 
-def _inside(folder: Path, encoding: str, findings: Findings, archive: bool) -> Iterator[Item]:
+def _inside(folder: Path, config: ExamplesConfig, findings: Findings, archive: bool) -> Iterator[Item]:
     """The files of a folder or archive: those that hold examples, else those whose folder is their label."""
-    found = [(Source(folder, name), PurePath(name)) for name in zip_members(folder, shown(folder))] if archive else []
-    if not archive:
-        found = [(Source(path), path.relative_to(folder)) for path in walk(folder, set(), findings)]
-    listed = [(source, place) for source, place in found if not _hidden(place)]
+    paths = [folder] if archive else walk(folder, set(), findings)
+    found = [each for path in paths for each in _unpacked(path, PurePath(path.relative_to(folder)), findings)]
+    listed = [each for each in found if not _hidden(each[1]) and matches(each[1].as_posix(), config.filter)]
     data: list[Item] = []
     labelled: list[Item] = []
     for source, place in listed:
         sides = [WORDS[part.lower()] for part in place.parts[:-1] if part.lower() in WORDS]
         parents = [part for part in place.parts[:-1] if part.lower() not in WORDS]
         side = sides[0] if sides else side_of(place.name)
-        kind = kind_by_name(source) if parents else kind_of(source, encoding)
+        kind = kind_by_name(source) if parents else kind_of(source, config.encoding)
         if kind in DATA_KINDS:
             data.append(Item(source, kind, side, found=True))
         elif parents and parents[-1].lower() not in UNLABELLED:
@@ -136,6 +137,13 @@ def _inside(folder: Path, encoding: str, findings: Findings, archive: bool) -> I
     if left := len(listed) - len(chosen):
         findings.skipped["without labels"] += left
     yield from chosen
+
+
+def _unpacked(path: Path, place: PurePath, findings: Findings) -> list[tuple[Source, PurePath]]:
+    """A file and its place in the folder that was named; of an archive, all that is in it."""
+    if path.suffix.lower() != ".zip":
+        return [(Source(path), place)]
+    return [(Source(path, name), place.parent / name) for name in zip_members(path, shown(path), findings)]
 
 
 def _hidden(place: PurePath) -> bool:

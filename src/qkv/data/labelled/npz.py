@@ -29,6 +29,9 @@ class Npz:
             raise DataError(self.where, "an npz inside an archive", "Unpack it and give the .npz file.")
         with self._opened() as archive:
             self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise self._damaged(f"the array {twice!r} is there twice")
 
     def _opened(self) -> zipfile.ZipFile:
         try:

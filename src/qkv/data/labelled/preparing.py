@@ -22,6 +22,7 @@ from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.encoding import Rows, encode_texts, encode_words, room_for, sentences_of, texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples, TextExamples
 from qkv.data.labelled.reading import READING_VERSION, read_examples
+from qkv.data.labelled.splitting import require_enough
 from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
 from qkv.text.pipelines import ONLY_READ
@@ -99,6 +100,8 @@ def prepare_examples(
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or silent
     found = read_examples(config, watch)
+    fraction = config.valid_fraction if found.valid.all_keys is found.train.all_keys else None
+    require_enough(found.train.keys, found.valid.keys, fraction, config.files[0])
     columns: dict[str, Any] = {ROLES[role]: column for role, column in found.columns.items()}
     resolved = replace(config, task=found.task, fingerprint=found.fingerprint, **columns)
     if isinstance(found.train, NumberExamples):

@@ -6,6 +6,7 @@ never land on both sides. Every class gives its share, and keeps one example for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,8 +16,26 @@ from qkv.data.findings import Caution
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
 from qkv.data.labelled.packed import Keys
 from qkv.data.measures import mixed
+from qkv.errors import DataError
 
 Mask = npt.NDArray[np.bool_]
+FEWEST_TRAIN, FEWEST_VALID = 8, 2
+"""Distinct examples that a model is trained on, and evaluated on, at least: a score of one example means nothing."""
+
+
+def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str, what: str = "examples") -> None:
+    """Refuse sides that are too small; `fraction` is the part held out, None where a validation set was given."""
+    counts = [len(np.unique(keys)) for keys in (train, valid)]
+    if counts[0] >= FEWEST_TRAIN and counts[1] >= FEWEST_VALID:
+        return
+    if fraction is None:
+        short = counts[0] < FEWEST_TRAIN
+        count, needed = (counts[0], FEWEST_TRAIN) if short else (counts[1], FEWEST_VALID)
+        side = "training" if short else "validation"
+        raise DataError(where, f"{count:,} {side} {what} that differ are too few", f"Give at least {needed}.")
+    needed = max(FEWEST_TRAIN + FEWEST_VALID, math.ceil((FEWEST_VALID - 0.5) / fraction))
+    problem = f"{sum(counts):,} {what} that differ are too few to train on and to hold some out"
+    raise DataError(where, problem, f"Give at least {needed}.")
 
 
 def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: int) -> Mask:

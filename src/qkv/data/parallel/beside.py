@@ -54,7 +54,7 @@ def _of_language(source: Source, side: Side) -> dict[str, Source]:
 def _neighbours(source: Source) -> Sequence[Source]:
     if source.member:
         folder = PurePath(source.member).parent
-        members = zip_members(source.path, shown(source.path))
+        members = zip_members(source.path, shown(source.path), Findings())
         return [Source(source.path, each) for each in members if PurePath(each).parent == folder]
     try:
         return [Source(path) for path in sorted(source.path.parent.iterdir()) if path.is_file() and not _zip(path.name)]

@@ -21,8 +21,9 @@ from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.languages import SOURCE, TARGET, aligned, named
 from qkv.data.parallel.pairs import Direction
 from qkv.data.progress import Progress, silent
-from qkv.data.sources import mode_of, special, walk
+from qkv.data.sources import mode_of, walk
 from qkv.errors import ConfigError, DataError
+from qkv.reading import special
 
 UNNAMED = (SOURCE, TARGET)
 MOST_LOOKED_INTO = 50
@@ -127,7 +128,7 @@ def _inside(path: Path, findings: Findings) -> list[Source]:
         return [source for each in walk(path, set(), findings) for source in _inside(each, findings)]
     if not _is_zip(path):
         return [Source(path)]
-    members = [each for each in zip_members(path, shown(path)) if not _hidden(PurePath(each))]
+    members = [each for each in zip_members(path, shown(path), findings) if not _hidden(PurePath(each))]
     if not members:
         raise DataError(shown(path), "nothing is in this zip", "Give a zip with the texts.")
     return [Source(path, each) for each in members]

@@ -18,10 +18,12 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache
+from qkv.data.labelled.splitting import require_enough
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.encoding import PairRows, encode_pairs, tag_ids, tag_of
 from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.parallel.reading import READING_VERSION, read_parallel
+from qkv.data.parallel.splitting import USUAL_FRACTION
 from qkv.data.progress import Progress, silent
 from qkv.errors import ConfigError, DataError
 from qkv.text.pipelines import ONLY_READ
@@ -89,6 +91,9 @@ def prepare_parallel(
     """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or silent
     found = read_parallel(config, watch)
+    held_out = found.valid.source_keys is found.train.source_keys
+    fraction = (config.valid_fraction or USUAL_FRACTION) if held_out else None
+    require_enough(found.train.keys, found.valid.keys, fraction, config.files[0], "pairs")
     languages = tuple(name for direction in found.train.languages for name in direction)
     resolved = replace(
         config,
