@@ -130,9 +130,7 @@ def read_bytes(source: Source) -> Iterator[bytes]:
             if source.packing == "plain" and unpacked > packed:  # a log that is being written would never end
                 raise changed(source.shown)
             yield chunk
-        if (
-            source.packing == "plain" and unpacked < packed
-        ):  # cut, perhaps within a row, which would pass for a whole one
+        if source.packing == "plain" and unpacked < packed:  # a row that was cut would pass for a whole one
             raise changed(source.shown)
     except OSError as error:
         raise unreadable(source.shown, error) from None
@@ -254,9 +252,8 @@ def zip_members(path: Path, where: str, findings: Findings) -> list[str]:
 
     if twice := sorted(name for name, count in names.items() if count > 1):
         what = f"{len(twice):,} names are" if twice[1:] else "1 name is"
-        lost = sum(names.values()) - len(names)
-        first = f"{what} there more than once, the first {shown(twice[0])}"
-        findings.say(Caution(f"{where}: {first}; the last file of a name is read, {lost:,} before it are not."))
+        what = f"{where}: {what} there more than once, the first {shown(twice[0])}"
+        findings.say(Caution(f"{what}; of each the last file is read."))
     return sorted(names)
 
 
