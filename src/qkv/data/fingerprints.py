@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,12 @@ from pathlib import Path
 from qkv.data.decoding import decode, require_encoding
 from qkv.data.findings import Findings
 from qkv.data.formats import CHUNK, Builtin, Source, changed, read_bytes, unreadable, wide_encoding
+from qkv.data.holes import require_no_hole, require_stored
 from qkv.data.progress import Progress
 from qkv.data.survey import Parts
-from qkv.errors import DataError
 
 # raise when the same bytes would be read as other documents or split otherwise
 READING_VERSION = 2
-# a file this large of which the disk holds so little is a mistake or a trap; zeros inside archives make small holes
-SPARSE_SIZE, SPARSE_RATIO = 2**30, 10
 
 
 @dataclass(frozen=True)
@@ -81,33 +78,17 @@ def fingerprint(parts: Parts, progress: Progress) -> tuple[str, Stamp]:
 
 
 def _require_plausible(source: Source | Builtin, encoding: str) -> None:
-    """Refuse what is no text by its first bytes, and files of holes: hashing a terabyte of nothing takes hours."""
-    if isinstance(source, Builtin) or source.member:
+    """Refuse what is no text by its first bytes, and files of holes, before all of their bytes are hashed."""
+    if isinstance(source, Builtin):
         return
-    stored, size, hole = _holes(source)
-    if source.packing == "plain" and source.format != "parquet":
-        next(decode(read_bytes(source), source.shown, encoding, Findings()), None)
-        if hole is not None and not wide_encoding(encoding):
-            problem = f"from byte {hole:,} on the file has a hole, which is read as NUL bytes; text has none"
-            raise DataError(source.shown, problem, "Copy or download it again.")
-    elif source.format != "parquet":
-        next(read_bytes(source), None)
-    if size > SPARSE_SIZE and size > SPARSE_RATIO * stored:
-        problem = f"of its {size:,} bytes only {stored:,} are stored, the rest are holes"
-        raise DataError(source.shown, problem, "Copy or download it again.")
-
-
-def _holes(source: Source) -> tuple[int, int, int | None]:
-    """The bytes that the disk holds of a file, its size, and where its first hole is, where the system tells."""
     try:
-        with source.path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            stored = getattr(status, "st_blocks", status.st_size) * 512
-            if stored >= status.st_size or not hasattr(os, "SEEK_HOLE"):
-                return status.st_size, status.st_size, None
-            hole = os.lseek(file.fileno(), 0, os.SEEK_HOLE)
-            found = hole < status.st_size and os.pread(file.fileno(), 1, hole) == b"\0"
-            return stored, status.st_size, hole if found else None
+        require_stored(source.path, source.shown)
+        if source.packing == "plain" and source.format != "parquet":
+            next(decode(read_bytes(source), source.shown, encoding, Findings()), None)
+            if not wide_encoding(encoding):
+                require_no_hole(source.path, source.shown)
+        elif source.packing in ("gz", "zst"):
+            next(read_bytes(source), None)
     except OSError as error:
         raise unreadable(source.shown, error) from None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qkv.data.findings import Caution, Findings, shown
+from qkv.data.holes import require_stored
 from qkv.errors import DataError
 from qkv.extras import require
 
@@ -119,6 +120,7 @@ def read_bytes(source: Source) -> Iterator[bytes]:
     packed = _size(source)
     unpacked = 0
     try:
+        require_stored(source.path, source.shown)
         for chunk in opened(source):
             unpacked += len(chunk)
             if source.packing != "plain" and unpacked > max(SUSPICIOUS_SIZE, SUSPICIOUS_RATIO * packed):
@@ -152,9 +154,7 @@ def unreadable(where: str, error: OSError) -> DataError:
     if isinstance(error, FileNotFoundError):
         return DataError(where, "vanished while it was being read", "Put it back and start again.")
     if isinstance(error, PermissionError):
-        return DataError(
-            where, "no permission to read it", "Change its permissions, or copy it to a place of your own."
-        )
+        return DataError(where, "no permission to read it", "Change its permissions, or copy it to your own place.")
     return DataError(where, f"cannot be read: {error.strerror or error}", "Check the file and the disk it is on.")
 
 
