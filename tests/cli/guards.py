@@ -16,12 +16,16 @@ SECONDS = 120  # a command that waits for a pipe waits for ever; a busy machine 
 BYTES = 2 * 2**30
 
 
+class LateError(Exception):
+    """No OSError, as TimeoutError is: those are taken for a file that cannot be read."""
+
+
 @contextmanager
 def bounded() -> Iterator[None]:
     """An alarm after a while, and no more memory than some: both end in exit 1 or in a message about memory."""
 
     def late(*_: Any) -> None:
-        raise TimeoutError("the command does not end")
+        raise LateError("the command does not end")
 
     size = re.search(r"VmSize:\s+(\d+)", Path("/proc/self/status").read_text())
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)

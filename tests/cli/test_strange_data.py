@@ -227,12 +227,12 @@ def test_options_for_other_data_are_refused_by_their_names(
 
 
 def few(task: str, count: int, folder: Path) -> list[str]:
-    """Files with so many examples of a kind of data."""
+    """Files with so many examples of a kind of data; of text one word or two, for its bound is one of tokens."""
     folder.mkdir(parents=True)
     if task == "translation":
         return small_pairs.write(folder, count=count)
     if task == "text":
-        (folder / "book.txt").write_text("word " * count)
+        (folder / "book.txt").write_text("word " * (count // 2))
         return [str(folder / "book.txt")]
     if task == "numbers":
         lines = [f"{n},{n * n},{'ab'[n % 2]}" for n in range(count)]
