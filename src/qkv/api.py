@@ -295,5 +295,6 @@ def train(
     values = {**(recipe or {})}
     values["corpus"] = {**values.get("corpus", {}), "files": [str(file) for file in files]}
     session = assembly.begin(values, Path(run), numbered=False, minutes=minutes)
+    doctor = closing.examined(session)
     yield from session.run.events(session.state, session.task)
-    closing.close(session)
+    closing.close(session, doctor)

@@ -37,7 +37,7 @@ BASELINES = Baselines(
     of=1_000,
     seconds=0.1,
 )
-FOUND = Diagnosis(kind="learning", since=120, best=120, training=1.5, validation=1.6, last=1.9, fell=0.2)
+FOUND = Diagnosis(kind="learning", since=120, best=120, training=1.5, validation=1.6, lowest=1.6, last=1.9, fell=0.2)
 
 
 def recipe(model: str = "modern", **training: Any) -> Recipe:

@@ -28,7 +28,7 @@ def announce(session: Session) -> None:
         f"{training.device} with {counted(training.threads, 'thread')}",
         f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
         + (f", within {clock.minutes_left():.1f} min" if clock else ""),
-        f"marks   {float(session.lesson.usual.max()):.1%} of hidden pieces by always saying the most frequent one",
+        f"marks   {session.lesson.constant:.1%} of hidden pieces by always saying the most frequent one",
         f"folder  {session.run.folder}",
     ]
     print_message(*lines)
@@ -71,7 +71,8 @@ def show(score: MaskedScore) -> None:
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
     if score.pseudo_pieces:
-        rows.append(("pseudo-perplexity, one by one", f"{score.pseudo_perplexity:.2f}", ""))
+        hidden = f"pseudo-perplexity, {score.pseudo_pieces:,} pieces one by one"
+        rows.append((hidden, f"{score.pseudo_perplexity:.2f}", ""))
     if score.pairs:
         between = f"{score.followed_low:.4f} to {score.followed_high:.4f}"
         rows.append(("next sentence known", f"{score.followed_accuracy:.4f}", between))

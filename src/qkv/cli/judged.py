@@ -46,7 +46,8 @@ def marks(train: Examples, valid: Examples) -> str:
     """What is reached without learning: the figures to hold a score against."""
     from qkv.recipe.labelled_words import untaught
 
-    return untaught(train, valid)
+    found = untaught(train, valid)
+    return "nothing is held out" if found is None else found.words
 
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:

@@ -5,7 +5,9 @@
     n-gram      what followed the last few pieces (ngrams.py), orders 2 to 6
     gzip, xz    general compressors (compression.py), of the validation text alone and after the training text
 
-Of a long text a sample is counted, in stretches spread over all of it; how much is told.
+Single pieces are counted in all of the training text. n-grams are too, up to COUNTED tokens; beyond that, or where time
+is short, in a sample, in stretches spread over all of it. Likewise the compressors see only the end of a long training
+text. A count of a part tells only how good counting is at least: see `whole` and `packed_after_all` before comparing.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,14 @@ from qkv.evaluation import compression, copies, ngrams
 Array = NDArray[Any]
 
 ORDER = 6
-COUNTED = 1_000_000  # training tokens, at most: about half a second
-COMPARED = 4_000_000  # training tokens among which the validation text is looked for
+COUNTED = 4_000_000  # training tokens, at most: about three seconds
+A_SECOND = 1_000_000  # tokens are counted in it, at least
+COMPARED = 4  # times as many training tokens are searched for the validation text as are counted
+CHUNK = 2**22  # tokens counted at once
 STRETCH = 8192  # tokens of a sample that stay together
-KNOWN, PACKED = 2**20, 2**17  # bytes of training and of validation text that the compressors get
+KNOWN, PACKED = 2**20, 2**20  # bytes of training and of validation text that the compressors get, at most
+
+COMPRESSORS = ("gzip", "gzip_alone", "xz", "xz_alone")
 
 
 @dataclass(frozen=True)
@@ -46,9 +52,23 @@ class Baselines:
     xz_alone: float | None
     shared: float  # the share of the validation text that stands in the training text
     repeated: float  # the share of the training text that stands there twice
-    counted: int  # training tokens
+    counted: int  # training tokens whose n-grams were counted
     of: int
     seconds: float
+    packed_after: int = 0  # bytes of training text that the compressors saw
+    packed_of: int = 0
+    searched: int | None = None  # training tokens that were searched for the validation text; None: all
+    sums: Array | None = field(default=None, repr=False, compare=False)  # nats by order and group of places
+    sizes: Array | None = field(default=None, repr=False, compare=False)  # places of each group
+
+    @property
+    def whole(self) -> bool:
+        """Whether n-grams were counted in all of the training text."""
+        return self.counted >= self.of
+
+    @property
+    def packed_after_all(self) -> bool:
+        return self.packed_after >= self.packed_of
 
     @property
     def order(self) -> int:
@@ -63,6 +83,14 @@ class Baselines:
         """Bits per byte."""
         return nats / math.log(2) * self.tokens_per_byte
 
+    def on(self, groups: Array) -> Baselines:
+        """The same on some of the groups of places only; compressors, which take a text as a whole, are left out."""
+        assert self.sums is not None
+        assert self.sizes is not None
+        losses = self.sums[:, groups].sum(axis=1) / self.sizes[groups].sum()
+        without: dict[str, Any] = {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
+        return replace(self, unigram=float(losses[0]), ngrams=tuple(losses[1:].tolist()), **without)
+
     def values(self) -> dict[str, Any]:
         """For JSON: everything with its unit in its name."""
         nats = {"uniform": self.uniform, "unigram": self.unigram}
@@ -75,6 +103,7 @@ class Baselines:
             "share_of_training_repeated": self.repeated,
             "training_tokens_counted": self.counted,
             "training_tokens": self.of,
+            "training_bytes_before_compressors": self.packed_after,
             "seconds": self.seconds,
         }
 
@@ -88,22 +117,26 @@ def measure(
     *,
     spell: Callable[[Array], bytes] | None = None,
     most: int = COUNTED,
+    groups: Array | None = None,
+    packed: Array | None = None,
 ) -> Baselines:
-    """Count `most` training tokens at most and score the validation tokens at `places`, as a model that sees `reach`.
+    """Score the validation tokens at `places`, as a model that sees `reach` tokens before each; n-grams of `most`
+    training tokens at most are counted.
 
-    `spell` gives the text of tokens; without it there are no compressors.
+    `spell` gives the text of tokens; without it there are no compressors. `groups` has the number of each place's
+    group (`Baselines.on`), and `packed` the places whose text is compressed, where these are not all.
     """
     began = time.perf_counter()
     known = spread(train.tokens, most)
     found = ngrams.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
-    losses = -np.log(found).mean(axis=1)
+    if len(known) < len(train.tokens):
+        found[0] = ngrams.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
+    nats = -np.log(found)
+    numbers = np.zeros(len(places), dtype=np.int64) if groups is None else groups
+    losses = nats.mean(axis=1)
     length = copies.stretch(valid.bytes / len(valid.tokens))
-    compared = spread(train.tokens, COMPARED // COUNTED * most)
-    packed: dict[str, float | None] = dict.fromkeys(("gzip", "gzip_alone", "xz", "xz_alone"))
-    if spell:
-        text = spell(valid.tokens[: PACKED * len(valid.tokens) // max(1, valid.bytes) + 1])
-        size = KNOWN * most // COUNTED * len(train.tokens) // max(1, train.bytes)
-        packed = compressed(text, spell(train.tokens[-max(1, size) :]))
+    compared = spread(train.tokens, COMPARED * most)
+    made = compressors(train, valid, places if packed is None else packed, spell, most)
     return Baselines(
         vocabulary=vocabulary,
         uniform=math.log(vocabulary),
@@ -115,8 +148,20 @@ def measure(
         counted=len(known),
         of=len(train.tokens),
         seconds=time.perf_counter() - began,
-        **packed,
+        packed_of=train.bytes,
+        searched=len(compared),
+        sums=np.stack([np.bincount(numbers, each) for each in nats]),
+        sizes=np.bincount(numbers),
+        **made,
     )
+
+
+def occurrences(tokens: Array, vocabulary: int) -> Array:
+    """How often each piece stands in a text of any length."""
+    counts = np.zeros(vocabulary, dtype=np.int64)
+    for start in range(0, len(tokens), CHUNK):
+        counts += np.bincount(tokens[start : start + CHUNK], minlength=vocabulary)
+    return counts
 
 
 def around(tokens: Array, places: Array, before: int) -> tuple[Array, Array]:
@@ -136,10 +181,27 @@ def spread(tokens: Array, most: int) -> Array:
     return np.concatenate([tokens[start : start + most // number] for start in starts])
 
 
-def compressed(text: bytes, after: bytes) -> dict[str, float | None]:
-    return {
-        "gzip": compression.gzip_bits(text, after),
+def compressors(
+    train: TokenStream, valid: TokenStream, places: Array, spell: Callable[[Array], bytes] | None, most: int = COUNTED
+) -> dict[str, Any]:
+    """Bits per byte of the text at `places`, alone and after the end of the training text; None where it is too long.
+
+    As with a model's bits, those of a token are multiplied by the tokens in a byte of all the validation text: a sample
+    of it may have other bytes to a token.
+    """
+    nothing = {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
+    text = b"" if spell is None else spell(valid.tokens[places])
+    if spell is None or len(text) > PACKED:
+        return nothing
+    room = KNOWN * min(most, COUNTED) // COUNTED
+    size = min(len(train.tokens), max(1, room * len(train.tokens) // max(1, train.bytes)))
+    known = spell(train.tokens[-size:])
+    found = {
+        "gzip": compression.gzip_bits(text, known),
         "gzip_alone": compression.gzip_bits(text),
-        "xz": compression.xz_bits(text, after),
+        "xz": compression.xz_bits(text, known),
         "xz_alone": compression.xz_bits(text),
     }
+    scale = len(text) / max(1, len(places)) * (len(valid.tokens) - 1) / max(1, valid.bytes)
+    seen = train.bytes if size == len(train.tokens) else len(known)
+    return {**{name: scale * bits for name, bits in found.items()}, "packed_after": seen}

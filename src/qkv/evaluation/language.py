@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from qkv.data.even_order import even_order
 from qkv.data.tokens import TokenStream
 from qkv.models.language_model import LanguageModel
 from qkv.short_repr import ShortRepr
@@ -46,9 +47,10 @@ class Score(ShortRepr):
     tokens: int
     unknown: int  # tokens of the text that are not in the vocabulary: where there are some, bits are too low
     parts: tuple[float, ...] = ()  # the loss of each of some stretches of the text: scores are compared part by part
+    windows: tuple[int, ...] = field(default=(), repr=False)  # numbers of those that were scored
 
     def values(self) -> dict[str, float]:
-        return {name: value for name, value in asdict(self).items() if name != "parts"}
+        return {name: value for name, value in asdict(self).items() if name not in ("parts", "windows")}
 
     def interval(self, name: str = "loss") -> str:
         """The interval in words; a single window cannot tell how much another would differ."""
@@ -86,14 +88,21 @@ class Plan:
         return Window(start, end - start, end - done)
 
     def spread(self, limit: int | None) -> Sequence[int]:
-        """Which windows to look at for about `limit` tokens, at even distances; all of them without a limit."""
+        """Which windows to look at for about `limit` tokens, at even distances; all of them without a limit.
+
+        The windows of a smaller limit are among those of a larger one.
+        """
         if not limit or limit >= self.tokens:
             return range(len(self))
-        return sorted(set(np.linspace(0, len(self) - 1, max(1, limit // self.length)).round().astype(int).tolist()))
+        return sorted(even_order(len(self), max(1, limit // self.length)).tolist())
 
     def predictions(self, limit: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
         """The places of all tokens that count, and how many tokens before each are seen."""
-        windows = [self[index] for index in self.spread(limit)]
+        return self.predictions_of(self.spread(limit))
+
+    def predictions_of(self, chosen: Iterable[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The same for these windows."""
+        windows = [self[index] for index in chosen]
         reach = [np.arange(place.length - place.fresh, place.length) + 1 for place in windows]
         starts = np.repeat([place.start for place in windows], [len(each) for each in reach])
         together = np.concatenate(reach)
@@ -133,7 +142,8 @@ def score(
             if progress:
                 progress(scored, len(stream.tokens) - 1)
     found = summary(sums, counts, stream)
-    return replace(found, parts=parts(np.concatenate(single)) if single else parts(sums, counts))
+    stretches = parts(np.concatenate(single)) if single else parts(sums, counts)
+    return replace(found, parts=stretches, windows=tuple(chosen))
 
 
 def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:

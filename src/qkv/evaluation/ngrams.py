@@ -116,7 +116,7 @@ def probabilities(known: Array, vocabulary: int, order: int, tokens: Array, plac
 
 def single(counts: Array, known: Array, vocabulary: int) -> Array:
     """p(w) alone: as often as a token was new so far, a new one will come."""
-    new = len(counts)
+    new = int(np.count_nonzero(counts))
     return (np.where(known >= 0, counts[known], 0) + new / vocabulary) / (counts.sum() + new)
 
 

@@ -241,6 +241,11 @@ class LabelledLesson:
             rows = self._rows[key]
         return judge(model, rows, examples, self.problem, autocast_of(recipe.training))
 
+    def scored(self, side: str) -> Examples:
+        """The examples of a side that the last score is of."""
+        examples: Examples = getattr(self.prepared.labelled, side)
+        return examples
+
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         found = self.judged(recipe, model, "valid", recipe.training.evaluate_tokens)
         # of two models that are right as often, the one that is surer of it

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from qkv.data.labelled.examples import Examples
+from qkv.data.labelled.examples import Examples, TagExamples
+from qkv.evaluation.agreement import f1
 from qkv.evaluation.judging import NAMES, Judgement
+from qkv.evaluation.numbers import NumberScore
+from qkv.evaluation.spans import OUTSIDE, SpanScore, is_spans, span_score
 from qkv.training import journal
 
 
@@ -26,18 +31,70 @@ def about(model: Any) -> str:
     return f"{kind} {shape} {model.kind}{pooled}{head}{context}"
 
 
-def untaught(train: Examples, valid: Examples) -> str:
-    """What is reached without learning anything: one answer for all."""
-    if not len(valid):
-        return "nothing is held out"
-    targets = train.targets
+@dataclass(frozen=True)
+class Constant:
+    """The same answer to every example, chosen by the training examples: its figure on others, and in words.
+
+    The figure is the one the task is judged by, but for regression, where the correlation of a constant is not defined
+    and the squared error is taken.
+    """
+
+    value: float
+    words: str
+
+
+def untaught(train: Examples, scored: Examples) -> Constant | None:
+    """What is reached without learning anything, on the examples that are scored; None where there are none."""
+    if not len(scored):
+        return None
+    targets, names = train.targets, train.labels.names
     if targets.dtype.kind == "f":
-        spread = float(np.mean((valid.targets - targets.mean()) ** 2))
-        return f"squared error {spread:.3f} by always saying the mean, {float(targets.mean()):.3f}"
+        error = float(np.mean((scored.targets - targets.mean()) ** 2))
+        return Constant(error, f"squared error {error:.3f} by always saying the mean, {float(targets.mean()):.3f}")
     if targets.ndim == 2:
-        return f"{float(targets.mean()):.1%} of all labels are given"
+        given = _likely(targets)
+        right = float(scored.targets[:, given].sum())
+        value = 2 * right / max(1.0, float(len(scored.targets) * len(given) + scored.targets.sum()))
+        said = " and ".join(repr(names[label]) for label in given[:3]) + (" ..." if len(given) > 3 else "")
+        return Constant(value, f"micro-F1 {value:.4f} by always giving {said}")
     often = int(np.bincount(targets).argmax())
-    return f"{float((valid.targets == often).mean()):.1%} right by always saying {train.labels[often]!r}"
+    share = float((scored.targets == often).mean())
+    if isinstance(scored, TagExamples) and is_spans(names):
+        value = 0.0
+        if names[often] != OUTSIDE:
+            said_tags = [[names[often]] * int(length) for length in scored.lengths]
+            true = np.split(scored.targets, np.cumsum(scored.lengths)[:-1])
+            value = span_score([[names[tag] for tag in tags] for tags in true], said_tags).f1.value or 0.0
+        return Constant(value, f"F1 of spans {value:.4f}, {share:.1%} of tags right by always saying {names[often]!r}")
+    return Constant(share, f"{share:.1%} right by always saying {names[often]!r}")
+
+
+def _likely(targets: NDArray[Any]) -> list[int]:
+    """The labels to give to every example for the best micro-F1 on these."""
+    counts = targets.sum(axis=0)
+    order = np.argsort(-counts, kind="stable")
+    right, number = np.cumsum(counts[order]), np.arange(1, len(order) + 1)
+    best = int(np.argmax(f1(right, number * len(targets), np.array(counts.sum()))))
+    return [int(label) for label in order[: best + 1]]
+
+
+def in_words(judged: Judgement) -> str:
+    """The score with every figure that `untaught` has."""
+    match judged.score:
+        case NumberScore():
+            return f"squared error {judged.loss:.3f}, {NAMES[judged.name]} {judged.value:.4f}"
+        case SpanScore(accuracy=tags):
+            return f"{NAMES[judged.name]} {judged.value:.4f}, {tags:.1%} of tags right"
+    return f"{NAMES[judged.name]} {judged.value:.4f}"
+
+
+def no_better(judged: Judgement, constant: Constant) -> bool:
+    """Whether the interval of the score reaches what one answer for all has."""
+    if isinstance(judged.score, NumberScore):
+        high = judged.score.squared_error.high
+        return constant.value <= (judged.loss if high is None else high)
+    low = judged.figure.low
+    return (judged.value if low is None else low) <= constant.value
 
 
 def remarks(session: Any, found: dict[str, Judgement]) -> list[str]:
@@ -46,18 +103,17 @@ def remarks(session: Any, found: dict[str, Judgement]) -> list[str]:
     data, judged = lesson.prepared.labelled, found["valid"]
     checks = [line for line in journal.read(session.run.folder / "metrics.jsonl") if "validation_judged" in line]
     best = min(checks, key=lambda line: line["validation_judged"])
-    low = judged.figure.low if judged.figure.low is not None else judged.value
-    lines = [f"{NAMES[judged.name]} {judged.value:.4f}; without learning: {untaught(data.train, data.valid)}"]
+    constant = untaught(data.train, lesson.scored("valid"))
+    assert constant is not None, "a run has scored something"
+    lines = [f"{in_words(judged)}; without learning: {constant.words}"]
     rising = checks[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in checks)
     last = checks[-1]["step"]
     if best["step"] == last:
         lines.append(f"the model is of the last step, {last:,}, the best of {len(checks)} looks")
     else:
         lines.append(f"the model is of step {best['step']:,} of {last:,}; later ones were no better")
-    if judged.name == "accuracy" and data.task != "tagging":
-        often = int(np.bincount(data.train.targets).argmax())
-        if low <= float((data.valid.targets == often).mean()):
-            lines.append("it may have learned nothing: one answer for all lies within its interval")
+    if no_better(judged, constant):
+        lines.append("it may have learned nothing: one answer for all lies within its interval")
     if rising:
         lines.append("the validation loss rises while answers stay right: it grows too sure; more dropout may help")
     epochs = session.state.samples / session.task.samples

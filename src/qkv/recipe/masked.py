@@ -98,6 +98,13 @@ class MaskedLesson:
         return masked.frequencies(self.prepared.train.tokens, self.pieces)
 
     @property
+    def constant(self) -> float:
+        """The share of the validation text's pieces that always saying the most frequent one of training tells."""
+        tokens = self.prepared.valid.tokens
+        asked = tokens[self.pieces.ordinary[tokens]]
+        return float((asked == self.usual.argmax()).mean()) if len(asked) else 0.0
+
+    @property
     def tokens(self) -> int:
         return len(self.prepared.train.tokens)
 

@@ -17,8 +17,9 @@ NATS = "nats a token"
 def verdict(found: Diagnosis, baselines: Baselines) -> str:
     """What the run did, in a sentence or two."""
     best, last, training = (f"{value:.2f}" for value in (found.validation, found.last, found.training))
-    share, alone = f"{baselines.shared:.0%}", baselines.bits(baselines.unigram)
-    was = f" ({best} at step {found.best:,})" if found.last > 1.01 * found.validation else ""
+    lowest = f"{found.lowest:.2f}"  # on the same tokens as `last`, which are fewer than those of `best`
+    share, alone = shared(baselines), baselines.bits(baselines.unigram)
+    was = f" ({lowest} at step {found.best:,})" if found.last > 1.01 * found.lowest else ""
     match found.kind:
         case "learning":
             fell = f"the second half of the run took {found.fell:.2f} {NATS} off the validation loss"
@@ -35,7 +36,7 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
         case "overfitting" if found.since is None:
             return f"overfitting: {training} {NATS} on the training text, but {last} on the validation text{was}."
         case "overfitting":
-            rose = f"the validation loss rose from {best} to {last} {NATS}"
+            rose = f"the validation loss rose from {lowest} to {last} {NATS}"
             return f"overfitting since step {found.since:,}: {rose} while the training loss fell to {training}."
         case "memorised":
             return f"learned by heart: {training} {NATS} on the training text, but {last} on the validation text{was}."
@@ -73,40 +74,62 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
 def aside(found: Diagnosis, baselines: Baselines) -> str:
     """What is worth knowing besides."""
     if baselines.shared >= SHARED:
-        return f" {baselines.shared:.0%} of the validation text also stands in the training text: new text costs more."
+        share = shared(baselines).capitalize()
+        return f" {share} of the validation text also stands in the training text: new text costs more."
     if found.training < APART * found.validation:
         return f" Training text costs {found.training:.2f}: more text would help as well."
     return ""
 
 
+def shared(baselines: Baselines) -> str:
+    """The share of the validation text that stands in the training text; of a part of it, only the least is known."""
+    all_of_it = baselines.searched is None or baselines.searched >= baselines.of
+    return f"{'' if all_of_it else 'at least '}{baselines.shared:.0%}"
+
+
 def comparison(bits: float, baselines: Baselines) -> str:
-    """Whether a loss is normal for this text: between which of the models that only count."""
+    """Whether a loss is normal for this text: between which of the models that only count.
+
+    A count of a part of the training text tells how good counting is at least: with it a model can be worse than
+    counting, never better.
+    """
     ladder = {"guessing": baselines.uniform, "the frequencies of single pieces": baselines.unigram}
-    ladder |= {f"a {order}-gram model": value for order, value in enumerate(baselines.ngrams, 2)}
-    rungs = {name: baselines.bits(value) for name, value in ladder.items()}
-    beaten = {name: value for name, value in rungs.items() if bits < NEAR * value}
+    counted = {f"a {order}-gram model": value for order, value in enumerate(baselines.ngrams, 2)}
+    rungs = {name: baselines.bits(value) for name, value in (ladder | counted).items()}
+    sound = [name for name in rungs if name in ladder or baselines.whole]
+    beaten = {name: rungs[name] for name in sound if bits < NEAR * rungs[name]}
     said = f"{bits:.2f} bits per byte"
     if not beaten:
         return f"{said}: no better than guessing among all pieces ({rungs['guessing']:.2f})."
     lowest = min(beaten, key=lambda name: beaten[name])
     said += f": better than {lowest} ({beaten[lowest]:.2f})"
-    ahead = {name: value for name, value in rungs.items() if name not in beaten and value < beaten[lowest]}
+    ahead = {name: value for name, value in rungs.items() if bits >= NEAR * value and value < beaten[lowest]}
     better = []
     if baselines.xz is not None and bits < NEAR * baselines.xz:
-        said += f" and than xz ({baselines.xz:.2f})"
+        said += f" and than xz ({baselines.xz:.2f})" if baselines.packed_after_all else ""
     elif baselines.xz is not None:
         better.append(f"xz ({baselines.xz:.2f})")
     if ahead:
         nearest = max(ahead, key=lambda name: ahead[name])
         better.insert(0, f"{nearest} ({ahead[nearest]:.2f})")
-    return said + (f", worse than {' and '.join(better)}." if better else ".")
+    said += f", worse than {' and '.join(better)}." if better else "."
+    return said + ("" if ahead else _open(baselines))
+
+
+def _open(baselines: Baselines) -> str:
+    """What a count of a part leaves open."""
+    if baselines.whole:
+        return ""
+    best = f"{baselines.bits(baselines.ngram):.2f} with {baselines.order}-grams"
+    tokens = f"{baselines.counted:,} of {baselines.of:,} training tokens"
+    return f" Not known whether it is better than n-gram models: they counted only {tokens} ({best})."
 
 
 def which(found: Diagnosis, evaluated: int) -> str:
     """Which checkpoint to use; `evaluated` is the step of the last evaluation."""
     if found.best >= evaluated:
         return f"use best/, the model of step {found.best:,}: the last evaluation was the best."
-    later = "worse" if found.last > 1.01 * found.validation else "no better"
+    later = "worse" if found.last > 1.01 * found.lowest else "no better"
     return f"use best/, the model of step {found.best:,}: later ones are {later} on the validation text."
 
 

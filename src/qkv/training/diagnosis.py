@@ -52,8 +52,9 @@ class Diagnosis:
     since: int | None  # the step after which it went wrong
     best: int  # the step of the best model
     training: float  # the mean of the last steps
-    validation: float  # of the best model
-    last: float  # of the last evaluation
+    validation: float  # of the best model, in the last evaluation: on more tokens than those while the run goes on
+    lowest: float  # of the best model while the run went on
+    last: float  # of the last step, on the same tokens as `lowest`
     fell: float  # by how much the validation loss fell in the second half of the run
     enough: bool = False  # the text was seen as often as helps a model of this size, by a study of many runs
 
@@ -77,6 +78,7 @@ def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) 
         best=best.step if best else 0,
         training=history.training(*END).mean,
         validation=loss,
+        lowest=best.validation if best else math.nan,
         last=last.validation if last else math.nan,
         fell=trend(history, loss, epoch)[1],
     )
