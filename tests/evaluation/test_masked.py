@@ -14,6 +14,7 @@ from torch import Tensor
 
 from qkv.evaluation import masked
 from qkv.evaluation.masked import SEED, MaskedScore, frequencies, score, wilson
+from qkv.evaluation.pace import Pace
 from qkv.models.masked import Masked
 from qkv.tasks.masked_language_modelling import MaskedLanguageModelling
 from tasks.test_masked_language_modelling import PAIRS, PIECES, SINGLE, SPECIAL, VOCABULARY, model, text
@@ -86,10 +87,10 @@ def test_without_pairs() -> None:
 
 def test_the_same_gaps_each_time_and_the_model_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     bert = model().train()
-    seen: list[tuple[int, int]] = []
-    first = scored(bert, limit=600, pseudo=60, progress=lambda done, of: seen.append((done, of)))
+    seen: list[tuple[str, int, int | None]] = []
+    first = scored(bert, limit=600, pseudo=60, pace=Pace(progress=lambda *told: seen.append(told)))
     assert bert.training
-    assert seen[-1] == (20, 20)
+    assert seen[-1] == ("scoring", 20, 20)
     assert first == scored(bert, limit=600, pseudo=60)
     monkeypatch.setattr(masked, "TOKENS", 96)
     again = scored(bert, limit=600, pseudo=60)

@@ -23,6 +23,7 @@ from qkv.cli.options import (
     pairs,
 )
 from qkv.cli.output import Json, document, notes, table
+from qkv.cli.waiting import waiting
 
 
 def evaluate(
@@ -106,7 +107,10 @@ def evaluate(
 
 def scored(opened: Any, model: str, data: tuple[str, ...], chosen: Any, window: int | None, json: bool) -> None:
     """A language model on text."""
-    score = opened.evaluate(corpus=chosen, window=window)
+    from qkv.evaluation.pace import Pace
+
+    with waiting() as progress:
+        score = opened.evaluate(corpus=chosen, window=window, pace=Pace(progress=progress, stage="scoring tokens"))
     notes(opened.notes)
     if json:
         return document({"model": model, "data": list(data), "window": window, **score.values(), "notes": opened.notes})
@@ -125,7 +129,8 @@ def filled(opened: Any, model: str, data: tuple[str, ...], chosen: Any, json: bo
     from qkv.cli import gaps
     from qkv.recipe.gaps import score_gaps
 
-    score, said = score_gaps(opened.bundle, chosen)
+    with waiting() as progress:
+        score, said = score_gaps(opened.bundle, chosen, progress)
     notes(said)
     if json:
         return document({"model": model, "data": list(data), **score.values(), "notes": said})
@@ -137,7 +142,8 @@ def judged(opened: Any, model: str, data: tuple[str, ...], columns: dict[str, An
     from qkv.cli.judged import mistakes, show
     from qkv.cli.options import examples
 
-    found, read = opened.examined(examples(data, "evaluate", **columns))
+    with waiting() as progress:
+        found, read = opened.examined(examples(data, "evaluate", **columns), progress)
     notes(opened.notes)
     if not json:
         return show(found, read, ", ".join(data))

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.output import counted, print_answer, print_message, program, table, weights
+from qkv.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from qkv.evaluation.masked import MaskedScore
@@ -41,7 +42,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     from qkv.training import journal
 
     folder, recipe = session.run.folder, session.recipe
-    score = session.final_score()
+    with waiting() as progress:
+        score = session.final_score(progress)
     card = masked_card.write(session, score)
     if not quiet:
         print_answer()
@@ -64,6 +66,7 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
 
 def show(score: MaskedScore) -> None:
     rows = [
+        ("hidden pieces", f"{score.pieces:,}", ""),
         ("hidden pieces told", f"{score.accuracy:.4f}", f"{score.accuracy_low:.4f} to {score.accuracy_high:.4f}"),
         ("the same by the most frequent piece", f"{score.baseline_accuracy:.4f}", ""),
         ("loss (nats a hidden piece)", f"{score.loss:.4f}", ""),

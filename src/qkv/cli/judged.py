@@ -8,6 +8,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.output import counted, print_answer, print_message, program, shortened, table, weights
+from qkv.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from qkv.data.labelled.examples import Examples
@@ -59,14 +60,15 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
 
     folder, recipe, lesson = session.run.folder, session.recipe, session.lesson
     model: Any = recipe.model
-    found = lesson.final(recipe, folder)
+    with waiting() as progress:
+        found = lesson.final(recipe, folder, session.pace(progress))
     said = remarks(session, found)
     card = labelled_card.write(session, found, said)
     if not quiet:
         for side, judgement in found.items():
-            examples = getattr(lesson.prepared.labelled, side)
+            whole = len(getattr(lesson.prepared.labelled, side))
             print_answer()
-            show(judgement, examples, {"valid": "validation", "test": "test"}[side])
+            show(judgement, lesson.scored(side), {"valid": "validation", "test": "test"}[side], whole)
         print_answer(
             "\n" + "\n".join(f"{'doctor' if not number else '':<6}  {line}" for number, line in enumerate(said))
         )
@@ -79,6 +81,7 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         "learning": learning(session.model),
         "steps": session.state.step,
         "seconds": round(journal.elapsed(folder / "timings.jsonl"), 2),
+        "examples": {side: len(lesson.scored(side)) for side in found},
         "validation": {**found["valid"].values(), **found["valid"].tables()},
         "test": {**found["test"].values(), **found["test"].tables()} if "test" in found else None,
         "doctor": said,
@@ -86,14 +89,17 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     }
 
 
-def show(judgement: Judgement, examples: Examples, name: str) -> None:
-    """A score as people read it."""
+def show(judgement: Judgement, examples: Examples, name: str, whole: int | None = None) -> None:
+    """A score as people read it; `whole`: the number of examples of which these are a part."""
     from qkv.evaluation.classes import ClassScore
     from qkv.evaluation.numbers import NumberScore
     from qkv.evaluation.spans import SpanScore
 
     score = judgement.score
-    table(f"{name}: {counted(len(examples), 'example')}", ("score", "value", "95 % interval"), figures(judgement))
+    amount = counted(len(examples), "example")
+    if whole is not None and len(examples) < whole:
+        amount = f"{len(examples):,} of {whole:,} examples, evenly spread: there was no time for more"
+    table(f"{name}: {amount}", ("score", "value", "95 % interval"), figures(judgement))
     if isinstance(score, SpanScore):
         rows = [
             (kind, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}", f"{each.support:,}")

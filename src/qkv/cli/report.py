@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.output import counted, print_answer, print_message, program, weights
+from qkv.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from qkv.recipe.assembly import Session
@@ -43,7 +44,8 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     from qkv.training import journal
 
     folder, recipe = session.run.folder, session.recipe
-    score = session.final_score()
+    with waiting() as progress:
+        score = session.final_score(progress)
     examined = doctor.report(score)
     written = card.write(session, score, examined)
     model = qkv.load(folder, recipe.training.device)

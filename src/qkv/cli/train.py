@@ -189,7 +189,8 @@ def started(
     if options.get("training.steps", 1) < 1:
         raise InputError(f"--steps {options['training.steps']}: expected at least 1.")
     values: dict[str, Any] = read(recipe) if recipe else {}
-    for settled in ("steps", "turns") if minutes is not None else ("turns",) if steps_said(options, settings) else ():
+    moved = ("turns", "evaluations")  # by the clock of the run that the recipe is of
+    for settled in ("steps", *moved) if minutes is not None else moved if steps_said(options, settings) else ():
         values.get("training", {}).pop(settled, None)
     if tokenizer := options.pop("tokenizer.kind", None):
         size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}

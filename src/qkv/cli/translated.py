@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.output import counted, document, notes, print_answer, print_message, program, shortened, table, weights
+from qkv.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from qkv.evaluation.outputs import Outputs, Score
@@ -42,19 +43,24 @@ def announce(session: Session) -> None:
 
 def finish(session: Session, quiet: bool) -> dict[str, Any]:
     """Score the best model, write the card, show what it says. Gives what --json prints."""
+    from qkv.data.even_order import even_order
     from qkv.models.language_model import learning
     from qkv.recipe import translation_card
     from qkv.training import journal
 
     folder, recipe, lesson = session.run.folder, session.recipe, session.lesson
-    found = lesson.final(recipe, folder)
+    with waiting() as progress:
+        found = lesson.final(recipe, folder, session.pace(progress))
     flops = translation_card.flops_of(session)
     card = translation_card.write(session, found, flops)
     if not quiet:
         print_answer()
         show(found, flops)
-        said = lesson.said_by(recipe, session.model, "valid", SHOWN)
-        for number in range(len(said)):
+        said = lesson.final_outputs["valid"]  # of the model that was scored
+        for side, outputs in lesson.final_outputs.items():
+            if outputs.whole is not None:
+                print_answer(f"{side}: {len(outputs):,} of {outputs.whole:,} sources, evenly spread")
+        for number in even_order(len(said), SHOWN).tolist():
             print_answer("\n" + example(said, number))
         print_answer()
         for line in translation_card.remarks(session, found):
@@ -108,6 +114,7 @@ def example(said: Outputs, number: int) -> str:
 def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: str | None, json: bool) -> None:
     """`qkv evaluate` of a translator: its scores, by length, the worst outputs; another system beside it."""
     import qkv
+    from qkv.evaluation.pace import Pace
     from qkv.recipe import translating
     from qkv.recipe.speaking import Examiner
 
@@ -115,8 +122,12 @@ def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: 
     other = None if beside is None else qkv.load(beside)
     if other is not None:
         translating.require(other.bundle)
-    said, loss = examiner.outputs(opened.bundle, beams, opened.device)
-    compared = None if other is None else said.beside(examiner.outputs(other.bundle, beams, other.device)[0])
+    with waiting() as progress:
+        pace = Pace(progress=progress, stage="translating")
+        said, loss = examiner.outputs(opened.bundle, beams, opened.device, pace)
+        compared = None
+        if other is not None:
+            compared = said.beside(examiner.outputs(other.bundle, beams, other.device, pace)[0])
     score = said.score(loss)
     notes(examiner.notes)
     if not json:

@@ -31,6 +31,8 @@ TOGETHER = 8192  # tokens, padding included
 PICTURES = 256
 NUMBERS = 2**20  # of rows of a table
 
+Watch = Callable[[int], None]
+"""Called with the number of rows that are done."""
 Autocast = Callable[[], AbstractContextManager[object]]
 
 
@@ -40,10 +42,11 @@ def answers(
     problem: Problem,
     autocast: Autocast = nullcontext,
     precision: packed.Precision = "f32",
+    watch: Watch | None = None,
 ) -> NDArray[np.float32]:
     """A share for every label (N, L), or the numbers (N, 1)."""
     parts: list[tuple[NDArray[np.int64], Tensor]] = []
-    for which, scores in _scores(model, rows, autocast, precision):
+    for which, scores in _scores(model, rows, autocast, precision, watch):
         if problem == "regression":
             parts.append((which, scores))
         else:
@@ -54,11 +57,13 @@ def answers(
     return found
 
 
-def tags(model: nn.Module, rows: Rows, autocast: Autocast = nullcontext) -> NDArray[np.float32]:
+def tags(
+    model: nn.Module, rows: Rows, autocast: Autocast = nullcontext, watch: Watch | None = None
+) -> NDArray[np.float32]:
     """A share for every label of each word (W, L), in the words' order."""
     assert rows.places is not None
     found: NDArray[np.float32] | None = None
-    for which, scores in _scores(model, rows, autocast):
+    for which, scores in _scores(model, rows, autocast, watch=watch):
         shares = scores.softmax(-1).numpy()
         if found is None:
             found = np.zeros((len(rows.places), shares.shape[-1]), dtype=np.float32)
@@ -69,7 +74,11 @@ def tags(model: nn.Module, rows: Rows, autocast: Autocast = nullcontext) -> NDAr
 
 
 def _scores(
-    model: nn.Module, rows: Source, autocast: Autocast, precision: packed.Precision = "f32"
+    model: nn.Module,
+    rows: Source,
+    autocast: Autocast,
+    precision: packed.Precision = "f32",
+    watch: Watch | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
     device = str(next(model.parameters()).device)
     with evaluating(model):
@@ -77,6 +86,7 @@ def _scores(
             ask = None if torch.is_autocast_enabled("cpu") else _reader(model, precision)
         if ask is None and precision == "bf16":
             autocast = partial(torch.autocast, device.partition(":")[0], torch.bfloat16)
+        done = 0
         for which in _batches(rows):
             read = reading.inputs(rows, which)
             with torch.inference_mode(), autocast():
@@ -85,6 +95,9 @@ def _scores(
                 else:
                     scores = reading.moved(read, device).read_by(model)
             yield which, scores.float().cpu()
+            done += len(which)
+            if watch:
+                watch(done)
 
 
 def _reader(model: nn.Module, precision: packed.Precision) -> Callable[[reading.Texts], Tensor] | None:

@@ -6,6 +6,7 @@ a number       Pearson's correlation                    tags of words    accurac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
@@ -69,11 +70,30 @@ def judge(
     examples: Examples,
     problem: Problem,
     autocast: Autocast = nullcontext,
+    watch: Callable[[int], None] | None = None,
 ) -> Judgement:
+    return score_of(answered(model, rows, examples, problem, autocast, watch), examples, problem)
+
+
+def answered(
+    model: nn.Module,
+    rows: Source,
+    examples: Examples,
+    problem: Problem,
+    autocast: Autocast = nullcontext,
+    watch: Callable[[int], None] | None = None,
+) -> NDArray[np.float32]:
+    """What the model says; `watch` is told how many rows are done."""
     if isinstance(examples, TagExamples):
         assert isinstance(rows, Rows)
-        return judged_tags(decisions.tags(model, rows, autocast), examples)
-    return judged(decisions.answers(model, rows, problem, autocast), examples.targets, examples.labels.names, problem)
+        return decisions.tags(model, rows, autocast, watch)
+    return decisions.answers(model, rows, problem, autocast, watch=watch)
+
+
+def score_of(answers: NDArray[np.float32], examples: Examples, problem: Problem) -> Judgement:
+    if isinstance(examples, TagExamples):
+        return judged_tags(answers, examples)
+    return judged(answers, examples.targets, examples.labels.names, problem)
 
 
 def judged(answers: NDArray[np.float32], targets: NDArray[Any], names: tuple[str, ...], problem: Problem) -> Judgement:

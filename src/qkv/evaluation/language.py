@@ -19,6 +19,7 @@ from torch import Tensor
 
 from qkv.data.even_order import even_order
 from qkv.data.tokens import TokenStream
+from qkv.evaluation.pace import Pace
 from qkv.models.language_model import LanguageModel
 from qkv.short_repr import ShortRepr
 from qkv.tasks import cross_entropy
@@ -117,33 +118,38 @@ def score(
     limit: int | None = None,
     rows: int | None = None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    progress: Callable[[int, int], None] | None = None,
+    pace: Pace | None = None,
 ) -> Score:
-    """Score a text: in independent windows of length `window`, on a spread sample of about `limit` tokens.
-
-    At most `rows` windows are computed at once.
+    """Score a text: in independent windows of length `window`, on a spread sample of about `limit` tokens, or on as
+    much of it as `pace` has time for. At most `rows` windows are computed at once.
     """
+    pace = pace or Pace()
     length = window or model.context
     plan = Plan(len(stream.tokens), length, length if window else max(1, length // 2))
     chosen = plan.spread(limit)
     together = max(1, min(TOKENS, NUMBERS // model.vocabulary) // length)
     sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
     single: list[NDArray[Any]] = []  # of each token, where there are so few windows that these are no parts
-    done = scored = 0
+    together = min(together, rows or together)
+    order, done, scored = pace.order(len(chosen)), 0, 0
     with torch.inference_mode():
-        for batch in batches((plan[index] for index in chosen), min(together, rows or together)):
-            with autocast():
-                losses = losses_of(model, stream.tokens, batch)
-            for own, place in zip(losses, batch, strict=True):
-                sums[done], counts[done] = float(own[-place.fresh :].double().sum()), place.fresh
-                done, scored = done + 1, scored + place.fresh
-                if len(chosen) < PARTS:
-                    single.append(own[-place.fresh :].double().numpy())
-            if progress:
-                progress(scored, len(stream.tokens) - 1)
-    found = summary(sums, counts, stream)
-    stretches = parts(np.concatenate(single)) if single else parts(sums, counts)
-    return replace(found, parts=stretches, windows=tuple(chosen))
+        for first, last in pace.portions(len(chosen), together):
+            portion = np.sort(order[first:last]).tolist()
+            numbers = iter(portion)
+            for batch in batches((plan[chosen[number]] for number in portion), together):
+                with autocast():
+                    losses = losses_of(model, stream.tokens, batch)
+                for own, place, number in zip(losses, batch, numbers, strict=False):
+                    sums[number], counts[number] = float(own[-place.fresh :].double().sum()), place.fresh
+                    scored += place.fresh
+                    if len(chosen) < PARTS:
+                        single.append(own[-place.fresh :].double().numpy())
+                pace.reached(scored, len(stream.tokens) - 1)
+            done = last
+    which = np.sort(order[:done])
+    found = summary(sums[which], counts[which], stream)
+    stretches = parts(np.concatenate(single)) if single else parts(sums[which], counts[which])
+    return replace(found, parts=stretches, windows=tuple(chosen[number] for number in which.tolist()))
 
 
 def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:

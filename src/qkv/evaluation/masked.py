@@ -19,6 +19,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from qkv.data.even_order import even_order
+from qkv.evaluation.pace import Pace
 from qkv.models.masked import Masked
 from qkv.tasks.masked_language_modelling import (
     Hidden,
@@ -73,9 +75,11 @@ def score(
     limit: int | None = None,
     pseudo: int = 512,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
-    progress: Callable[[int, int], None] | None = None,
+    pace: Pace | None = None,
 ) -> MaskedScore:
     """Score a text, or a sample of about `limit` of its tokens; `usual`: `frequencies` of the training text.
+
+    Samples are in a drawn order: where `pace` has no time for all, the first of them are as good as any.
 
     About `pseudo` pieces are hidden one by one; 0: none.
     """
@@ -86,14 +90,19 @@ def score(
     was = model.training
     model.eval()
     found: list[tuple[NDArray[Any], ...]] = []
-    for first in range(0, samples, together):
-        batch = task.batch(first, min(together, samples - first))
-        with autocast():
-            found.append(answers(model, batch))
-        if progress:
-            progress(first + len(batch.tokens), samples)
+    pace = pace or Pace()
+    for start, stop in pace.part(2 if pseudo else 1).portions(samples, together):
+        for first in range(start, stop, together):
+            batch = task.batch(first, min(together, stop - first))
+            with autocast():
+                found.append(answers(model, batch))
+            pace.reached(first + len(batch.tokens), samples)
+    single: list[NDArray[Any]] = []
     with autocast():
-        single = list(one_by_one(model, stream, pieces, pseudo)) if pseudo else []
+        for each in one_by_one(model, stream, pieces, pseudo) if pseudo else ():
+            single.append(each)
+            if pace.now() > pace.ends_at:
+                break
     model.train(was)
     losses, told, targets, known = (np.concatenate(each) for each in zip(*found, strict=True))
     return _summary(losses, told, targets, known, usual, single)
@@ -116,7 +125,7 @@ def one_by_one(model: Masked, stream: NDArray[Any], pieces: Pieces, limit: int) 
     task = MaskedLanguageModelling(single, stream, pieces, model.context, SEED)
     wanted = min(task.samples, max(1, limit // task.length))
     device = next(model.parameters()).device
-    for sample in np.linspace(0, task.samples - 1, wanted).round().astype(int):
+    for sample in even_order(task.samples, wanted).tolist():
         ids = stream[sample * task.length : (sample + 1) * task.length].astype(np.int64)
         row = torch.tensor([pieces.opening, *ids, pieces.separator])
         places = torch.from_numpy(np.flatnonzero(pieces.ordinary[row]))

@@ -28,6 +28,10 @@ class Outputs:
     said: Sequence[str]
     references: Sequence[Sequence[str]]
     metric: Metric
+    rows: tuple[int, ...] = ()
+    """The pairs that these are: of a source with several references, all of them."""
+    whole: int | None = None
+    """How many sources there are, where these are a sample; None: these are all."""
 
     def __len__(self) -> int:
         return len(self.said)

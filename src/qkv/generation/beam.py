@@ -12,7 +12,7 @@ for each of B sources.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -94,8 +94,10 @@ def translate(
     rows: int = 64,
     numbers: Sequence[int] | None = None,
     device: str = "cpu",
+    watch: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The translations of each source, best first, in the order of the sources. Batches are of about one length.
+    """The translations of each source, best first, in the order of the sources. Batches are of about one length;
+    `watch` is told how many sources are done.
 
     Of drawn ones each source has its own random numbers, by its number: its place, where `numbers` says nothing.
     """
@@ -118,6 +120,8 @@ def translate(
             made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
             for number, hypotheses in zip(batch, made, strict=True):
                 found[number] = hypotheses
+            if watch:
+                watch(first + len(batch))
     return found
 
 

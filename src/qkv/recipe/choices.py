@@ -6,12 +6,14 @@ What the user set is never touched. Decision 0004 says where the figures come fr
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from qkv.recipe.dial import USUAL, Rung
 from qkv.recipe.matching import matched_width, parameters
 from qkv.recipe.recipe import KINDS
 from qkv.training import devices
+from qkv.training.clock import LOOKING
 from qkv.training.settings import TrainingConfig
 
 Values = dict[str, dict[str, Any]]
@@ -21,6 +23,7 @@ SMALL = 200_000
 EVALUATIONS = 10  # in a run
 EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward pass, all ten cost a twentieth of the run
 LAST, LAST_IN_TIME = 131_072, 32_768  # tokens are looked at in the last evaluation; fewer where minutes count
+FORWARD = 1 / 3  # of a step's time: the way back takes twice as long as the way forward
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 # Rates for AdamW and Muon, and AdamW's betas, by model and optimizer, the usual one first: decision 0004.
@@ -139,16 +142,25 @@ def steps_worth(values: Values, tokens: int, epochs: float) -> int:
     return max(1, int(epochs * samples) // values["training"]["batch"])
 
 
-def choose_steps(values: Values, tokens: int, steps: int, last: int = LAST) -> None:
+def evaluated_tokens(run: int) -> int:
+    """How many tokens an evaluation looks at in a run of so many."""
+    return max(4096, min(65_536, int(EVALUATED * run)))
+
+
+def choose_steps(values: Values, tokens: int, steps: int, *, timed: bool = False) -> None:
     """The number of steps and everything that follows from it."""
     training = values["training"]
     fill(training, TrainingConfig, steps=max(1, min(steps, steps_worth(values, tokens, epochs_worth(tokens)))))
     steps = training["steps"]
     if training.get("warmup", -1) == -1:
         training["warmup"] = min(steps // 10, 20)
-    run = steps * training["batch"] * values["model"]["context"]
-    evaluated = max(4096, min(65_536, int(EVALUATED * run)))
-    fill(training, TrainingConfig, evaluate_every=max(1, steps // EVALUATIONS), evaluate_tokens=evaluated)
+    a_step = training["batch"] * values["model"]["context"]
+    evaluated = evaluated_tokens(steps * a_step)
+    every = max(1, steps // EVALUATIONS)
+    if timed:  # a token that is looked at takes a third of one that is learned from
+        every = max(every, math.ceil(FORWARD * evaluated / (LOOKING * a_step)))
+    fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=evaluated)
+    last = LAST_IN_TIME if timed else LAST
     fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"], evaluate_last=last)
 
 

@@ -20,10 +20,10 @@ def examined(session: Session) -> Doctor | None:
 
 def close(session: Session, doctor: Doctor | None) -> Path:
     if isinstance(session.lesson, LabelledLesson):
-        found = session.lesson.final(session.recipe, session.run.folder)
+        found = session.lesson.final(session.recipe, session.run.folder, session.pace())
         return labelled_card.write(session, found, remarks(session, found))
     if isinstance(session.lesson, TranslationLesson):
-        scores = session.lesson.final(session.recipe, session.run.folder)
+        scores = session.lesson.final(session.recipe, session.run.folder, session.pace())
         return translation_card.write(session, scores, translation_card.flops_of(session))
     score = session.final_score()
     if isinstance(session.lesson, MaskedLesson):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from qkv.training.loop import Step, start, train
 from qkv.training.settings import TrainingConfig
 
 SPARE = 0.03  # of the time is nobody's: the machine may stumble in the last moments
-SAMPLES = 1.5  # seconds for two samples and the card
+SAMPLES = 2.5  # seconds for two samples, the card, and compressors on other windows than planned
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,26 @@ def pace(device: str, dtype: str) -> Pace:
     return Pace(best, REFERENCE_SECONDS / found[best])
 
 
-def typical(steps: Iterator[Step], *, least: int, seconds: float, most: int = 50) -> float:
-    """The median seconds of a step; the first is slower than all that follow and does not count."""
+def typical(
+    steps: Iterator[Step],
+    *,
+    least: int,
+    seconds: float,
+    most: int = 50,
+    patience: float = math.inf,
+    now: Callable[[], float] = time.perf_counter,
+) -> float:
+    """The median seconds of a step; the first is slower than all that follow and does not count.
+
+    Where steps take so long that more than `patience` seconds are gone, those so far must do.
+    """
+    mark = now()
     next(steps)
-    spent: list[float] = []
-    while len(spent) < least or (sum(spent) < seconds and len(spent) < most):
-        mark = time.perf_counter()
+    spent = [now() - mark]
+    while len(spent) <= least or (sum(spent[1:]) < seconds and len(spent) <= most):
+        if sum(spent) > patience:
+            break
+        mark = now()
         next(steps)
-        spent.append(time.perf_counter() - mark)
-    return statistics.median(spent)
+        spent.append(now() - mark)
+    return statistics.median(spent[1:] or spent)

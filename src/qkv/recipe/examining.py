@@ -24,9 +24,11 @@ from qkv.data.labelled.reading import read_examples
 from qkv.data.labelled.tables import open_table
 from qkv.data.labelled.targets import listed
 from qkv.data.parallel.describing import parallel
+from qkv.data.progress import Progress, silent
 from qkv.data.rows import BAD_SHARE
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.judging import Judgement, judge
+from qkv.evaluation.pace import Pace
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import TableConfig, load
 from qkv.tasks.classification import Problem
@@ -36,15 +38,19 @@ JUDGES = ("classifier", "tagger", "linear-table", "mlp-table")
 TASKS = {"single": "classification", "multi": "multi-label", "regression": "regression"}
 
 
-def judged_examples(bundle: Bundle, config: ExamplesConfig) -> tuple[Judgement, Examples, list[str]]:
+def judged_examples(
+    bundle: Bundle, config: ExamplesConfig, progress: Progress = silent
+) -> tuple[Judgement, Examples, list[str]]:
     examples, notes = examples_for(bundle, config)
     model: Any = bundle.model
     if isinstance(examples, ImageExamples):
-        return judge(model, examples.pixels, examples, "single"), examples, notes
+        watch = Pace(progress=progress).watch(0, len(examples))
+        return judge(model, examples.pixels, examples, "single", watch=watch), examples, notes
     if isinstance(examples, NumberExamples):
         return judge(model, examples.numbers, examples, model_problem(bundle)), examples, notes
     rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
-    judgement = judge(model, rows, examples, model_problem(bundle))
+    watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
+    judgement = judge(model, rows, examples, model_problem(bundle), watch=watch)
     return judgement, examples, [*notes, *rows.notes("texts", bundle.config.context)]
 
 

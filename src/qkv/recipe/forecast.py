@@ -9,8 +9,6 @@ from qkv.recipe import choices, dial
 from qkv.recipe.assembly import Session
 from qkv.recipe.memory import needs
 
-FORWARD = 1 / 3  # of a step's time: the way back takes twice as long as the way forward
-
 
 @dataclass(frozen=True)
 class Forecast:
@@ -45,5 +43,5 @@ def ahead(session: Session, done: int, a_step: float) -> float:
     looks = -(-left // training.evaluate_every)
     held = len(session.prepared.valid.tokens)
     looked_at = looks * min(held, training.evaluate_tokens) + min(held, choices.last_tokens(training, context))
-    a_token = FORWARD * a_step / (training.batch * context)
+    a_token = choices.FORWARD * a_step / (training.batch * context)
     return left * a_step + looked_at * a_token + dial.SAMPLES

@@ -8,9 +8,11 @@ from torch import nn
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import prepare, require, stream
+from qkv.data.progress import Progress, silent
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked
 from qkv.evaluation.masked import MaskedScore
+from qkv.evaluation.pace import Pace
 from qkv.models.masked import Masked
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import load
@@ -20,7 +22,7 @@ from qkv.tasks.pieces import Pieces
 PSEUDO = 1024  # pieces that are hidden one by one
 
 
-def score_gaps(bundle: Bundle, corpus: CorpusConfig) -> tuple[MaskedScore, list[str]]:
+def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent) -> tuple[MaskedScore, list[str]]:
     model: Any = bundle.model
     if not isinstance(model, Masked):
         raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
@@ -41,4 +43,5 @@ def score_gaps(bundle: Bundle, corpus: CorpusConfig) -> tuple[MaskedScore, list[
     if usual is None:
         usual = masked.frequencies(found.tokens, pieces)
         said.append("the training text is not there: the frequencies beside the model are those of this text itself.")
-    return masked.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO), said
+    pace = Pace(progress=progress, stage="scoring passages")
+    return masked.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO, pace=pace), said

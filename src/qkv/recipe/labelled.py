@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import nn
 
 from qkv.blocks.spelling import SpelledEmbedding
 from qkv.config import parse, plain
+from qkv.data.even_order import even_order
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, NumberExamples
 from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
@@ -20,8 +21,11 @@ from qkv.data.progress import Progress
 from qkv.errors import ConfigError
 from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.judging import Judgement, judge
+from qkv.evaluation.pace import Pace
+from qkv.evaluation.pace import timed as timed_rows
 from qkv.recipe import bundle, choices, origin, systems, tables
 from qkv.recipe.bundle import Bundle
+from qkv.recipe.labelled_scores import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
 from qkv.recipe.language import autocast_of, require_same
 from qkv.recipe.lesson import Costs, Values
 from qkv.recipe.recipe import LabelledRecipe, Recipe, check_sections, parse_section
@@ -29,14 +33,11 @@ from qkv.tasks.classification import Classification, Problem
 from qkv.tasks.tagging import Tagging
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
+from qkv.training.clock import LOOKING
 from qkv.training.run import Scores
 from qkv.training.settings import TrainingConfig
 
 PROBED = 64  # examples whose evaluation is timed
-EVALUATED = 4096  # examples looked at while a run goes on
-EVALUATIONS, FEWEST_LOOKS = 12, 3
-LOOKING = 0.15  # of the time, at most, goes into evaluations, unless there would be too few
-FEWEST = 256  # examples
 FAR = 600  # characters, from which on a usual text is long
 OFTEN = 30.0  # epochs at most, for the sake of steps
 CLOSING = 1.0  # seconds for the card and the words
@@ -58,6 +59,7 @@ class LabelledLesson:
     looks: int = EVALUATIONS
     looked_at: int = EVALUATED
     _rows: dict[tuple[str, int], Any] = field(default_factory=dict)
+    _scored: dict[str, Examples] = field(default_factory=dict)
 
     @classmethod
     def open(cls, values: Values, where: str, progress: Progress | None) -> LabelledLesson:
@@ -213,7 +215,7 @@ class LabelledLesson:
         steps = training["steps"]
         if training.get("warmup", -1) == -1:
             training["warmup"] = min(steps // 10, 200)
-        every = max(1, steps // self.looks)
+        every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
         choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=self.looked_at)
         choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=EVALUATED)
 
@@ -230,21 +232,25 @@ class LabelledLesson:
         return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
 
     def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> Judgement:
-        """The model on a side, or on its first so many examples."""
+        """The model on a side, or on so many of its examples, evenly spread: files are often sorted by label."""
         examples: Examples = getattr(self.prepared.labelled, side)
         rows = self.side(side)
         if most is not None and most < len(examples):
-            examples = first(examples, most)
+            examples = some(examples, np.sort(even_order(len(examples), most)))
             key = (f"{side} {most}", self.context)
             if key not in self._rows:
                 self._rows[key] = self.prepared.rows(examples, self.context)
             rows = self._rows[key]
         return judge(model, rows, examples, self.problem, autocast_of(recipe.training))
 
+    def _rows_of(self, side: str, examples: Examples) -> Any:
+        whole = len(examples) == len(getattr(self.prepared.labelled, side))
+        return self.side(side) if whole else self.prepared.rows(examples, self.context)
+
     def scored(self, side: str) -> Examples:
         """The examples of a side that the last score is of."""
         examples: Examples = getattr(self.prepared.labelled, side)
-        return examples
+        return self._scored.get(side, examples)
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         found = self.judged(recipe, model, "valid", recipe.training.evaluate_tokens)
@@ -255,24 +261,30 @@ class LabelledLesson:
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         valid = len(self.prepared.labelled.valid)
-        mark = time.perf_counter()
-        self.judged(recipe, model, "valid", PROBED)
-        an_example = (time.perf_counter() - mark) / min(PROBED, valid)
-        share = LOOKING * left / an_example  # examples that there is time to look at
-        self.looks = int(max(FEWEST_LOOKS, min(EVALUATIONS, share / min(valid, EVALUATED))))
-        self.looked_at = int(max(FEWEST, min(valid, EVALUATED, share / self.looks)))
+        an_example = timed_rows(lambda rows: self.judged(recipe, model, "valid", rows), min(PROBED, valid))
+        self.looks, self.looked_at = evaluations(valid, LOOKING * left / an_example)
         test = self.prepared.labelled.test
         judged = valid + (0 if test is None else len(test))  # in the end, each side as a whole
-        return Costs(in_all=self.looks * an_example * self.looked_at, closing=CLOSING + an_example * judged)
+        evaluation = an_example * self.looked_at
+        return Costs(
+            in_all=self.looks * evaluation, evaluation=evaluation, scoring=an_example * judged, closing=CLOSING
+        )
 
     def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step)
 
-    def final(self, recipe: Recipe, folder: Path) -> dict[str, Judgement]:
+    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, Judgement]:
         """The best model on every side that is held out."""
         best: Any = bundle.load(folder, recipe.training.device).model
         sides = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
-        return {side: self.judged(recipe, best, side) for side in sides}
+        found = {}
+        for left, side in zip(range(len(sides), 0, -1), sides, strict=True):
+            own = (pace or Pace()).part(left)
+            found[side], self._scored[side] = judged_in_time(
+                best, getattr(self.prepared.labelled, side), partial(self._rows_of, side), self.problem,
+                autocast_of(recipe.training), replace(own, stage=f"scoring {side} examples"),
+            )  # fmt: skip
+        return found
 
 
 def spellings(tokenizer: Tokenizer | None) -> list[str]:
@@ -286,8 +298,3 @@ def patch_of(height: int, width: int, usual: int) -> int:
     """The side of a patch nearest to the usual one that divides the picture."""
     sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
     return min(sides, key=lambda side: (abs(side - usual), side))
-
-
-def first(examples: Any, most: int) -> Any:
-    """The first examples of a side; the side is in a drawn order already, or in the file's."""
-    return replace(examples, rows=examples.rows[:most])

@@ -23,6 +23,9 @@ def write(session: Session, found: Mapping[str, Judgement], said: Sequence[str])
         "labels": ", ".join(name.replace("|", "\\|") for name in names[:MOST_LABELS]) + more,
         "data": ", ".join(recipe.corpus.files),
         "examples": ", ".join(f"{len(examples):,} {side}" for side, examples in data.sides),
+        **{
+            f"{side} examples scored": f"{len(lesson.scored(side)):,} of {len(getattr(data, side)):,}" for side in found
+        },
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "steps": f"{steps}, {page.epochs(session):.2f} epochs",
     }

@@ -21,6 +21,7 @@ from qkv.data.sources import expand
 from qkv.errors import ConfigError, DataError
 from qkv.evaluation.formats import check
 from qkv.evaluation.language import Score, score
+from qkv.evaluation.pace import Pace
 from qkv.generation import compilable, native
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import bundle, choices, dial, origin
@@ -119,7 +120,7 @@ class LanguageLesson:
         return choices.steps_worth(values, self.tokens, epochs)
 
     def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
-        choices.choose_steps(values, self.tokens, steps, choices.LAST_IN_TIME if timed else choices.LAST)
+        choices.choose_steps(values, self.tokens, steps, timed=timed)
 
     def complete(self, values: Values) -> Recipe:
         prepared = self.prepared
@@ -147,7 +148,12 @@ class LanguageLesson:
         more = a_token * tokens * choices.EVALUATIONS * choices.EVALUATED
         run = (left - spent - dial.SAMPLES) / (a_step + more) * tokens  # tokens, if there were no last evaluation
         held = len(self.prepared.valid.tokens)
-        return Costs(a_step=more, closing=dial.SAMPLES + a_token * min(held, max(choices.LAST_IN_TIME, run / 10)))
+        return Costs(
+            a_step=more,
+            evaluation=a_token * min(held, choices.evaluated_tokens(int(run))),
+            scoring=a_token * min(held, max(choices.LAST_IN_TIME, run / 10)),
+            closing=dial.SAMPLES,
+        )
 
     def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         config = recipe.model
@@ -155,7 +161,7 @@ class LanguageLesson:
             config = replace(config, context=origin.opened(recipe.training.start).config.context)
         return Bundle(model, config, self.prepared.tokenizer, self.prepared.train.documents, step)
 
-    def final_score(self, recipe: Recipe, folder: Path) -> Score:
+    def final_score(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> Score:
         """The best model on the validation text, in independent windows of the context's length."""
         best = bundle.load(folder, recipe.training.device)
         model: Any = best.model
@@ -163,7 +169,7 @@ class LanguageLesson:
             # keep with a model of many weights how well it would write with int8 ones
             bundle.keep_best(folder, replace(best, checked=check(model, self.prepared.valid, "int8")))
         limit = choices.last_tokens(recipe.training, recipe.model.context)
-        return evaluate(recipe, self.prepared, limit, model)
+        return evaluate(recipe, self.prepared, limit, model, pace)
 
 
 def prepared_again(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Prepared:
@@ -198,13 +204,18 @@ def check_model(values: Values, where: str) -> None:
         raise refusals[0]
 
 
-def evaluate(recipe: Recipe, prepared: Prepared, limit: int | None, model: LanguageModel) -> Score:
+def evaluate(
+    recipe: Recipe, prepared: Prepared, limit: int | None, model: LanguageModel, pace: Pace | None = None
+) -> Score:
     window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
     training = recipe.training
-    rows = training.batch // training.accumulate if training.accumulate > 1 else None  # parts of a batch save memory
+    small = training.accumulate > 1 or (pace is not None and pace.limited)  # parts of a batch save memory, and time
+    rows = max(1, training.batch // training.accumulate) if small else None
     devices.give_back()
     with devices.enough_memory(training, recipe.model.context):
-        return score(model, prepared.valid, window=window, limit=limit, rows=rows, autocast=autocast_of(training))
+        return score(
+            model, prepared.valid, window=window, limit=limit, rows=rows, autocast=autocast_of(training), pace=pace
+        )
 
 
 def autocast_of(training: TrainingConfig) -> Callable[[], AbstractContextManager[object]]:

@@ -20,11 +20,13 @@ Values = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Costs:
-    """What evaluations will take, in seconds: in all, for each step, and after the last one."""
+    """What evaluations will take, in seconds."""
 
-    in_all: float = 0.0
-    a_step: float = 0.0
-    closing: float = 0.0
+    in_all: float = 0.0  # those while the run goes on
+    a_step: float = 0.0  # the same for each step, where there are as many as steps ask for
+    evaluation: float = 0.0  # one of them
+    scoring: float = 0.0  # the last scores, of all that is held out
+    closing: float = 0.0  # what follows those
 
 
 @runtime_checkable

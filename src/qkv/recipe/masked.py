@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,8 @@ from qkv.data.prepare import Prepared, prepare, require
 from qkv.data.progress import Progress
 from qkv.evaluation import masked
 from qkv.evaluation.masked import MaskedScore
+from qkv.evaluation.pace import Pace
+from qkv.evaluation.pace import timed as timed_rows
 from qkv.models import bert
 from qkv.recipe import bundle, choices
 from qkv.recipe.bundle import Bundle
@@ -27,6 +28,7 @@ from qkv.tasks.masked_language_modelling import MaskedLanguageModelling, MaskedL
 from qkv.tasks.pieces import Pieces
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
+from qkv.training.clock import LOOKING
 from qkv.training.run import Scores
 from qkv.training.settings import TrainingConfig
 
@@ -36,7 +38,9 @@ EVALUATIONS = 10
 EVALUATED = 16_384  # tokens looked at while a run goes on
 LAST = 131_072
 PROBED = 2048
-CLOSING = 4.0  # seconds for the pseudo-perplexity and the card
+FEWEST = 1024  # tokens of an evaluation
+PSEUDO = 1024  # pieces that are hidden one by one in the end
+CLOSING = 1.0  # seconds for the card and the words
 RATES: dict[str, dict[str, Any]] = {
     "muon": {"rate": 3e-3, "matrix_rate": 0.02, "momentum": 0.95, "betas": [0.9, 0.98]},
     "adamw": {"rate": 1e-3, "betas": [0.9, 0.98]},
@@ -64,6 +68,8 @@ def unfolded(model: dict[str, Any], pairs: bool) -> dict[str, Any]:
 @dataclass
 class MaskedLesson:
     prepared: Prepared
+    looks: int = EVALUATIONS
+    looked_at: int = EVALUATED
 
     @classmethod
     def open(cls, values: Values, where: str, progress: Progress | None) -> MaskedLesson:
@@ -142,8 +148,8 @@ class MaskedLesson:
         steps = training["steps"]
         if training.get("warmup", -1) == -1:
             training["warmup"] = min(steps // 10, 200)
-        every = max(1, steps // EVALUATIONS)
-        choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=EVALUATED)
+        every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
+        choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=self.looked_at)
         choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=LAST)
 
     def complete(self, values: Values) -> Recipe:
@@ -159,7 +165,7 @@ class MaskedLesson:
         seed, context = recipe.training.seed, recipe.model.context
         return MaskedLanguageModelling(config, self.prepared.train.tokens, self.pieces, context, seed)
 
-    def scored(self, recipe: Recipe, model: Any, limit: int, pseudo: int = 0) -> MaskedScore:
+    def scored(self, recipe: Recipe, model: Any, limit: int, pseudo: int = 0, pace: Pace | None = None) -> MaskedScore:
         task: Any = recipe.task
         return masked.score(
             model,
@@ -170,6 +176,7 @@ class MaskedLesson:
             limit=limit,
             pseudo=pseudo,
             autocast=autocast_of(recipe.training),
+            pace=pace,
         )
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
@@ -178,16 +185,19 @@ class MaskedLesson:
         return {"loss": found.loss, "accuracy": found.accuracy, **followed}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
-        mark = time.perf_counter()
-        self.scored(recipe, model, PROBED)
-        a_token = (time.perf_counter() - mark) / PROBED
-        held = len(self.prepared.valid.tokens)
-        return Costs(in_all=EVALUATIONS * a_token * min(held, EVALUATED), closing=CLOSING + a_token * min(held, LAST))
+        held, context = len(self.prepared.valid.tokens), recipe.model.context
+        a_token = timed_rows(lambda rows: self.scored(recipe, model, rows * context), PROBED // context + 1) / context
+        there = LOOKING * left / a_token  # tokens that there is time to look at
+        self.looked_at = int(max(FEWEST, min(held, EVALUATED, there / EVALUATIONS)))
+        self.looks = int(max(1, min(EVALUATIONS, there / self.looked_at)))
+        evaluation = a_token * min(held, self.looked_at)
+        last = a_token * (min(held, LAST) + PSEUDO * context)
+        return Costs(in_all=self.looks * evaluation, evaluation=evaluation, scoring=last, closing=CLOSING)
 
     def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, self.prepared.train.documents, step)
 
-    def final_score(self, recipe: Recipe, folder: Path) -> MaskedScore:
+    def final_score(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> MaskedScore:
         """The best model on the validation text."""
         best: Any = bundle.load(folder, recipe.training.device).model
-        return self.scored(recipe, best, recipe.training.evaluate_last, pseudo=1024)
+        return self.scored(recipe, best, recipe.training.evaluate_last, PSEUDO, pace)

@@ -11,6 +11,7 @@ import torch
 from qkv.blocks.as_built import evaluating
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Examples
+from qkv.data.progress import Progress, silent
 from qkv.errors import require_type
 from qkv.evaluation import answers, contexts, vectors
 from qkv.evaluation.judging import Judgement
@@ -170,9 +171,9 @@ class Reader:
             examples = ExamplesConfig(files=(str(examples),))
         return self.examined(examples)[0]
 
-    def examined(self, examples: ExamplesConfig) -> tuple[Judgement, Examples]:
+    def examined(self, examples: ExamplesConfig, progress: Progress = silent) -> tuple[Judgement, Examples]:
         """The score on labelled examples, and these: with the model's own numbers for their labels."""
-        found, read, self.notes = judged_examples(self.bundle, examples)
+        found, read, self.notes = judged_examples(self.bundle, examples, progress)
         return found, read
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from qkv.data.findings import Findings
 from qkv.data.labelled.describing import labelled
 from qkv.data.parallel.columns import open_parallel
@@ -17,12 +19,15 @@ from qkv.data.parallel.reading import read_parallel
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.outputs import Metric, Outputs
 from qkv.evaluation.outputs import require as require_metric
+from qkv.evaluation.pace import Pace
 from qkv.generation.beam import Search, translate
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import TranslationRecipe, load
 from qkv.recipe.translating import fitted, listed, require, targets
 from qkv.tasks.translation import pairs_loss, spread
 from qkv.text.tags import may_be_left_out, written_tag
+
+PORTION = 16  # sources that are translated together where time is short
 
 
 def outputs(
@@ -34,22 +39,34 @@ def outputs(
     most: int | None = None,
     beams: int = 1,
     device: str = "cpu",
+    pace: Pace | None = None,
 ) -> Outputs:
-    """What the model says to the sources of a side, or to `most` of them; where errors are counted, a source is asked
-    for once."""
-    model, tokenizer, (start, last) = require(bundle), bundle.tokenizer, bundle.marks
-    groups = _by_source(rows) if metric == "errors" else [[row] for row in range(len(rows))]
-    groups, end = [groups[row] for row in spread(len(groups), most or len(groups)).tolist()], end_of(tokenizer)
+    """What the model says to the sources of a side, or to `most` of them, or to as many as `pace` has time for; where
+    errors are counted, a source is asked for once."""
+    model, tokenizer, (start, last), pace = require(bundle), bundle.tokenizer, bundle.marks, pace or Pace()
+    by_source = _by_source(rows) if metric == "errors" else [[row] for row in range(len(rows))]
+    groups, end = [by_source[row] for row in spread(len(by_source), most or len(by_source)).tolist()], end_of(tokenizer)
     sources, _ = fitted([rows.sources.row(group[0]).tolist() for group in groups], end, model.context)
     search, training = Search(beams=beams, never=bundle.unwritten), model.training
-    found = translate(model.eval(), sources, search, start=start, end=last, device=device)
+    order, said = pace.order(len(groups)), dict[int, str]()
+    model.eval()
+    for first, stop in pace.portions(len(groups), PORTION):
+        part = np.sort(order[first:stop]).tolist()
+        found = translate(
+            model, [sources[number] for number in part], search, start=start, end=last, device=device,
+            watch=pace.watch(first, len(groups)),
+        )  # fmt: skip
+        said |= {number: tokenizer.decode(best[0].tokens) for number, best in zip(part, found, strict=True)}
     model.train(training)
-    pairs = [[side[int(rows.kept[row])] for row in group] for group in groups]
+    done = sorted(said)
+    pairs = [[side[int(rows.kept[row])] for row in groups[number]] for number in done]
     return Outputs(
         [group[0].source for group in pairs],
-        [tokenizer.decode(best[0].tokens) for best in found],
+        [said[number] for number in done],
         [tuple(pair.target for pair in group) for group in pairs],
         metric,
+        rows=tuple(row for number in done for row in groups[number]),
+        whole=None if len(done) == len(by_source) else len(by_source),
     )
 
 
@@ -73,7 +90,9 @@ class Examiner:
     def __len__(self) -> int:
         return len(self.found.train)
 
-    def outputs(self, bundle: Bundle, beams: int, device: str = "cpu") -> tuple[Outputs, float]:
+    def outputs(
+        self, bundle: Bundle, beams: int, device: str = "cpu", pace: Pace | None = None
+    ) -> tuple[Outputs, float]:
         """What a translator says, by beam search, and its loss."""
         model, tokenizer = require(bundle), bundle.tokenizer
         own = bundle.target_tokenizer
@@ -81,7 +100,7 @@ class Examiner:
         self.notes += [note for note in rows.notes("pairs", 0) if note not in self.notes]
         if cut := int((rows.sources.lengths > model.context).sum()):
             self.notes.append(f"{cut:,} sources are longer than the context of {model.context:,} tokens; cut there.")
-        said = outputs(bundle, self.found.train, rows, self.metric, beams=beams, device=device)
+        said = outputs(bundle, self.found.train, rows, self.metric, beams=beams, device=device, pace=pace)
         return said, pairs_loss(model, rows, bundle.marks[0], len(rows), device)
 
     def _tagged(self, bundle: Bundle) -> list[str]:

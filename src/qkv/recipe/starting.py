@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 from qkv.blocks import low_rank
+from qkv.data.progress import Progress, silent
 from qkv.errors import InputError
+from qkv.evaluation.pace import Pace
 from qkv.models.language_model import count, learning
 from qkv.recipe import bundle, dial, origin
 from qkv.recipe.lesson import Lesson
@@ -24,6 +26,8 @@ from qkv.training.journal import REMEDY
 from qkv.training.loop import TrainingState, start, train
 from qkv.training.run import Run, Scores
 from qkv.training.settings import TrainingConfig
+
+PROBING = 0.06  # of the time at most, about, goes into timing steps before the run
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,16 @@ class Session:
         """Of the model as it is kept: what LoRA puts beside it goes into its weights."""
         return count(self.model) - sum(learning(each) for each in low_rank.beside(self.model).values())
 
-    def final_score(self) -> Any:
+    def pace(self, progress: Progress = silent) -> Pace:
+        """The time that is left for the last scores."""
+        clock = self.run.clock
+        if clock is None:
+            return Pace(progress=progress)
+        return Pace(clock.ends_at - clock.after_scoring, progress, now=clock.now)
+
+    def final_score(self, progress: Progress = silent) -> Any:
         """The best model on what was held out."""
-        return self.lesson.final_score(self.recipe, self.run.folder)
+        return self.lesson.final_score(self.recipe, self.run.folder, self.pace(progress))
 
 
 def session(recipe: Recipe, lesson: Lesson, folder: Path, clock: Clock | None = None) -> Session:
@@ -99,11 +110,12 @@ def plan(recipe: Recipe, lesson: Lesson, ends_at: float, longest: int) -> tuple[
     state = start(build(recipe), probe)
     lesson.begin(recipe, state.model)
     left = ends_at - time.perf_counter()
-    a_step = dial.typical(train(state, lesson.task(recipe), probe), least=3, seconds=min(6.0, 0.03 * left))
+    steps = train(state, lesson.task(recipe), probe)
+    a_step = dial.typical(steps, least=3, seconds=min(6.0, 0.03 * left), patience=PROBING * left)
     costs = lesson.costs(recipe, state.model, a_step, ends_at - time.perf_counter())
-    left = ends_at - time.perf_counter() - costs.closing - costs.in_all
-    fits = max(1, int(left / (a_step + costs.a_step)))
-    return fits, Clock(ends_at, closing=costs.closing, longest=longest)
+    clock = Clock(ends_at, closing=costs.closing, longest=longest, scoring=costs.scoring, evaluation=costs.evaluation)
+    left = ends_at - time.perf_counter() - clock.reserve - costs.in_all
+    return max(1, int(left / (a_step + costs.a_step))), clock
 
 
 def claim(folder: Path, numbered: bool) -> Path:

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from qkv.config import parse, plain
@@ -17,6 +19,8 @@ from qkv.data.parallel.pairs import Pairs
 from qkv.data.parallel.preparing import PreparedPairs, prepare_parallel
 from qkv.data.progress import Progress
 from qkv.evaluation.outputs import Outputs, Score, require
+from qkv.evaluation.pace import Pace
+from qkv.evaluation.pace import timed as timed_rows
 from qkv.models import transformer
 from qkv.recipe import bundle, choices
 from qkv.recipe.bundle import Bundle
@@ -27,6 +31,7 @@ from qkv.recipe.speaking import outputs
 from qkv.tasks.translation import Translation, TranslationConfig, pairs_loss
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
+from qkv.training.clock import LOOKING
 from qkv.training.run import Scores
 from qkv.training.settings import TrainingConfig
 
@@ -35,13 +40,14 @@ USUAL = "transformer-small"
 EPOCHS = 60.0
 EVALUATIONS = 10
 EVALUATED = 200  # sentences that are translated while a run goes on
-LOSSES = 1000  # pairs whose loss is looked at
+LOSSES = 5  # pairs whose loss is looked at for each sentence that is translated
+FEWEST = 20  # sentences
 PROBED = 16
 LAST = 2000  # sentences of a side that are translated in the end
-LOOKING = 0.15  # of the time, at most
 BATCHES = 40  # at least, in an epoch: fewer tokens in a batch where there are few pairs
 BEAMS = 5
 HOUR = 3600.0  # within it a recurrence with attention learns more (docs/measurements.md, one core and 29,000 pairs)
+A_SCORE = 0.001  # seconds in which BLEU, chrF and their intervals are computed, for each sentence
 CLOSING = 1.0  # seconds for the card and the words
 COUNTING = 2.0  # steps that counting the run's FLOPs takes: a few forward passes
 RATES: dict[str, dict[str, Any]] = {
@@ -74,7 +80,7 @@ class TranslationLesson:
     said: tuple[str, ...] = ()
     looks: int = EVALUATIONS
     looked_at: int = EVALUATED
-    judged_last: int = LAST
+    final_outputs: dict[str, Outputs] = field(default_factory=dict)
     _rows: dict[str, PairRows] = field(default_factory=dict)
 
     @classmethod
@@ -162,9 +168,9 @@ class TranslationLesson:
         steps = training["steps"]
         if training.get("warmup", -1) == -1:
             training["warmup"] = min(steps // 10, 400)
-        every = max(1, steps // self.looks)
+        every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
         choices.fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=self.looked_at)
-        choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=self.judged_last)
+        choices.fill(training, TrainingConfig, checkpoint_every=every, evaluate_last=LAST)
 
     def complete(self, values: Values) -> Recipe:
         known = {"corpus": plain(self.prepared.config), "tokenizer": plain(self.prepared.tokenizer_config)}
@@ -178,53 +184,69 @@ class TranslationLesson:
         config: Any = recipe.task
         return Translation(config, self.side("train"), self.end, recipe.training.seed)
 
-    def said_by(self, recipe: Recipe, model: Any, name: str, most: int, beams: int = 1) -> Outputs:
+    def said_by(
+        self, recipe: Recipe, model: Any, name: str, most: int, beams: int = 1, pace: Pace | None = None
+    ) -> Outputs:
         """What the model makes of so many sources of a side, and what they should be."""
         task: Any = recipe.task
         examples: Pairs = getattr(self.prepared.parallel, name)
         with autocast_of(recipe.training)():
             return outputs(
                 self.made(recipe, model, 0), examples, self.side(name), task.metric,
-                most=most, beams=beams, device=recipe.training.device,
+                most=most, beams=beams, device=recipe.training.device, pace=pace,
             )  # fmt: skip
 
-    def loss(self, recipe: Recipe, model: nn.Module, name: str, most: int) -> float:
+    def loss(self, recipe: Recipe, model: nn.Module, name: str, most: int | NDArray[np.int64]) -> float:
         with autocast_of(recipe.training)():
             return pairs_loss(model, self.side(name), self.end, most, recipe.training.device)
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
-        loss = self.loss(recipe, model, "valid", LOSSES)
-        found = self.said_by(recipe, model, "valid", recipe.training.evaluate_tokens).quick()
+        most = recipe.training.evaluate_tokens
+        loss = self.loss(recipe, model, "valid", LOSSES * most)
+        found = self.said_by(recipe, model, "valid", most).quick()
         # where nothing is said right yet, the one that is surer
         return {"loss": loss, **found, "judged": found["judged"] + 1e-4 * min(loss, 100.0)}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         valid = len(self.side("valid"))
-        mark = time.perf_counter()
-        self.said_by(recipe, model, "valid", PROBED)
-        a_sentence = (time.perf_counter() - mark) / min(PROBED, valid)
-        self.looked_at = int(max(20, min(valid, EVALUATED, LOOKING * left / a_sentence / EVALUATIONS)))
+        probed = min(PROBED, valid)
+
+        def evaluated(rows: int) -> None:
+            self.loss(recipe, model, "valid", LOSSES * rows)
+            self.said_by(recipe, model, "valid", rows)
+
+        # what has learned nothing writes on and on: it takes rather longer now than it will
+        a_sentence = timed_rows(evaluated, probed)
+        searched = timed_rows(lambda rows: self.said_by(recipe, model, "valid", rows, BEAMS), probed)
+        share = LOOKING * left / a_sentence  # sentences that there is time to look at
+        self.looked_at = int(min(valid, max(FEWEST, min(EVALUATED, share / EVALUATIONS))))
+        self.looks = int(max(1, min(EVALUATIONS, share / self.looked_at)))
         test = self.prepared.parallel.test
         sides = [valid, *([len(test)] if test is not None and len(test) else [])]
-        # what has learned nothing writes on and on: so dear a sentence must not take the time for learning
-        self.judged_last = int(max(20, min(LAST, LOOKING * left / a_sentence / len(sides))))
-        if self.judged_last < min(LAST, max(sides)):
-            self.say(f"for want of time the last scores are of {self.judged_last:,} sentences of each side.")
-        last = sum(min(each, self.judged_last) for each in sides)
-        closing = CLOSING + COUNTING * a_step + a_sentence * last
-        return Costs(in_all=self.looks * a_sentence * self.looked_at, closing=closing)
+        last = sum(min(each, LAST) for each in sides)
+        evaluation = a_sentence * self.looked_at
+        return Costs(
+            in_all=self.looks * evaluation,
+            evaluation=evaluation,
+            scoring=(searched + a_sentence) * last,
+            closing=CLOSING + COUNTING * a_step + A_SCORE * last,
+        )
 
     def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         own = self.prepared.target_tokenizer
         return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step, target_pieces=own)
 
-    def final(self, recipe: Recipe, folder: Path) -> dict[str, Score]:
+    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, Score]:
         """The best model on every side that is held out, by beam search."""
         best: Any = bundle.load(folder, recipe.training.device).model
         test = self.prepared.parallel.test
         sides = ["valid", *(["test"] if test is not None and len(test) else [])]
-        most = recipe.training.evaluate_last
-        return {
-            side: self.said_by(recipe, best, side, most, BEAMS).score(self.loss(recipe, best, side, most))
-            for side in sides
-        }
+        found: dict[str, Score] = {}
+        for left, side in zip(range(len(sides), 0, -1), sides, strict=True):
+            own = replace((pace or Pace()).part(left), stage=f"translating {side} sources")
+            said = self.said_by(recipe, best, side, recipe.training.evaluate_last, BEAMS, own)
+            if said.whole is not None:
+                self.say(f"the {side} score is of {len(said):,} of {said.whole:,} sources, evenly spread.")
+            self.final_outputs[side] = said
+            found[side] = said.score(self.loss(recipe, best, side, np.array(said.rows)))
+        return found

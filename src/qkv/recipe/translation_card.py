@@ -27,7 +27,8 @@ def write(session: Session, found: Mapping[str, Score], flops: float) -> Path:
         for figure in score.figures():
             between = f" (95 % interval {figure.interval})" if figure.interval else ""
             rows[f"{side} {figure.name}"] = figure.value + between
-        rows[f"{side} sources"] = f"{score.count:,}"
+        whole = session.lesson.final_outputs[side].whole if side in session.lesson.final_outputs else None
+        rows[f"{side} sources"] = f"{score.count:,}" + ("" if whole is None else f" of {whole:,}, evenly spread")
     first = next(iter(found.values()))
     if first.signatures:
         rows["signatures"] = ", ".join(f"`{each}`" for each in first.signatures)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import Count, Share, strict
+from qkv.data.even_order import even_order
 from qkv.data.parallel.encoding import PairRows
 from qkv.tasks.cross_entropy import cross_entropy
 from qkv.tasks.lengths import ByTokens
@@ -98,16 +99,16 @@ class Translation:
 
 def spread(count: int, most: int) -> NDArray[np.int64]:
     """Which of so many rows are looked at: evenly spread, for files are often sorted."""
-    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+    return np.sort(even_order(count, most))
 
 
 @torch.inference_mode()
-def pairs_loss(model: nn.Module, pairs: PairRows, start: int, most: int, device: str) -> float:
-    """-log p a piece of the target, over so many pairs, without smoothing; those that the context cannot hold are left
-    out."""
+def pairs_loss(model: nn.Module, pairs: PairRows, start: int, most: int | NDArray[np.int64], device: str) -> float:
+    """-log p a piece of the target, over so many pairs, or these, without smoothing; those that the context cannot hold
+    are left out."""
     reader: Any = model
     lengths = np.maximum(pairs.sources.lengths, pairs.targets.lengths)
-    which = spread(len(pairs), most)
+    which = spread(len(pairs), most) if isinstance(most, int) else most
     order = which[np.argsort(lengths[which], kind="stable")]
     order = order[lengths[order] <= reader.context]
     total, pieces, training = 0.0, 0, model.training

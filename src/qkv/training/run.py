@@ -155,7 +155,8 @@ class Run:
                 yield step
                 yield from self._watch(step.number, evaluated=False)
                 last = step.number == self.config.length
-                if last or step.number % self.config.evaluate_every == 0:
+                looked = self.config.evaluates(step.number)
+                if last or looked:
                     yield self._evaluation(state, memory, metrics)
                 over = last or self._exhausted(memory)
                 if over or stop.signal or step.number % self.config.checkpoint_every == 0:
@@ -166,7 +167,7 @@ class Run:
                     if not last:
                         yield Stopped(step.number, memory.best_step)
                     return
-                if step.number % self.config.evaluate_every == 0:
+                if looked:
                     yield from self._watch(step.number, evaluated=True)
 
     def _follow(self, state: TrainingState, task: Task) -> Iterator[Step]:
@@ -188,12 +189,16 @@ class Run:
             self.clock.evaluated()
         else:
             self.clock.stepped()
-        before = self.config.length
-        after = self.clock.end(step, before, self.config.evaluate_every, may_grow=evaluated)
+        changed, before = self.config, self.config.length
+        if evaluated and (every := self.clock.every(step, before, changed.rarest)) != changed.rarest:
+            changed = replace(changed, evaluations=(*changed.evaluations, (step, every)))
+        after = self.clock.end(step, before, changed.rarest, may_grow=evaluated)
         if after != before:
-            changed = replace(self.config, turns=(*self.config.turns, (step, after)))
+            changed = replace(changed, turns=(*changed.turns, (step, after)))
+        if changed is not self.config:
             self.keep_plan(changed)
             self.config = changed
+        if after != before:
             yield Turned(step, before, after)
 
     def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal) -> Evaluation:

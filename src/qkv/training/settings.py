@@ -45,6 +45,7 @@ class TrainingConfig:
     lora: CountOrZero = 0  # the rank of what learns beside each linear or recurrent layer; 0: the layers themselves
     layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the rate of a layer beside that of the one above it
     turns: Turns = ()  # where the clock moved the end: [[at step, to so many steps], ...]
+    evaluations: Turns = ()  # where the clock made evaluations rarer: [[after step, every so many steps], ...]
 
     def __post_init__(self) -> None:
         if self.batch and self.batch % self.accumulate:
@@ -53,6 +54,23 @@ class TrainingConfig:
         for before, (at, steps) in zip(((0, 0), *self.turns), self.turns, strict=False):
             if not before[0] <= at <= steps:
                 raise ValueError(f"turns = {self.turns}: expected pairs of a step and a later end, in order")
+
+        if any(at < 0 or every < 1 for at, every in self.evaluations):
+            raise ValueError(
+                f"evaluations = {self.evaluations}: expected pairs of a step and a number of steps, from 1"
+            )
+
+    def evaluates(self, step: int) -> bool:
+        """Whether the model is evaluated after this step; after the last one it is in any case."""
+        since, every = next(
+            ((at, every) for at, every in reversed(self.evaluations) if step > at), (0, self.evaluate_every)
+        )
+        return (step - since) % every == 0
+
+    @property
+    def rarest(self) -> int:
+        """The steps from one evaluation to the next, as the clock has left them."""
+        return self.evaluations[-1][1] if self.evaluations else self.evaluate_every
 
     @property
     def length(self) -> int:

@@ -1,0 +1,78 @@
+"""Scoring within a time: rows are taken in an order of which every beginning is spread evenly over the whole, a portion
+at a time; when the time is over, the score is that of the rows so far. How fast it goes is measured all the while, so
+that a machine that becomes busy makes the sample smaller and not the scoring longer.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qkv.data.even_order import even_order
+from qkv.data.progress import Progress, silent
+
+PORTION = 1.0  # seconds, about: after each of them the time is looked at
+ENOUGH = 0.25  # seconds that tell how fast rows are
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Until when rows may be scored, and who is told how far it is. The first portion is scored in any case."""
+
+    ends_at: float = math.inf
+    progress: Progress = silent
+    stage: str = "scoring"
+    now: Callable[[], float] = time.perf_counter
+
+    @property
+    def limited(self) -> bool:
+        return math.isfinite(self.ends_at)
+
+    def order(self, count: int) -> NDArray[np.int64]:
+        """The rows as they are taken: in their own order where there is time for all."""
+        return even_order(count) if self.limited else np.arange(count)
+
+    def portions(self, count: int, first: int) -> Iterator[tuple[int, int]]:
+        """From where to where in the order, again and again; `first` rows to begin with, then as many as fit."""
+        done, size = 0, min(count, first) if self.limited else count
+        while done < count:
+            mark = self.now()
+            yield done, done + size
+            done += size
+            now = self.now()
+            a_row = max(1e-9, (now - mark) / size)
+            fits = (self.ends_at - now) / a_row
+            if fits < 1:
+                return
+            size = max(1, int(min(count - done, fits, max(first, PORTION / a_row))))
+
+    def part(self, sides: int) -> Pace:
+        """For the first of so many sides that are still to be scored: its share of the time."""
+        if not self.limited:
+            return self
+        now = self.now()
+        return replace(self, ends_at=now + max(0.0, self.ends_at - now) / sides)
+
+    def reached(self, done: int, count: int) -> None:
+        self.progress(self.stage, done, count)
+
+    def watch(self, before: int, count: int) -> Callable[[int], None]:
+        """For a scoring that goes through a portion by itself, after `before` rows: to be told how many are done."""
+        return lambda done: self.reached(before + done, count)
+
+
+def timed(work: Callable[[int], object], most: int, now: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds a row: `work` does so many rows, more and more of them until it takes long enough to tell."""
+    rows = min(4, most)
+    while True:
+        mark = now()
+        work(rows)
+        spent = now() - mark
+        if spent > ENOUGH or rows >= most:
+            return spent / max(1, rows)
+        rows = min(most, 4 * rows)
