@@ -19,6 +19,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError, require_type
 from qkv.evaluation.language import Score, score
+from qkv.generation import compiler
 from qkv.generation.beam import Translator
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writers import Precision, Writers
@@ -129,8 +130,10 @@ class Model(Reader):
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         ends = self.tokenizer.ends if ends is None else ends
         with evaluating(self.module):
+            writer = self.writer(precision) if cached else self.language
+            self.notes += compiler.unreported()
             steps = write(
-                self.writer(precision) if cached else self.language,
+                writer,
                 tokens,
                 sampling,
                 length=length,

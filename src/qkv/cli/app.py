@@ -117,7 +117,16 @@ def perform(words: list[str]) -> int:
     if words[0] not in VERBS and not words[0].startswith("-"):
         return unknown_verb(words[0])
     application()(words, exit_on_error=False, print_error=False)
+    report_compiler()
     return 0
+
+
+def report_compiler() -> None:
+    """Verbs that do not show a model's notes may have met a C compiler that fails, too."""
+    if compiler := sys.modules.get("qkv.generation.compiler"):
+        from qkv.cli.output import notes
+
+        notes(compiler.unreported())
 
 
 def failed(error: Exception, words: list[str], debug: bool) -> int:

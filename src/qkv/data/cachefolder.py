@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -17,10 +18,13 @@ REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
 
 
 def cache_folder(*parts: str) -> Path:
-    """A folder of the cache, made if need be."""
+    """A folder of the cache (or an absolute one), made if need be, for this user only."""
     folder = root().joinpath(*parts)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for each in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
+            each.mkdir(mode=0o700, exist_ok=True)
+        if not folder.is_dir():
+            raise NotADirectoryError
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError
     except (PermissionError, FileExistsError, NotADirectoryError):
@@ -41,9 +45,33 @@ def sweep_parts() -> None:
                     path.unlink()
 
 
+def only_mine(path: Path, top: Path) -> bool:
+    """Whether nobody but this user, and root, can write `path` or put something else in its place.
+
+    As ssh asks it of keys: of the owner and mode of the file, its folder, and so on up to `top`. Only `top` may be open
+    to others, where it keeps everybody's entries apart, as /tmp does.
+    """
+    if not hasattr(os, "geteuid"):  # Windows has lists of rights instead, and a cache for each user
+        return True
+    for each in (path, *path.parents):
+        found = each.lstat()
+        shared = each == top and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+        if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not shared):
+            return False
+        if each == top:
+            return True
+    return False
+
+
 def root() -> Path:
+    """Where the cache is."""
     if said := os.environ.get("QKV_CACHE"):
         return Path(said)
+    return own_root()
+
+
+def own_root() -> Path:
+    """This user's own place for caches, whatever QKV_CACHE says."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "qkv" / "Cache"
     if sys.platform == "darwin":

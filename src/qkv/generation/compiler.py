@@ -18,7 +18,8 @@ from typing import Any
 from torch import Tensor
 
 from qkv.data.cache import obtain, write_facts
-from qkv.errors import QkvError
+from qkv.data.cachefolder import cache_folder, only_mine, own_root, root
+from qkv.errors import QkvError, StorageError
 from qkv.storage import verify
 
 SOURCES = [Path(__file__).with_name(name) for name in ("decode.c", "beam.c")]
@@ -28,6 +29,9 @@ COMPILERS = ("cc", "gcc", "clang")
 # sums may be reordered, so that they run side by side; the linker must not see it, or it changes how torch rounds
 COMPILE = ("-O3", "-march=native", "-ffast-math", "-fPIC", "-std=c11", "-c")
 THREADS = "-fopenmp"
+PATIENCE = 600  # seconds for one step: a guard against a compiler that hangs, never reached on a busy machine
+MOST = 200  # characters of what the compiler said
+ROOM = "native"
 
 
 class Matrix(ctypes.Structure):
@@ -64,9 +68,19 @@ def address(tensor: Tensor) -> ctypes.c_void_p:
     return ctypes.c_void_p(tensor.data_ptr())
 
 
+_unreported: list[str] = []
+
+
+def unreported() -> list[str]:
+    """Why there is no compiled library although there is a compiler: given once, to whoever asks first."""
+    given = _unreported.copy()
+    _unreported.clear()
+    return given
+
+
 @cache
 def library() -> Any:
-    """The compiled library; None where there is no compiler, or QKV_NATIVE is set to 0."""
+    """The compiled library; None without a compiler, where it fails (`unreported`), or where QKV_NATIVE is 0."""
     compiler = os.environ.get("CC") or next(filter(shutil.which, COMPILERS), None)
     if os.environ.get("QKV_NATIVE") == "0" or not compiler:
         return None
@@ -74,11 +88,13 @@ def library() -> Any:
     parts = (*sources, compiler.encode(), _processor().encode(), " ".join((*COMPILE, THREADS)).encode())
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     try:
-        folder = obtain("native", key, lambda aside: _build(compiler, aside))
-        verify(folder)
-        found = ctypes.CDLL(str(folder / NAME))
-    except (QkvError, OSError, subprocess.SubprocessError):
-        return None  # the model itself writes, only slower
+        found = ctypes.CDLL(str(_obtained(key, compiler)))
+    except (QkvError, OSError) as error:  # the model itself writes, only slower
+        _unreported.append(
+            f"the model writes more slowly, without compiled code: {str(error).rstrip('.')}. "
+            "CC names another compiler; QKV_NATIVE=0 does without one."
+        )
+        return None
     pointers, number = ctypes.c_void_p, ctypes.c_int64
     found.decode.argtypes = [
         ctypes.POINTER(Model), number, pointers, ctypes.POINTER(pointers), ctypes.POINTER(number), number, pointers,
@@ -99,22 +115,57 @@ def library() -> Any:
     return found
 
 
+def _obtained(key: str, compiler: str) -> Path:
+    """The library's file in the cache; in this user's own one, where other users can write to the shared one."""
+    for place in dict.fromkeys((root(), own_root())):
+        top = place.absolute().resolve()
+        try:
+            room = cache_folder(str(top / ROOM))
+        except StorageError:  # another user's
+            continue
+        for folder in (top, room) if place == own_root() else ():
+            with suppress(OSError):  # an earlier version, or a lax umask, may have let others write there
+                folder.chmod(folder.stat().st_mode & ~0o022)
+        if not only_mine(room, top):
+            continue
+        folder = obtain(str(room), key, lambda aside: _build(compiler, aside))
+        verify(folder, NAME)
+        if only_mine(folder / NAME, top):
+            return folder / NAME
+    raise StorageError(f"{root() / ROOM}: other users can write there. Set QKV_CACHE to a folder of your own")
+
+
 def _build(compiler: str, folder: Path) -> None:
     """With threads where the compiler knows them, else without."""
+    folder.chmod(0o700)
     made = [folder / f"{source.stem}.o" for source in SOURCES]
     for threads in ((THREADS,), ()):
-        with suppress(subprocess.CalledProcessError):
-            for words in (
-                *([*COMPILE, *threads, "-o", *both] for both in zip(made, SOURCES, strict=True)),
-                ["-shared", *threads, "-o", folder / NAME, *made, "-lm"],
-            ):
-                subprocess.run([*shlex.split(compiler), *words], check=True, capture_output=True, timeout=120)
+        steps = (
+            *([*COMPILE, *threads, "-o", *both] for both in zip(made, SOURCES, strict=True)),
+            ["-shared", *threads, "-o", folder / NAME, *made, "-lm"],
+        )
+        failed = next(filter(None, (_failure(compiler, words) for words in steps)), None)
+        if failed is None:
             break
     else:
-        raise OSError(f"{compiler} could not compile {' and '.join(source.name for source in SOURCES)}")
+        raise OSError(f"{compiler} could not compile {' and '.join(source.name for source in SOURCES)} ({failed})")
     for each in made:
         each.unlink()
+    (folder / NAME).chmod(0o700)
     write_facts(folder, {"compiler": compiler, "threads": bool(threads)})
+
+
+def _failure(compiler: str, words: list[Any]) -> str | None:
+    """Run one step of the compiler; gives what it says went wrong, in a line."""
+    try:
+        done = subprocess.run([*shlex.split(compiler), *words], capture_output=True, timeout=PATIENCE, text=True)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # ValueError: CC has a quote without its end
+        return getattr(error, "strerror", None) or str(error)
+    if not done.returncode:
+        return None
+    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    worst = next((line for line in said if "error" in line.lower()), said[-1] if said else "")
+    return worst[:MOST] or f"exit code {done.returncode}, without a message"
 
 
 def _processor() -> str:

@@ -15,7 +15,7 @@ from qkv.data.progress import Progress, silent
 from qkv.errors import require_type
 from qkv.evaluation import answers, contexts, vectors
 from qkv.evaluation.judging import Judgement
-from qkv.generation import filling
+from qkv.generation import compiler, filling
 from qkv.generation.beam import Search
 from qkv.generation.sampling import Sampling
 from qkv.inspection import trace as tracing
@@ -135,6 +135,7 @@ class Reader:
             found, self.notes = translating.translated(
                 self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
             )
+        self.notes += compiler.unreported()
         return found
 
     def align(self, said: translating.Said) -> list[Alignment]:
