@@ -49,7 +49,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(words: list[str], place: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(words, capture_output=True, text=True, cwd=place, env=environment, timeout=300)
+    done = subprocess.run(words, capture_output=True, text=True, cwd=place, env=environment, timeout=1800)
     assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
 
 

@@ -11,7 +11,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,17 +105,19 @@ def test_sweeping_removes_only_what_was_left_aside(tmp_path: Path) -> None:
 
 
 def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
-    code = "import sys,time; from pathlib import Path; from qkv.storage import locked\n"
-    code += "with locked(Path(sys.argv[1])) as held: print(held, flush=True); time.sleep(60)"
-    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    code = "import sys; from pathlib import Path; from qkv.storage import locked\n"
+    code += "with locked(Path(sys.argv[1])) as held: print(held, flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], text=True, **pipes)
+    assert holder.stdin is not None
     assert holder.stdout is not None
     assert holder.stdout.readline().strip() == "True"
     with locked(tmp_path) as held:
         assert not held
     holder.kill()
     holder.wait()
+    holder.stdin.close()
     holder.stdout.close()
-    time.sleep(0.05)
     with locked(tmp_path) as held:
         assert held
 

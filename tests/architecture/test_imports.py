@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ print(json.dumps({"code": code, "text": text.getvalue(), "modules": sorted(sys.m
 
 
 def python(code: str, *arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -58,8 +57,9 @@ def test_help_of_a_verb_knows_no_torch(verb: str) -> None:
 def test_help_is_fast() -> None:
     command = Path(sysconfig.get_path("scripts")) / ("qkv.exe" if os.name == "nt" else "qkv")
     seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        subprocess.run([command, "--help"], capture_output=True, check=True, timeout=60)
-        seconds.append(time.perf_counter() - start)
+    for _ in range(5):  # of the processor: a busy machine makes people wait, but does not make qkv slower
+        before = os.times()
+        subprocess.run([command, "--help"], capture_output=True, check=True, timeout=1800)
+        after = os.times()
+        seconds.append(sum(after[2:4]) - sum(before[2:4]))
     assert min(seconds) < 0.25

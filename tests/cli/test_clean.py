@@ -179,7 +179,7 @@ def test_a_signal_leaves_nothing_under_the_name(tmp_path: Path, name: str) -> No
         place.mkdir()
         process, folder = started(place, 4000 * 4**attempt)
         process.send_signal(getattr(signal, name))
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=1800)
         if process.returncode:
             break
     assert not (folder / "c.txt").exists()
@@ -198,7 +198,7 @@ def test_a_full_disk(crawl: str, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=limited, env=environment, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=limited, env=environment, timeout=1800)
     assert done.returncode == 4, done.stderr
     assert "corpus.jsonl: File too large" in done.stderr
     assert "bytes are free" in done.stderr

@@ -50,7 +50,7 @@ def run(words: list[str], folder: Path, number: int, **at: str) -> subprocess.Co
     (folder / "sitecustomize.py").write_text(SHIM)
     path = f"{folder}{os.pathsep}{SOURCE}"
     environment = {**os.environ, "PYTHONPATH": path, "SIGNAL": str(int(number)), **at}
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, env=environment, timeout=600)
 
 
 MODULES = ("qkv.cli.app", "cyclopts", "qkv.cli.generate", "numpy", "torch", "torch._C", "torch.nn")

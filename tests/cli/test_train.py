@@ -24,7 +24,7 @@ RUN = [sys.executable, "-c", "from qkv.cli.app import main; main()"]
 def qkv(*words: str, cwd: Path, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     done = subprocess.run(
-        [*RUN, *map(str, words)], input=stdin, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300
+        [*RUN, *map(str, words)], input=stdin, capture_output=True, text=True, cwd=cwd, env=environment, timeout=1800
     )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr

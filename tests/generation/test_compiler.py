@@ -124,7 +124,7 @@ def test_what_others_can_write_is_not_loaded(above: int, tmp_path: Path) -> None
 
 @ROOT_ONLY
 def test_a_library_of_another_user_is_not_loaded(tmp_path: Path) -> None:
-    """As an attacker leaves it in a folder like /tmp, for the key that anybody can compute."""
+    """As an attacker leaves it in a folder for everybody, for the key that anybody can compute."""
     assert compiler.library() is not None
     shared = tmp_path / "shared"
     (made,) = libraries(shared)

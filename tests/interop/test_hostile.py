@@ -70,7 +70,7 @@ def test_every_hostile_model_is_refused_soon_and_cheaply(nursery: Nursery, made:
     refused = [(case, path) for case, path in made if 0 not in case.codes]
     report = tmp_path / "report.json"
     commands = [{"words": words(path)} for path in (good, *(path for _, path in refused))]
-    done = nursery.call("measured", commands=commands, report=str(report), seconds=300)
+    done = nursery.call("measured", commands=commands, report=str(report), seconds=1800)
     assert done.code == 0, done.err
     found = json.loads(report.read_text())[1:]
     failures = []

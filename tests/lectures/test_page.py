@@ -70,7 +70,7 @@ def fault(nursery: Nursery, words: list[str], home: Path) -> str | None:
         done = subprocess.run([sys.executable, *short[1:]], capture_output=True, text=True, cwd=home, env=environment)
         code, out, err = done.returncode, done.stdout, done.stderr
     else:
-        code, out, err = nursery.qkv(*short[1:], seconds=300, cwd=home, environment=environment)
+        code, out, err = nursery.qkv(*short[1:], seconds=1800, cwd=home, environment=environment)
     if code:
         return f"{shown}: {err[-2000:]}"
     wanted = [fragment for option, fragments in SAID.items() if option in words for fragment in fragments]

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 
 from web.browser import Browser
 
 PICK = "[...document.querySelectorAll('#attention .choices button')].find(b => b.textContent === {!r}).click()"
-# the time from an act until the frame that shows it is on its way
-TIMED = """(async () => {
-  const shown = () => new Promise(done => requestAnimationFrame(() => {
-    const channel = new MessageChannel(); channel.port1.onmessage = done; channel.port2.postMessage(0) }));
-  const times = [];
-  for (let i = 0; i < 12; i++) {
+ACTS = 12
+# acts, each followed by the frame that shows it
+REPEATED = f"""(async () => {{
+  const shown = () => new Promise(done => requestAnimationFrame(() => {{
+    const channel = new MessageChannel(); channel.port1.onmessage = done; channel.port2.postMessage(0) }}));
+  for (let i = 0; i < {ACTS}; i++) {{
     await shown();
-    const start = performance.now();
     ACT;
     await shown();
-    times.push(performance.now() - start);
-  }
-  return times;
-})()"""
+  }}
+}})()"""
 
 
 def every_mode(browser: Browser) -> Iterator[str]:
@@ -31,13 +27,22 @@ def every_mode(browser: Browser) -> Iterator[str]:
         yield mode
 
 
+def worked(browser: Browser) -> float:
+    """Milliseconds of the processor that the page's thread has had: what else runs on the machine does not count."""
+    return 1000 * next(
+        each["value"] for each in browser.call("Performance.getMetrics")["metrics"] if each["name"] == "TaskDuration"
+    )
+
+
 def quick(browser: Browser, act: str) -> float:
-    """The median of one of three rounds: a busy machine may disturb the others."""
-    return min(statistics.median(browser.run(TIMED.replace("ACT", act))) for _ in range(3))
+    before = worked(browser)
+    browser.run(REPEATED.replace("ACT", act))
+    return (worked(browser) - before) / ACTS
 
 
 def timed(browser: Browser) -> dict[str, float]:
-    """Milliseconds for another head and another place, in every way that attention is drawn."""
+    """Milliseconds of work for another head and another place, in every way that attention is drawn."""
+    browser.call("Performance.enable", timeDomain="threadTicks")
     figures = {}
     there = browser.run("[...document.querySelectorAll('main > section')].map(s => s.id)")
     for mode in every_mode(browser):

@@ -40,7 +40,7 @@ def executable() -> str | None:
 class Browser:
     """One page in one Chromium. `events` keeps what it said unasked."""
 
-    def __init__(self, profile: Path, seconds: float = 120) -> None:
+    def __init__(self, profile: Path, seconds: float = 1800) -> None:
         self.seconds, self.events, self._number, self._buffer = seconds, deque[dict[str, Any]](), 0, b""
         orders, self._to = os.pipe()
         self._from, answers = os.pipe()

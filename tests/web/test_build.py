@@ -25,14 +25,14 @@ def npm() -> str:
 
 def test_the_page_is_built_from_the_source(npm: str, tmp_path: Path) -> None:
     command = [npm, "run", "--silent", "build", "--", "--outDir", str(tmp_path)]
-    done = subprocess.run(command, cwd=WEB, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(command, cwd=WEB, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     built = (tmp_path / "page.html").read_bytes()
     assert built == PAGE.read_bytes(), "src/qkv/inspection/page.html is not what web/ gives: run `make web`"
 
 
 def test_the_units_of_the_page(npm: str) -> None:
-    done = subprocess.run([npm, "test", "--silent"], cwd=WEB, capture_output=True, text=True, timeout=900)
+    done = subprocess.run([npm, "test", "--silent"], cwd=WEB, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -219,7 +219,7 @@ def test_the_keyboard_reaches_words_heads_and_cells(browser: Browser, tmp_path: 
 
 
 def test_long_pages_answer_at_once(browser: Browser, tmp_path: Path) -> None:
-    """1,024 words: another head, and another place, within 100 ms."""
+    """1,024 words: another head, and another place, in 100 ms of work."""
     path = show(browser, tmp_path, sample(length=1024, layers=4, heads=4, k=16))
     assert path.stat().st_size < 5e6
     figures = timed(browser)

@@ -49,7 +49,7 @@ def only_mine(path: Path, top: Path) -> bool:
     """Whether nobody but this user, and root, can write `path` or put something else in its place.
 
     As ssh asks it of keys: of the owner and mode of the file, its folder, and so on up to `top`. Only `top` may be open
-    to others, where it keeps everybody's entries apart, as /tmp does.
+    to others, where it keeps everybody's entries apart, as a system's folder for temporary files does.
     """
     if not hasattr(os, "geteuid"):  # Windows has lists of rights instead, and a cache for each user
         return True

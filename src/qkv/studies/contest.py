@@ -45,14 +45,15 @@ class Plan:
     watch: Watching = unseen
 
     def share(self, trainings: int) -> float:
-        """The minutes of each training, of those that are left."""
-        left = self.began + 60 * self.minutes - time.perf_counter()
-        if left / max(1, trainings) < LEAST:
+        """The minutes of each training, of those that are left; on a busy machine, where reading and baselines took
+        longer, the least there is: what is refused depends on the command alone."""
+        if 60 * self.minutes / max(1, trainings) < LEAST:
             raise InputError(
-                f"--minutes {self.minutes:g}: {max(0.0, left):.0f} seconds are left for {trainings} trainings. "
-                "Give more minutes, or fewer systems with --models."
+                f"--minutes {self.minutes:g}: {60 * self.minutes:.0f} seconds for {trainings} trainings; expected at "
+                f"least {LEAST:g} for each. Give more minutes, or fewer systems with --models."
             )
-        return left / 60 / max(1, trainings)
+        left = self.began + 60 * self.minutes - time.perf_counter()
+        return max(LEAST, left / max(1, trainings)) / 60
 
     def trained(self, values: dict[str, Any], name: str, seed: int, minutes: float) -> tuple[Session, float]:
         """A run as `qkv train` makes it, to its end, and its seconds."""
