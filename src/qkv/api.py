@@ -19,7 +19,6 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError, require_type
 from qkv.evaluation.language import Score, score
-from qkv.generation import compiler
 from qkv.generation.beam import Translator
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writers import Precision, Writers
@@ -130,10 +129,8 @@ class Model(Reader):
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         ends = self.tokenizer.ends if ends is None else ends
         with evaluating(self.module):
-            writer = self.writer(precision) if cached else self.language
-            self.notes += compiler.unreported()
             steps = write(
-                writer,
+                self.writer(precision) if cached else self.language,
                 tokens,
                 sampling,
                 length=length,
@@ -143,6 +140,7 @@ class Model(Reader):
                 cached=cached,
                 vocabulary=self.tokenizer.vocabulary,
             )
+            self._report_compiler()
             for step in steps:
                 yield [self._advance(*row, ends) for row in zip(step, streams, written, strict=True)]
                 if all(row.finish != "length" for row in written):

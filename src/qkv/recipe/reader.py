@@ -135,8 +135,12 @@ class Reader:
             found, self.notes = translating.translated(
                 self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
             )
-        self.notes += compiler.unreported()
+        self._report_compiler()
         return found
+
+    def _report_compiler(self) -> None:
+        """A C compiler that fails makes writing slower; it is noted once."""
+        self.notes += compiler.unreported()
 
     def align(self, said: translating.Said) -> list[Alignment]:
         """For each sentence of a translation, which pieces and words of the source were looked at."""
