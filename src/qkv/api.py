@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 
 import torch
 
+from qkv import ranges
 from qkv.blocks.as_built import evaluating
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
@@ -97,6 +98,7 @@ class Model(Reader):
 
     def samples(self, prompt: str = "", number: int = 1, **options: Any) -> list[Written]:
         """Several continuations in one batch."""
+        ranges.SAMPLES.require("samples", number)
         written = [Written() for _ in range(number)]
         for _ in self.stream(prompt, number, written=written, **options):
             pass
@@ -122,8 +124,8 @@ class Model(Reader):
         The prompt is a text, or its tokens as they are. `ends`: the tokens that end a text, where not the usual ones.
         """
         sampling = Sampling(temperature=temperature, **knobs)
-        if length < 1 or number < 1:
-            raise InputError(f"length {length}, samples {number}: expected at least 1 of each.")
+        ranges.LENGTH.require("length", length)
+        ranges.SAMPLES.require("samples", number)
         written = [Written() for _ in range(number)] if written is None else written
         tokens = self._prompt(prompt)
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]

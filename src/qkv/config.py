@@ -30,8 +30,8 @@ Width = Annotated[int, Field(ge=1, le=2**16)]  # also of heads, in number and si
 WidthOrZero = Annotated[int, Field(ge=0, le=2**18)]
 Context = Annotated[int, Field(ge=1, le=2**20)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-PositiveOrZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=3e38, allow_inf_nan=False)]
+PositiveOrZero = Annotated[float, Field(ge=0, le=3e38, allow_inf_nan=False)]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -43,6 +43,7 @@ def strict(cls: type[T]) -> type[T]:
 
 def parse(kind: Any, values: Mapping[str, Any], where: str) -> Any:
     """`values` as an instance of `kind`, a dataclass or a union of them; `where` names the source in messages."""
+    _require_unicode(values, where)
     try:
         # JSON mode: a list becomes a tuple and 1 becomes 1.0, but "1" does not become 1
         return TypeAdapter(kind).validate_json(json.dumps(values))
@@ -50,6 +51,18 @@ def parse(kind: Any, values: Mapping[str, Any], where: str) -> Any:
         raise ConfigError(_explain(kind, error.errors()[0], where)) from None
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from None
+
+
+def _require_unicode(value: Any, where: str) -> None:
+    """Refuse text with bytes that are not UTF-8, as names of files may have: a recipe could not hold it."""
+    if isinstance(value, Mapping):
+        for each in value.values():
+            _require_unicode(each, where)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _require_unicode(each, where)
+    elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ConfigError(f"{where}: {value!r} is not UTF-8, and a recipe is. Rename the file, or link to it.")
 
 
 def _explain(kind: Any, error: Mapping[str, Any], where: str) -> str:

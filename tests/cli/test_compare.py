@@ -33,7 +33,7 @@ def test_one_document_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         ([], "no data was named"),
         (["x.csv", "--minutes", "0"], "--minutes 0.0: expected a number above 0"),
-        (["x.csv", "--seeds", "0"], "--seeds 0: expected at least 1"),
+        (["x.csv", "--seeds", "0"], "--seeds 0: expected 1 to"),
         (["x.csv", "--picture", "x.gif"], "ends in .svg or .png"),
         (["x.csv", "--modles", "bag"], "--models"),
         (["x.csv"], "x.csv: no such file"),

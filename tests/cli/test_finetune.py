@@ -24,7 +24,7 @@ def test_a_classifier_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [(["--freeze", "--lora", "2"], "expected one of them"), (["--lora", "0"], "--lora 0: expected a rank")],
+    [(["--freeze", "--lora", "2"], "expected one of them"), (["--lora", "0"], "--lora 0: expected 1 to")],
 )
 def test_mistakes_exit_with_two(
     more: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

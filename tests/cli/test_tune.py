@@ -30,7 +30,7 @@ def test_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     ("words", "said"),
     [
         ([], "no data was named"),
-        (["x.csv", "--trials", "0"], "--trials 0: expected at least 1"),
+        (["x.csv", "--trials", "0"], "--trials 0: expected 1 to"),
         (["x.csv", "--minutes", "-1"], "--minutes -1.0: expected a number above 0"),
         (["x.csv"], "Give --minutes or --trials"),
         (["x.csv", "--trials", "1"], "x.csv: no such file"),

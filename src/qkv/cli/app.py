@@ -116,6 +116,7 @@ def perform(words: list[str]) -> int:
         return 0
     if words[0] not in VERBS and not words[0].startswith("-"):
         return unknown_verb(words[0])
+    require_unicode(words)
     application()(words, exit_on_error=False, print_error=False)
     report_compiler()
     return 0
@@ -127,6 +128,21 @@ def report_compiler() -> None:
         from qkv.cli.output import notes
 
         notes(compiler.unreported())
+
+
+def require_unicode(words: list[str]) -> None:
+    """Refuse bytes that are no text, before a verb starts. A file that exists may be named by any bytes."""
+    import os
+
+    from qkv.errors import InputError
+
+    for word in words:
+        text = word.rpartition("=")[2] if word.startswith("--") else word
+        if any("\ud800" <= letter <= "\udfff" for letter in text) and not os.path.lexists(text):
+            raise InputError(
+                f"{text!r}: not valid UTF-8, or not readable in this locale. Give it as UTF-8 and, where LC_ALL or "
+                "PYTHONUTF8 say otherwise, set PYTHONUTF8=1; or put the text into a file."
+            )
 
 
 def failed(error: Exception, words: list[str], debug: bool) -> int:
@@ -154,6 +170,8 @@ def plainly(message: str, words: list[str]) -> str:
     if match := re.search(r"parameter --([\w-]+) requires (?:an argument|at least 1 element)", message):
         option = f"--{match[1]}"
         return f"{option} needs a value" if option in words else f"{match[1].upper()} is missing"
+    if match := re.search(r"Invalid value \"(.*)\" for \"?(--[\w-]+)\"?\. (expected .*)", message):
+        return f"{match[2]} {match[1]}: {match[3]}"
     if match := re.search(r"Invalid value for \"?([\w-]+)\"?: unable to convert (.+) into (\w+)", message):
         kinds = {"int": "a whole number", "float": "a number"}
         return f"{match[1]} {match[2]}: expected {kinds.get(match[3], match[3])}"
@@ -170,8 +188,9 @@ def unknown_verb(word: str) -> int:
 
 def say(message: str, code: int) -> int:
     """One line, whatever a file's name or a value is made of."""
-    line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message)
-    print(f"qkv: {line}", file=sys.stderr)
+    from qkv.visible import visible
+
+    print(f"qkv: {visible(message)}", file=sys.stderr)
     return code
 
 

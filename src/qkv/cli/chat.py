@@ -8,10 +8,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from qkv.cli.numbers import Length, Seed, Temperature, TopP
 from qkv.cli.options import named
-from qkv.cli.output import Json, document, notes, print_answer, print_message
+from qkv.cli.output import Json, document, notes, print_answer, print_message, print_text
 
-LONGEST = 2**20  # characters of a line that is typed or piped in
+LONGEST = 2**20  # bytes of a line that is typed or piped in
 
 
 def chat(
@@ -19,16 +20,18 @@ def chat(
     *message: Annotated[str, Parameter(allow_leading_hyphen=True)],
     system: str | None = None,
     format: str = "auto",
-    length: int = 400,
-    temperature: float = 0.8,
-    top_p: float = 0.95,
-    seed: int = 0,
+    length: Length = 400,
+    temperature: Temperature = 0.8,
+    top_p: TopP = 0.95,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Talk with a model that has a chat format. An empty line or Ctrl-D ends it.
 
     qkv chat SmolLM2-135M-Instruct.gguf
     qkv chat models/smollm2 "Name three rivers."
+
+    A file or a pipe gets the answer as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
 
     Parameters
     ----------
@@ -71,7 +74,7 @@ def chat(
         for piece in opened.chat(turns, seed=seed + number, **options):
             answer += piece
             if not json:
-                print_answer(piece, end="", flush=True)
+                print_text(piece)
         notes(opened.notes)
         turns.append(Message("assistant", answer))
         if json:
@@ -87,9 +90,14 @@ def _lines() -> Iterator[str]:
     while True:
         if sys.stdin.isatty():
             print_message("> ", end="")
-        line = sys.stdin.readline(LONGEST)
+        line = sys.stdin.buffer.readline(LONGEST)
         if len(line) == LONGEST:
-            raise InputError(f"standard input: a line of {LONGEST:,} characters or more. Give a shorter message.")
+            raise InputError(f"standard input: a line of {LONGEST:,} bytes or more. Give a shorter message.")
         if not line.strip():
             return
-        yield line.strip()
+        try:
+            yield line.decode("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"the message is not UTF-8 at byte {error.start} ({line[error.start]:#04x}). Type or pipe it as UTF-8."
+            ) from None

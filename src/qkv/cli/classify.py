@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli.lines import TOGETHER, bunches
+from qkv.cli.numbers import Top
 from qkv.cli.options import Column, Second, named
-from qkv.cli.output import Growing, Json, notes, print_answer
+from qkv.cli.output import Growing, Json, notes, print_rows
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import Decision
@@ -22,7 +23,7 @@ def classify(
     file: str | None = None,
     text: Column = None,
     text2: Second = None,
-    top: int = 1,
+    top: Top = 1,
     precision: Literal["f32", "bf16"] = "f32",
     json: Json = False,
 ) -> None:
@@ -32,8 +33,9 @@ def classify(
     qkv classify runs/reviews-lstm --file reviews.txt > labels.tsv
     qkv classify runs/iris-mlp --file rows.csv
 
-    Prints label, probability and text, parted by tabs. Long files and slow pipes are answered as they are read, in
-    their order.
+    Prints label, probability and text, separated by tabs; control characters within them, tabs and line ends too, are
+    shown as escapes (\\t, \\n, \\x1b), and --json has them as they are. Long
+    files and slow pipes are answered as they are read, in their order.
 
     Parameters
     ----------
@@ -53,11 +55,8 @@ def classify(
     """
     import qkv
     from qkv.data.findings import Findings
-    from qkv.errors import InputError
     from qkv.recipe.rows import rows_in
 
-    if top < 1:
-        raise InputError(f"--top {top}: expected at least 1.")
     opened = qkv.load(model)
     said: set[str] = set()
     grown = Growing({"model": model}, "texts")
@@ -79,7 +78,7 @@ def classify(
         if json:
             grown.add(map(values, part, found))
         else:
-            print_answer(*map(partial(shown, top=top), part, found), flush=True)
+            print_rows(map(partial(shown, top=top), part, found))
     said.update(findings.notes()) if json else notes(findings.notes())
     if json:
         grown.end({"notes": sorted(said)})
@@ -125,14 +124,14 @@ def pair(text: str, wanted: bool) -> str | tuple[str, str]:
     return first, second
 
 
-def shown(row: Any, decision: Decision, top: int) -> str:
-    """label, probability, text or texts: one line, parted by tabs; of several labels those that hold."""
+def shown(row: Any, decision: Decision, top: int) -> list[str]:
+    """The cells of a line: label, probability, text or texts; of several labels those that hold."""
     texts = row if isinstance(row, tuple) else (written(row),)
-    plain = "\t".join(" ".join(text.split()) for text in texts)
+    plain = [" ".join(text.split()) for text in texts]
     if isinstance(decision.label, float):
-        return f"{decision.label:.4f}\t{plain}"
+        return [f"{decision.label:.4f}", *plain]
     if isinstance(decision.label, tuple):
         shares = ", ".join(f"{decision.probabilities[name]:.4f}" for name in decision.label)
-        return f"{', '.join(decision.label) or '-'}\t{shares or '-'}\t{plain}"
+        return [", ".join(decision.label) or "-", shares or "-", *plain]
     best = sorted(decision.probabilities.items(), key=lambda item: -item[1])[:top]
-    return "\t".join([*(f"{name}\t{share:.4f}" for name, share in best), plain])
+    return [*(cell for name, share in best for cell in (name, f"{share:.4f}")), *plain]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from qkv.cli.numbers import Minutes, TrainingSeed, within
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter, Identity, Label, Second, Task, named, which
-from qkv.cli.output import STARTED, Json, document, print_answer, print_message, table
+from qkv.cli.output import STARTED, Json, document, notes, print_answer, table
 from qkv.cli.train import Many, stem
+from qkv.ranges import Range
 
 if TYPE_CHECKING:
     from qkv.studies.contest import Comparison
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
 
 def compare(
     *data: Data,
-    minutes: float = 10.0,
+    minutes: Minutes = 10.0,
     models: str | None = None,
     start: Annotated[list[str] | None, Parameter(name="--from", negative="")] = None,
-    seeds: int = 1,
+    seeds: Annotated[int, within(Range(1, 1_000))] = 1,
     metric: Literal["auto", "accuracy", "f1", "macro_f1", "matthews"] = "auto",
     equal: Literal["time", "parameters"] = "time",
     report: Literal["valid", "test"] | None = None,
@@ -37,7 +39,7 @@ def compare(
     filter: Filter = None,
     encoding: Encoding = None,
     run: Path | None = None,
-    seed: int = 0,
+    seed: TrainingSeed = 0,
     json: Json = False,
 ) -> None:
     """Compare every architecture that fits the data under one time budget.
@@ -89,10 +91,6 @@ def compare(
     from qkv.studies import picture as drawing
     from qkv.studies.contest import Plan
 
-    if not 0 < minutes < 1e6:
-        raise InputError(f"--minutes {minutes}: expected a number above 0.")
-    if seeds < 1:
-        raise InputError(f"--seeds {seeds}: expected at least 1.")
     files = named(data, "compare")
     if not files:
         raise InputError("no data was named. Give a table, a folder or a text, as in: qkv compare reviews.csv")
@@ -116,7 +114,7 @@ def compare(
             equal=equal,
             began=STARTED,
             progress=progress,
-            say=lambda line: print_message(f"note: {line}"),
+            say=lambda line: notes([line]),
             watch=show,
         )
         found, folder = study.compare(plan)
@@ -132,11 +130,11 @@ def tell(found: Comparison, folder: Path) -> None:
     from qkv.studies.compare import FLOPS, cells, columns
 
     table("", columns(found), [cells(entry, found) for entry in found.entries])
-    print_answer(f"\n{drawn(found)}\n")
+    print_answer("", *drawn(found).split("\n"), "")
     print_answer(*found.sentences())
     for name, reason in found.failed.items():
         print_answer(f"{name} is left out: {reason}")
-    print_answer(f"{FLOPS}\n\nThe table, the picture and every run are in {folder}.")
+    print_answer(FLOPS, "", f"The table, the picture and every run are in {folder}.")
 
 
 def drawn(found: Comparison, width: int = 60) -> str:

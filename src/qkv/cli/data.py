@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from qkv import ranges
 from qkv.cli.clean import clean
+from qkv.cli.numbers import within
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
 from qkv.cli.options import corpus as corpus_of
 from qkv.cli.output import Json, counted, document, notes, print_answer, table
@@ -80,7 +82,7 @@ def get(name: str, *, json: Json = False) -> None:
     if json:
         return document({"name": name, "files": paths, "built_in": entry.builtin, "terms": entry.terms})
     notes([f"terms: {entry.terms}."])
-    print_answer("\n".join(paths) if paths else f"{name} is built in: qkv train {name}")
+    print_answer(*(paths or [f"{name} is built in: qkv train {name}"]))
     return None
 
 
@@ -120,13 +122,8 @@ def describe(
     size = f", {found.tokenizer['size']:,} tokens" if "size" in found.tokenizer else ""
     rows.append(("tokenizer (auto)", f"{found.tokenizer['kind']}{size}"))
     table(", ".join(data), ("what", "value"), rows)
-    print_answer(f"\nbegins:\n{_printable(found.beginning)}")
+    print_answer("", "begins:", *found.beginning.split("\n"))
     return None
-
-
-def _printable(text: str) -> str:
-    """Text for a terminal: what could steer it is shown as an escape."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 @app.command
@@ -134,7 +131,7 @@ def check(
     *data: Data,
     valid: Annotated[list[str] | None, Parameter(help="Text to validate on, as in training.", negative="")] = None,
     context: Annotated[
-        int | None, Parameter(help="The model's context, in tokens. Else that of a run of given --steps.")
+        int | None, within(ranges.CONTEXT, help="The model's context, in tokens. Else that of a run of given --steps.")
     ] = None,
     tokenizer: Annotated[
         str, Parameter(help="auto, characters, words, bpe, wordpiece, a tokenizer.json, or a model's folder.")
@@ -149,11 +146,8 @@ def check(
     from qkv.cli.options import which
     from qkv.cli.progress import reading
     from qkv.data.checking import check as look
-    from qkv.errors import InputError
     from qkv.recipe.choices import context_for
 
-    if context is not None and context < 1:
-        raise InputError(f"--context {context}: expected a number of tokens, at least 1.")
     corpus = corpus_of(
         data, "data check", valid=valid, documents=documents, text=text, filter=filter, encoding=encoding
     )

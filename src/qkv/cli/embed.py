@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli.lines import bunches, require
+from qkv.cli.numbers import Top
 from qkv.cli.options import named
 from qkv.cli.output import Growing, Json, counted, document, notes, print_answer, shortened, table
 
@@ -32,7 +33,7 @@ def embed(
     precision: Literal["f32", "bf16"] = "f32",
     out: str | None = None,
     among: str | None = None,
-    top: int = 5,
+    top: Top = 5,
     word: str | None = None,
     probe: list[str] | None = None,
     label: str | None = None,
@@ -92,8 +93,6 @@ def embed(
         raise InputError(f"{said[0]} and {said[1]}: expected one of them.")
     if (label is not None or picture is not None) and probe is None:
         raise InputError(f"{'--label' if label is not None else '--picture'}: is for --probe DATA.")
-    if top < 1:
-        raise InputError(f"--top {top}: expected at least 1.")
     if probe is not None:
         return meaning.show_probe(model, probe, label, picture, json)
     if word is not None:

@@ -3,8 +3,10 @@ the translations of a translator on other pairs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from qkv import ranges
+from qkv.cli.numbers import within
 from qkv.cli.options import (
     Column,
     Data,
@@ -29,7 +31,7 @@ from qkv.cli.waiting import waiting
 def evaluate(
     model: str,
     *data: Data,
-    window: int | None = None,
+    window: Annotated[int | None, within(ranges.CONTEXT)] = None,
     documents: Documents = None,
     text: Column = None,
     text2: Second = None,
@@ -40,7 +42,7 @@ def evaluate(
     target: TargetColumn = None,
     languages: Languages = None,
     metric: Metric = None,
-    beams: int | None = None,
+    beams: Annotated[int | None, within(ranges.BEAMS)] = None,
     beside: str | None = None,
     filter: Filter = None,
     encoding: Encoding = None,

@@ -54,7 +54,7 @@ def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: b
     if found.labels:
         print_answer()
         _label_table(found)
-    print_answer("\nfor example:")
+    print_answer("", "for example:")
     for example in found.beginning:
         print_answer("  " + "  |  ".join(_shown(value) for key, value in example.items() if key != "shape"))
     return None
@@ -106,7 +106,7 @@ def _label_table(found: ExamplesDescription) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A value on one line, without what could steer a terminal."""
+    """A value of an example on one line."""
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
+    return str(value)

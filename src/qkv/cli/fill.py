@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.lines import lines, require
+from qkv.cli.numbers import Top
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, print_answer, table
+from qkv.cli.output import Growing, Json, print_text, table
 
 if TYPE_CHECKING:
     from qkv.generation.filling import Filled
@@ -19,7 +20,7 @@ def fill(
     model: str,
     *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: str | None = None,
-    top: int = 5,
+    top: Top = 5,
     json: Json = False,
 ) -> None:
     """Fill the gaps of texts: the likeliest pieces for each, with their probabilities.
@@ -61,5 +62,5 @@ def show(found: Filled) -> None:
         tuple(cell for each in line for cell in (each.piece, f"{each.probability:.4f}"))
         for line in zip(*found.gaps, strict=True)
     ]
-    print_answer(found.text)
+    print_text(f"{found.text}\n")
     table("", columns, rows)

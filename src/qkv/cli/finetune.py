@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+from qkv import ranges
+from qkv.cli.numbers import MinutesOrNone, SeedOrNone, StepsOrNone, within
 from qkv.cli.options import Column, Data, Encoding, Identity, Label, Second, Task, named
 from qkv.cli.output import Json
 from qkv.cli.train import Flag, Many, resumed, started, work
+from qkv.ranges import Range
 
 
 def finetune(
     model: str,
     *data: Data,
-    minutes: float | None = None,
-    steps: int | None = None,
+    minutes: MinutesOrNone = None,
+    steps: StepsOrNone = None,
     freeze: Flag = False,
-    lora: int | None = None,
-    layer_decay: float | None = None,
+    lora: Annotated[int | None, within(Range(1, 2**16, "a rank, as 8"))] = None,
+    layer_decay: Annotated[float | None, within(ranges.ABOVE_ZERO)] = None,
     valid: Many = None,
     test: Many = None,
     task: Task = None,
@@ -28,7 +32,7 @@ def finetune(
     encoding: Encoding = None,
     run: Path | None = None,
     resume: Flag = False,
-    seed: int | None = None,
+    seed: SeedOrNone = None,
     recipe: Path | None = None,
     set: Many = None,
     json: Json = False,
@@ -78,8 +82,6 @@ def finetune(
 
     if freeze and lora:
         raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers as they are.")
-    if lora is not None and lora < 1:
-        raise InputError(f"--lora {lora}: expected a rank of at least 1, as 8.")
     options = {
         "training.start": model,
         "training.frozen": "encoder" if freeze else None,

@@ -51,7 +51,7 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
         for line in masked_card.remarks(session, score):
             print_answer(f"doctor  {line}")
         command = f"{program()} {shlex.join(['fill', str(folder), 'The president of the United [MASK] .'])}"
-        print_answer(f"\nThe model is in {folder}/best; {card.name} tells all about the run. Next:\n  {command}")
+        print_answer("", f"The model is in {folder}/best; {card.name} tells all about the run. Next:", f"  {command}")
     return {
         "run": str(folder),
         "model": recipe.model.kind,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from qkv import ranges
+from qkv.cli.numbers import Length, Seed, Temperature, TopK, TopP, within
 from qkv.cli.options import named, standard_input
-from qkv.cli.output import Json, document, notes, print_answer, table
+from qkv.cli.output import Json, document, notes, print_answer, print_text, table
 
 if TYPE_CHECKING:
     from qkv.api import Model
@@ -17,17 +19,17 @@ if TYPE_CHECKING:
 def generate(
     model: str,
     *prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    length: int = 200,
-    samples: int = 1,
-    temperature: float = 0.8,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    repetition_penalty: float = 1.0,
+    length: Length = 200,
+    samples: Annotated[int, within(ranges.SAMPLES)] = 1,
+    temperature: Temperature = 0.8,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    min_p: Annotated[float, within(ranges.SHARE)] = 0.0,
+    repetition_penalty: Annotated[float, within(ranges.REPETITION)] = 1.0,
     greedy: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     stop: Annotated[list[str] | None, Parameter(negative="")] = None,
-    seed: int = 0,
-    next: int | None = None,
+    seed: Seed = 0,
+    next: Annotated[int | None, within(ranges.COUNT)] = None,
     cache: bool = True,
     precision: Literal["auto", "f32", "bf16", "int8"] = "auto",
     json: Json = False,
@@ -37,6 +39,8 @@ def generate(
     qkv generate runs/book-modern "Once upon a time"
     qkv generate runs/book-modern --samples 4 --temperature 0.6 --stop "."
     qkv generate runs/book-modern "The dog" --next 10
+
+    A file or a pipe gets the text as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
 
     Parameters
     ----------
@@ -73,13 +77,10 @@ def generate(
         of training allowed it, else as bf16.
     """
     import qkv
-    from qkv.errors import InputError
 
     words = " ".join(named(prompt, "generate"))
     if words == "-":
         words = standard_input("utf-8")
-    if seed < 0 or seed > 2**40:
-        raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")
     opened = qkv.load(model)
     if next is not None:
         return show_next(opened, words, next, json)
@@ -100,7 +101,8 @@ def generate(
     if samples == 1:
         return write_stream(opened, words, options)
     for number, written in enumerate(opened.samples(words, samples, **options), 1):
-        print_answer(f"--- sample {number} ---\n{words}{written.text}")
+        print_answer(f"--- sample {number} ---")
+        print_text(f"{words}{written.text}\n")
     notes(opened.notes)
     return None
 
@@ -110,8 +112,8 @@ def write_stream(model: Model, prompt: str, options: dict[str, Any]) -> None:
     for index, piece in enumerate(pieces):
         if index == 0:
             notes(model.notes)
-            print_answer(prompt, end="")
-        print_answer(piece, end="", flush=True)
+            print_text(prompt)
+        print_text(piece)
     print_answer()
 
 
@@ -131,10 +133,6 @@ def write_json(model: Model, prompt: str, samples: int, options: dict[str, Any])
 
 
 def show_next(model: Model, prompt: str, top: int, json: bool) -> None:
-    from qkv.errors import InputError
-
-    if top < 1:
-        raise InputError(f"--next {top}: expected at least 1.")
     rows = model.next(prompt, top)
     notes(model.notes)
     if json:

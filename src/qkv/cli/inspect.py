@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.decks import show_decks
+from qkv.cli.numbers import within
 from qkv.cli.output import Json, counted, document, notes, print_answer, shortened, table
+from qkv.ranges import Range
 
 if TYPE_CHECKING:
     from qkv.inspection.roles import Head
@@ -30,10 +32,10 @@ def inspect(
     second: str | None = None,
     target: str | None = None,
     head: str | None = None,
-    token: Annotated[int, Parameter(allow_leading_hyphen=True)] = -1,
+    token: Annotated[int, within(Range(-(2**20), 2**20), allow_leading_hyphen=True)] = -1,
     heads: Flag = False,
     data: str | None = None,
-    ablate: int = 5,
+    ablate: Annotated[int, within(Range(0, 1_000_000))] = 5,
     lens: Flag = False,
     why: Flag = False,
     decks: Flag = False,

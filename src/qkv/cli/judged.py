@@ -69,10 +69,8 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
             whole = len(getattr(lesson.prepared.labelled, side))
             print_answer()
             show(judgement, lesson.scored(side), {"valid": "validation", "test": "test"}[side], whole)
-        print_answer(
-            "\n" + "\n".join(f"{'doctor' if not number else '':<6}  {line}" for number, line in enumerate(said))
-        )
-        print_answer(next_commands(session, card.name))
+        print_answer("", *(f"{'doctor' if not number else '':<6}  {line}" for number, line in enumerate(said)))
+        print_answer(*next_commands(session, card.name))
     return {
         "run": str(folder),
         "model": recipe.model.kind,
@@ -111,7 +109,7 @@ def show(judgement: Judgement, examples: Examples, name: str, whole: int | None 
         print_answer()
         _confusion(score)
     if isinstance(score, ClassScore | NumberScore) and (wrong := mistakes(judgement, examples)):
-        print_answer("\nthe surest mistakes:" if isinstance(score, ClassScore) else "\nfarthest off:")
+        print_answer("", "the surest mistakes:" if isinstance(score, ClassScore) else "farthest off:")
         for each in wrong:
             print_answer(f"  {each['said']} instead of {each['true']}: {each['text']}")
 
@@ -191,7 +189,7 @@ def mistakes(judgement: Judgement, examples: Examples, most: int = MISTAKES) -> 
     return found
 
 
-def next_commands(session: Session, card: str) -> str:
+def next_commands(session: Session, card: str) -> list[str]:
     folder, found = session.run.folder, session.lesson.prepared.labelled
     commands = []
     if found.task == "tagging":
@@ -209,4 +207,4 @@ def next_commands(session: Session, card: str) -> str:
     width = max(len(command) for command, _ in rows)
     lines = [f"  {command:<{width}}   {what}" for command, what in rows]
     head = f"The model is in {folder}/best; {card} tells all about the run. Next:"
-    return "\n".join(["", head, *lines])
+    return ["", head, *lines]

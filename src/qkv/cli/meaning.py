@@ -66,7 +66,7 @@ def show_word(model: str, word: str, texts: list[str] | None, json: bool) -> Non
     cells = [(layer, *(f"{near[one, other]:.3f}" for one, other in pairs[:PAIRS])) for layer, near in enumerate(found)]
     for number, text in enumerate(given, 1):
         print_answer(f"{number}  {text}")
-    print_answer(f"\nHow alike {word!r} is in two texts, by cosine:")
+    print_answer("", f"How alike {word!r} is in two texts, by cosine:")
     columns = [f"{one + 1} and {other + 1}" for one, other in pairs[:PAIRS]]
     table("", ("layer", *columns), cells)
     if len(pairs) > PAIRS:
@@ -104,7 +104,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
         between = "" if figure.low is None or figure.high is None else f"{figure.low:.4f} to {figure.high:.4f}"
         cells.append((each.layer, "-" if figure.value is None else f"{figure.value:.4f}", between))
     table("", ("layer", called, "95 %"), cells)
-    print_answer(f"\n{said_of(found)}")
+    print_answer("", said_of(found))
     return None
 
 

@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+
+from qkv.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,14 +57,30 @@ def console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def print_answer(*lines: str, end: str = "\n", flush: bool = False) -> None:
-    """Lines on standard output: what the command was called for. Verbs print through this and `print_message` only."""
-    print(*lines, sep="\n", end=end, file=sys.stdout, flush=flush)
+def print_answer(*lines: object, end: str = "\n", flush: bool = False) -> None:
+    """Lines on standard output, one an argument: what the command was called for.
+
+    Verbs print through the four functions here only. Whatever names and values hold, a line stays one line, and
+    nothing in it steers a terminal: see `qkv.visible`.
+    """
+    print(*(visible(str(line)) for line in lines), sep="\n", end=end, file=sys.stdout, flush=flush)
 
 
-def print_message(*lines: str, end: str = "\n") -> None:
-    """Lines on standard error: what a person wants to know meanwhile."""
-    print(*lines, sep="\n", end=end, file=sys.stderr, flush=True)
+def print_message(*lines: object, end: str = "\n") -> None:
+    """Lines on standard error, one an argument: what a person wants to know meanwhile."""
+    print(*(visible(str(line)) for line in lines), sep="\n", end=end, file=sys.stderr, flush=True)
+
+
+def print_rows(rows: Iterable[Iterable[str]]) -> None:
+    """Lines of cells with tabs between them, for other programs: a tab or a line end within a cell is an escape."""
+    for row in rows:
+        print("\t".join(map(visible, row)), file=sys.stdout)
+    sys.stdout.flush()
+
+
+def print_text(text: str) -> None:
+    """What a model wrote: to files and pipes as it is, to a terminal without what could steer it."""
+    print(visible_lines(text) if sys.stdout.isatty() else text, end="", file=sys.stdout, flush=True)
 
 
 def notes(lines: Iterable[str]) -> None:
@@ -73,7 +91,7 @@ def notes(lines: Iterable[str]) -> None:
 
 def document(values: Mapping[str, Any]) -> None:
     """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
-    print_answer(_json(values))
+    print(_json(values), file=sys.stdout)
 
 
 class Growing:
@@ -91,18 +109,18 @@ class Growing:
         """More of the list, at once where somebody waits for it."""
         for value in values:
             lead = "  , " if self.items else f"{self.opening}\n    "
-            print_answer(lead + _json(value, indent=None))
+            print(lead + _json(value, indent=None), file=sys.stdout)
             self.items += 1
         sys.stdout.flush()
 
     def end(self, after: Mapping[str, Any]) -> None:
         lead = "  ]" if self.items else f"{self.opening}]"
-        print_answer(f"{lead},{_json(after)[1:]}" if after else f"{lead}\n}}", flush=True)
+        print(f"{lead},{_json(after)[1:]}" if after else f"{lead}\n}}", file=sys.stdout, flush=True)
 
 
 def _json(value: Any, indent: int | None = 2) -> str:
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"  # JSON must survive any pipe
-    return json_module.dumps(_finite(value), ensure_ascii=ascii_only, indent=indent, allow_nan=False)
+    return visible_json(json_module.dumps(_finite(value), ensure_ascii=ascii_only, indent=indent, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:
@@ -123,12 +141,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
-        grid.add_column(column, justify="left" if index == 0 or column in words else "right", overflow="fold")
+        side: Literal["left", "right"] = "left" if index == 0 or column in words else "right"
+        grid.add_column(Text(visible(column)), justify=side, overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(str(cell)) for cell in row))
+        grid.add_row(*(Text(visible(str(cell))) for cell in row))
     shown = Console(highlight=False)
     if title:  # as rich's own title it would be cut to the table's width
-        shown.print(Text(title, style="italic"), soft_wrap=True)
+        shown.print(Text(visible(title), style="italic"), soft_wrap=True)
     shown.print(grid)
 
 

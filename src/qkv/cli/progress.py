@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.output import STARTED, console, print_message
+from qkv.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -39,13 +40,13 @@ def reading() -> Iterator[Callable[[str, int, int | None], None]]:
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
         stages: dict[str, Any] = {}
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in stages:
-                stages[stage] = bar.add_task(stage, total=total)
+                stages[stage] = bar.add_task(visible(stage), total=total)
             bar.update(stages[stage], completed=done, total=total)
 
         yield report
@@ -63,12 +64,13 @@ def show(events: Iterable[Event], session: Session, watch: Watch | None = None) 
         display.end()
         return
     from rich.live import Live
+    from rich.text import Text
 
     drawn = 0.0
     with Live(console=screen, auto_refresh=False, transient=False) as live:
         for event in events:
             for remark in display.take(event):
-                screen.print(remark)
+                screen.print(Text(visible(remark)))
             now = time.perf_counter()
             if now - drawn > REFRESH_SECONDS:
                 live.update(display.picture(screen.width), refresh=True)

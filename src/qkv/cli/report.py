@@ -52,17 +52,18 @@ def finish(session: Session, doctor: Doctor, quiet: bool) -> dict[str, Any]:
     samples = model.samples("", 1 if quiet else 2, length=200, seed=recipe.training.seed)
     if not quiet:
         for number, sample in enumerate(samples, 1):
-            print_answer(f"\n--- sample {number} (temperature 0.8) ---\n{sample.text.strip()}")
+            print_answer("", f"--- sample {number} (temperature 0.8) ---", *sample.text.strip().split("\n"))
         held = len(session.prepared.valid.tokens) - 1
         amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
         nats = score.bits_per_character * math.log(2)
         bits = f"{score.bits_per_byte:.3f} bits per byte ({nats:.3f} nats a character)"
         print_answer(
-            f"\nvalidation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}"
-            f"\n(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})"
+            "",
+            f"validation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}",
+            f"(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})",
         )
         print_answer("", *labelled("doctor", examined.lines()))
-        print_answer(next_commands(session, written.name, more=examined.diagnosis.more_helps))
+        print_answer(*next_commands(session, written.name, more=examined.diagnosis.more_helps))
     return {
         "run": str(folder),
         "model": recipe.model.kind,
@@ -84,7 +85,7 @@ def labelled(label: str, lines: list[str]) -> list[str]:
     return [f"{label if not number else '':<{len(label)}}  {line}" for number, line in enumerate(lines)]
 
 
-def next_commands(session: Session, card: str, more: bool) -> str:
+def next_commands(session: Session, card: str, more: bool) -> list[str]:
     """`more`: a longer run is worth while."""
     folder, steps = session.run.folder, session.recipe.training.length
     other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
@@ -100,7 +101,7 @@ def next_commands(session: Session, card: str, more: bool) -> str:
     width = max(len(command) for command, _ in rows)
     lines = [f"  {command:<{width}}   {what}" for command, what in rows]
     head = f"The model is in {folder}/best; {card} tells all about the run. Next:"
-    return "\n".join(["", head, *lines])
+    return ["", head, *lines]
 
 
 def first_words(session: Session) -> list[str]:

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from qkv.cli.lines import bunches
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, notes, print_answer
+from qkv.cli.output import Growing, Json, notes, print_rows
 
 if TYPE_CHECKING:
     from qkv.evaluation.answers import TaggedWord
@@ -27,7 +27,8 @@ def tag(
 
     qkv tag runs/ewt-lstm "Time flies like an arrow."
 
-    Prints a word and its tag a line, and a blank line after each text, as CoNLL files are.
+    Prints a word and its tag a line, and a blank line after each text, as CoNLL files are. Control characters, tabs and
+    line ends within words and tags are shown as escapes (\\t, \\n, \\x1b).
 
     Parameters
     ----------
@@ -54,8 +55,8 @@ def tag(
         if json:
             grown.add(map(values, part, found))
             continue
-        sentences = ("".join(f"{line(each, probabilities)}\n" for each in tagged) for tagged in found)
-        print_answer(*sentences, flush=True)
+        for tagged in found:
+            print_rows([*(line(each, probabilities) for each in tagged), []])
     if json:
         grown.end({"notes": sorted(said)})
 
@@ -65,6 +66,6 @@ def values(text: str, tagged: list[TaggedWord]) -> dict[str, Any]:
     return {"text": text, "words": [asdict(each) for each in tagged]}
 
 
-def line(found: TaggedWord, probabilities: bool) -> str:
-    """A word and its tag; CoNLL has the word first and the tag last, whatever stands between."""
-    return "\t".join([found.word, *([f"{found.probability:.4f}"] if probabilities else []), found.tag])
+def line(found: TaggedWord, probabilities: bool) -> list[str]:
+    """The cells of a line: a word and its tag; CoNLL has the word first and the tag last, whatever stands between."""
+    return [found.word, *([f"{found.probability:.4f}"] if probabilities else []), found.tag]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from qkv import ranges
+from qkv.cli.numbers import within
 from qkv.cli.options import named, standard_input, which
 from qkv.cli.output import Json, document, notes, print_answer, table
 
@@ -29,7 +31,7 @@ def tokenize(
     kind: Annotated[
         Literal["auto", "characters", "words", "bpe", "wordpiece"] | None, Parameter(help="Which kind to learn.")
     ] = None,
-    size: Annotated[int | None, Parameter(help="How many tokens the vocabulary may have.")] = None,
+    size: Annotated[int | None, within(ranges.VOCABULARY, help="How many tokens the vocabulary may have.")] = None,
     save: Annotated[str | None, Parameter(help="Write the tokenizer.json here.")] = None,
     force: Annotated[
         bool, Parameter(help="Replace a file that --save finds.", negative="", show_default=False)

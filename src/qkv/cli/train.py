@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli import tracking
+from qkv.cli.numbers import MinutesOrNone, SeedOrNone, StepsOrNone
 from qkv.cli.options import (
     Column,
     Data,
@@ -45,8 +46,8 @@ def train(
     *data: Data,
     model: str | None = None,
     tokenizer: str | None = None,
-    minutes: float | None = None,
-    steps: int | None = None,
+    minutes: MinutesOrNone = None,
+    steps: StepsOrNone = None,
     valid: Several = None,
     documents: Documents = None,
     test: Several = None,
@@ -65,7 +66,7 @@ def train(
     encoding: Encoding = None,
     run: Path | None = None,
     resume: Flag = False,
-    seed: int | None = None,
+    seed: SeedOrNone = None,
     recipe: Path | None = None,
     set: Many = None,
     tensorboard: Flag = False,
@@ -182,8 +183,6 @@ def started(
     from qkv.recipe import assembly
     from qkv.recipe.recipe import read
 
-    if minutes is not None and not 0 < minutes < 1e6:
-        raise InputError(f"--minutes {minutes}: expected a number above 0.")
     if minutes is not None and steps_said(options, settings):
         raise InputError("--minutes and the number of steps both say how long to train. Give one of them.")
     if options.get("training.steps", 1) < 1:

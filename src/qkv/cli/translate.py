@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from qkv import ranges
 from qkv.cli.lines import bunches
+from qkv.cli.numbers import Seed, TopK, TopP, within
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, notes, print_answer
+from qkv.cli.output import Growing, Json, notes, print_answer, print_rows, print_text
 
 TOGETHER = 256  # texts that are translated at once
 
@@ -18,13 +20,13 @@ def translate(
     *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
     file: str | None = None,
     to: str | None = None,
-    beams: int = 5,
-    nbest: int = 1,
-    penalty: float = 1.0,
-    temperature: float | None = None,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    seed: int = 0,
+    beams: Annotated[int, within(ranges.BEAMS)] = 5,
+    nbest: Annotated[int, within(ranges.BEAMS)] = 1,
+    penalty: Annotated[float, within(ranges.PENALTY, allow_leading_hyphen=True)] = 1.0,
+    temperature: Annotated[float | None, within(ranges.TEMPERATURE)] = None,
+    top_k: TopK = 0,
+    top_p: TopP = 1.0,
+    seed: Seed = 0,
     carry: bool = True,
     alignments: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Json = False,
@@ -33,6 +35,8 @@ def translate(
 
     qkv translate runs/multi30k-transformer "Ein Hund läuft."
     cat news.de | qkv translate runs/multi30k-transformer -
+
+    A line of a file or pipe gets one line. On a terminal, control characters are shown as escapes (\\x1b).
 
     Parameters
     ----------
@@ -76,15 +80,13 @@ def translate(
     sampling = None if temperature is None else Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     if sampling is None and (top_k, top_p) != (0, 1.0):
         raise InputError("--top-k and --top-p belong to drawing. Say --temperature 1 as well, or leave them out.")
-    if seed < 0 or seed > 2**40:
-        raise InputError(f"--seed {seed}: expected a whole number from 0 to 2^40.")
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
     early(list(texts), file)
     opened = qkv.load(model)
     grown = Growing({"model": model}, "texts")
     said: set[str] = set()
-    first = 0
+    first, typed = 0, file is None and texts != ("-",)
     for part in bunches(named(texts, "translate"), file, "translate", TOGETHER):
         found = opened.translate(part, first=first, **options)
         first += len(part)
@@ -98,9 +100,12 @@ def translate(
         notes(opened.notes)
         for best in found:
             for each in best:
-                print_answer(each.text if nbest == 1 else f"{each.logprob:.3f}\t{each.text}", flush=True)
+                if nbest > 1:
+                    print_rows([[f"{each.logprob:.3f}", each.text]])
+                else:
+                    print_text(f"{each.text if typed else one_line(each.text)}\n")
                 if alignments:
-                    print_answer(*aligned(opened, each), flush=True)
+                    print_answer(*aligned(opened, each))
     if json:
         grown.end({"notes": sorted(said)})
 
@@ -115,6 +120,11 @@ def early(texts: list[str], file: str | None) -> None:
             require("sentencex", SPLITTING)
     elif not installed("sentencex"):
         notes([f"sentencex is not installed: a line of {LONG} characters or more is refused; {advice('sentencex')}."])
+
+
+def one_line(text: str) -> str:
+    """The answer to a line is a line, so that those of a file stay in step with it."""
+    return text.replace("\n", "\\n")
 
 
 def aligned(opened: Any, said: Any) -> list[str]:

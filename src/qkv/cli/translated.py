@@ -61,11 +61,11 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
             if outputs.whole is not None:
                 print_answer(f"{side}: {len(outputs):,} of {outputs.whole:,} sources, evenly spread")
         for number in even_order(len(said), SHOWN).tolist():
-            print_answer("\n" + example(said, number))
+            print_answer("", *example(said, number))
         print_answer()
         for line in translation_card.remarks(session, found):
             print_answer(f"doctor  {line}")
-        print_answer(next_commands(folder, card.name, shortened(said.sources[0], 60)))
+        print_answer(*next_commands(folder, card.name, shortened(said.sources[0], 60)))
     return {
         "run": str(folder),
         "model": recipe.model.kind,
@@ -79,7 +79,7 @@ def finish(session: Session, quiet: bool) -> dict[str, Any]:
     }
 
 
-def next_commands(folder: Path, card: str, text: str) -> str:
+def next_commands(folder: Path, card: str, text: str) -> list[str]:
     rows = [
         (["translate", str(folder), text], "translate any text"),
         (["evaluate", str(folder), "SOURCE", "TARGET"], "score it on other pairs"),
@@ -87,7 +87,7 @@ def next_commands(folder: Path, card: str, text: str) -> str:
     commands = [(f"{program()} {shlex.join(words)}", what) for words, what in rows]
     width = max(len(command) for command, _ in commands)
     lines = [f"  {command:<{width}}   {what}" for command, what in commands]
-    return "\n".join(["", f"The model is in {folder}/best; {card} tells all about the run. Next:", *lines])
+    return ["", f"The model is in {folder}/best; {card} tells all about the run. Next:", *lines]
 
 
 def show(found: dict[str, Score], flops: float | None = None) -> None:
@@ -104,11 +104,11 @@ def show(found: dict[str, Score], flops: float | None = None) -> None:
         print_answer(f"{name}  {signature}")
 
 
-def example(said: Outputs, number: int) -> str:
+def example(said: Outputs, number: int) -> list[str]:
     """Source, output and references, a line each."""
     lines = [said.sources[number], said.said[number] or "(nothing)"]
     lines.append(f"({' or '.join(said.references[number])})")
-    return "\n".join(f"  {shortened(line, 110)}" for line in lines)
+    return [f"  {shortened(line, 110)}" for line in lines]
 
 
 def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: str | None, json: bool) -> None:
@@ -131,10 +131,10 @@ def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: 
     score = said.score(loss)
     notes(examiner.notes)
     if not json:
-        print_answer(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}\n")
+        print_answer(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}", "")
         show({"": score})
         details(said)
-        print_answer("" if compared is None else f"\nbeside {beside}: {compared}")
+        print_answer("", *([] if compared is None else [f"beside {beside}: {compared}"]))
         return None
     columns = {"source": said.sources, "said": said.said, "references": said.references}
     return document(
@@ -168,6 +168,6 @@ def details(said: Outputs) -> None:
     print_answer()
     table("", (counts, "sources", by), rows)
     if worst := said.worst(WORST):
-        print_answer("\nthe worst:")
+        print_answer("", "the worst:")
     for row, value in worst:
-        print_answer(f"\n  {single} {value:.{digits}f}\n{example(said, row)}")
+        print_answer("", f"  {single} {value:.{digits}f}", *example(said, row))

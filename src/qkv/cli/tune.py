@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from qkv import ranges
+from qkv.cli.numbers import MinutesOrNone, TrainingSeed, within
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter, Identity, Label, Second, Task, named, which
-from qkv.cli.output import Json, document, print_answer, print_message, program, table
+from qkv.cli.output import Json, document, notes, print_answer, program, table
 from qkv.cli.train import Many, stem
 
 SHOWN = 10  # trials of the table, the best
@@ -15,9 +17,9 @@ SHOWN = 10  # trials of the table, the best
 
 def tune(
     *data: Data,
-    minutes: float | None = None,
-    trials: int | None = None,
-    each: float | None = None,
+    minutes: MinutesOrNone = None,
+    trials: Annotated[int | None, within(ranges.COUNT)] = None,
+    each: MinutesOrNone = None,
     model: str | None = None,
     store: str | None = None,
     tokenizer: str | None = None,
@@ -31,7 +33,7 @@ def tune(
     filter: Filter = None,
     encoding: Encoding = None,
     run: Path | None = None,
-    seed: int = 0,
+    seed: TrainingSeed = 0,
     json: Json = False,
 ) -> None:
     """Search for the rate, width, dropout, batch and parts that suit the data.
@@ -71,11 +73,6 @@ def tune(
     from qkv.errors import InputError
     from qkv.studies import tune as study
 
-    for name, value in (("--minutes", minutes), ("--each", each)):
-        if value is not None and not 0 < value < 1e6:
-            raise InputError(f"{name} {value}: expected a number above 0.")
-    if trials is not None and trials < 1:
-        raise InputError(f"--trials {trials}: expected at least 1.")
     files = named(data, "tune")
     if not files:
         raise InputError("no data was named. Give a table, a folder or a text, as in: qkv tune reviews.csv")
@@ -96,7 +93,7 @@ def tune(
                 seed=seed,
                 tokenizer=plain(which(tokenizer)[0]) if tokenizer else {},
                 progress=progress,
-                say=lambda line: print_message(f"note: {line}"),
+                say=lambda line: notes([line]),
             )
         )
     if json:
@@ -113,8 +110,10 @@ def tune(
         for each in better[:SHOWN]
     ]
     table("", ("trial", "score", "seconds", "figures"), rows, words=("figures",))
-    print_answer(f"\n{values['finished']} trials, {values['pruned']} of them cut short. The winner, {found.recipe}:\n")
-    print_answer(found.recipe.read_text(encoding="utf-8"))
+    print_answer(
+        "", f"{values['finished']} trials, {values['pruned']} of them cut short. The winner, {found.recipe}:", ""
+    )
+    print_answer(*found.recipe.read_text(encoding="utf-8").split("\n"))
     return print_answer(f"Next:  {program()} {shlex.join(['train', '--recipe', str(found.recipe)])}")
 
 

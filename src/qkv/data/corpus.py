@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from qkv.config import strict
 
@@ -25,7 +27,7 @@ class CorpusConfig:
     """The column or key that holds the text, in .jsonl and .parquet; guessed, and said aloud, when not given."""
     filter: str | None = None
     """Which files of a folder or archive to read, as in "*.md"; all that look like text when not given."""
-    valid_fraction: float = 0.1
+    valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
     """How much is held out for validation, by characters."""
     fingerprint: str | None = None
     """sha256 of the content and of how it is read; filled in when the text is read."""

@@ -7,11 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from qkv.visible import visible
+
 
 def shown(path: str | Path) -> str:
     """A file's name fit for a message: one line, no control characters, whatever bytes it is made of."""
     text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+    return visible(text)
 
 
 class Caution(str):

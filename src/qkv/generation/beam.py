@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from qkv import ranges
 from qkv.blocks.packed import packed
 from qkv.blocks.state import State
 from qkv.errors import InputError
@@ -75,8 +76,9 @@ class Search:
     never: Collection[int] = field(default=())  # ids that are not written: padding, or a start that is not the end
 
     def __post_init__(self) -> None:
-        if self.beams < 1 or self.best < 1:
-            raise InputError(f"beams = {self.beams}, best = {self.best}: expected 1 or more.")
+        ranges.BEAMS.require("beams", self.beams)
+        ranges.BEAMS.require("best", self.best)
+        ranges.PENALTY.require("penalty", self.penalty)
         if self.sampling is None and self.best > self.beams:
             raise InputError(f"the {self.best} best of {self.beams} beams: ask for at least {self.best} beams.")
 

@@ -13,10 +13,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from qkv import ranges
 from qkv.errors import InputError
 
 NEVER = float("-inf")
 TEMPERATURE = 0.8  # the default of whatever writes text: the library, `qkv generate`, `qkv chat`
+COLDEST = 1e-6  # logits divided by less leave the range of f32
 
 
 @dataclass(frozen=True)
@@ -28,16 +30,13 @@ class Sampling:
     repetition_penalty: float = 1.0  # above 1, tokens already written become less likely
 
     def __post_init__(self) -> None:
-        checks = {
-            "temperature": (self.temperature, 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
-            "top-k": (self.top_k, self.top_k >= 0, "0 (all) or more"),
-            "top-p": (self.top_p, 0 < self.top_p <= 1, "above 0, at most 1"),
-            "min-p": (self.min_p, 0 <= self.min_p <= 1, "from 0 to 1"),
-            "repetition-penalty": (self.repetition_penalty, 0 < self.repetition_penalty < float("inf"), "above 0"),
-        }
-        for name, (value, fits, expected) in checks.items():
-            if not fits:
-                raise InputError(f"{name} {value}: expected {expected}.")
+        ranges.TEMPERATURE.require("temperature", self.temperature)
+        ranges.TOP_K.require("top-k", self.top_k)
+        ranges.ABOVE_ZERO.require("top-p", self.top_p)
+        ranges.SHARE.require("min-p", self.min_p)
+        ranges.REPETITION.require("repetition-penalty", self.repetition_penalty)
+        if 0 < self.temperature < COLDEST:
+            raise InputError(f"temperature {self.temperature}: expected 0 (greedy), or {COLDEST} and more.")
 
 
 Logits = Float[Tensor, "B V"]

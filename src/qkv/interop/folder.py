@@ -11,6 +11,7 @@ from qkv.interop import huggingface, marian_tokenizer
 from qkv.models.language_model import LanguageModel, count
 from qkv.text.tags import tags
 from qkv.text.tokenizer import Tokenizer
+from qkv.visible import visible
 
 TEMPERATURE = 0.8  # as `qkv generate` has it
 BEAMS, PENALTY = 5, 1.0  # as `qkv translate` has them
@@ -119,10 +120,10 @@ def card(bundle: Exportable, name: str, story: str) -> str:
         use = use.replace('"Once"', '"Once", "Twice"')
     if kind == "translator" and (known := list(tags(bundle.tokenizer).values())):
         use = use.replace("Once", f"{known[0]}Once")
-        said = f" The tag right before a text says the language to translate into: {', '.join(known)}."
+        said = f" The tag right before a text says the language to translate into: {visible(', '.join(known))}."
     lines = [
         "---", "library_name: transformers", "tags: [qkv]",
-        *([f"pipeline_tag: {purpose}"] if purpose else []), "---", "", f"# {name}", "",
+        *([f"pipeline_tag: {purpose}"] if purpose else []), "---", "", f"# {visible(name)}", "",
         f"A `{bundle.config.kind}` model of qkv as `{values['architectures'][0]}`: {count(bundle.model):,} parameters, "
         f"a {bundle.tokenizer.kind} vocabulary of {bundle.tokenizer.vocabulary:,} tokens. `manifest.json` holds the "
         f"sha256 of every file.{said}", "",

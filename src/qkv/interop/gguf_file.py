@@ -21,6 +21,7 @@ import numpy as np
 
 from qkv.errors import InputError, RefusedError
 from qkv.interop.gguf_blocks import LAYOUTS, Layout
+from qkv.visible import visible
 
 MOST_KEYS, MOST_TENSORS = 2**16, 2**16
 MOST_ITEMS = 2**22  # of all lists of a file together; vocabularies have some hundred thousand
@@ -53,7 +54,7 @@ class Refuse:
 
 def printable(text: str, most: int = 300) -> str:
     """What a file says, fit for a terminal."""
-    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:most])
+    shown = visible(text[:most])
     return shown if len(text) <= most else shown + " ..."
 
 

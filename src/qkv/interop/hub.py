@@ -24,7 +24,9 @@ from qkv.interop.huggingface import INDEX, WEIGHTS
 from qkv.reading import parse_json
 from qkv.storage import advised, sha256, writing
 
-NAME = re.compile(r"hf:(?P<name>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@(?P<revision>[\w./-]{1,100}))?")
+NAME = re.compile(
+    r"hf:(?P<name>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@(?P<revision>[\w./-]{1,100}))?", re.A
+)
 WANTED = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "vocab.json", "merges.txt", "vocab.txt", "source.spm", "target.spm",
@@ -41,11 +43,14 @@ def fetch(source: str, progress: Progress = silent) -> Path:
     """Bring the model's files into the cache and give their folder."""
     found = NAME.fullmatch(source)
     if not found or ".." in source:
-        raise InputError(f"{source}: expected hf:org/name, or hf:org/name@revision.")
+        raise InputError(f"{source}: expected hf:org/name, or hf:org/name@revision, in ASCII letters, digits and ._-")
     name, revision = found["name"], found["revision"] or "main"
     hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", hub):
-        raise InputError(f"HF_ENDPOINT = {hub!a}: expected the address of a hub, as https://huggingface.co.")
+    without = re.sub(r"//[^/]*@", "//***@", hub)  # a password is not shown
+    if not re.fullmatch(r"https?://[!-.0-~]+(/[!-~]*)?", hub):
+        raise InputError(f"HF_ENDPOINT = {without!a}: expected the address of a hub, as https://huggingface.co.")
+    if without != hub:
+        raise InputError(f"HF_ENDPOINT = {without}: a user or a password is not sent. Leave it out, and set HF_TOKEN.")
     offline = (
         f"Without a network: get the model where there is one (`hf download {name} --local-dir MODEL`), copy the "
         "folder here and name it: qkv import MODEL"
@@ -65,19 +70,25 @@ def fetch(source: str, progress: Progress = silent) -> Path:
 def _list(address: str, offline: str) -> dict[str, Any]:
     try:
         with opened(address, _key()) as answer:
-            values = parse_json(answer.read(LARGEST_LIST).decode("utf-8"))
+            said = answer.read(LARGEST_LIST)
     except urllib.error.HTTPError as error:
         closed = " It may be closed: set HF_TOKEN." if error.code in (401, 403) else ""
         raise InputError(f"{address}: the hub answers {error.code} {error.reason}.{closed} Check the name.") from None
     except UNREACHABLE as error:
         raise InputError(f"{address}: cannot be reached ({getattr(error, 'reason', error)}). {offline}") from None
+    except ValueError as error:  # as a port that is no number
+        raise InputError(f"{address}: not an address ({error}). Check HF_ENDPOINT.") from None
+    try:
+        values = parse_json(said.decode("utf-8"))
     except (ValueError, RecursionError):
         raise InputError(f"{address}: the answer is not JSON. Check HF_ENDPOINT.") from None
     return values if isinstance(values, dict) else {}
 
 
 def _key() -> dict[str, str]:
-    key = os.environ.get("HF_TOKEN")
+    key = os.environ.get("HF_TOKEN", "").strip()
+    if not re.fullmatch(r"[!-~]*", key):
+        raise InputError("HF_TOKEN: it has spaces or characters that no key has. Copy it again, or unset it.")
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 

@@ -38,7 +38,8 @@ class ClassifierConfig(Encoded):
     problem: Literal["single", "multi", "regression"] = "single"  # one label a text, any number, or numbers
     texts: Literal[1, 2] = 1  # that are judged together
     dropout: Share = 0.0  # before the last layer
-    center: float = 0.0  # of numbers to predict: scores are learned as (y - center) / spread
+    center: Annotated[float, Field(ge=-3e38, le=3e38, allow_inf_nan=False)] = 0.0
+    """Of numbers to predict: scores are learned as (y - center) / spread."""
     spread: Positive = 1.0
 
     def __post_init__(self) -> None:

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import copy
+import os
 import time
 from pathlib import Path
 from typing import Any
 
+from qkv.data import catalog
 from qkv.data.progress import Progress
 from qkv.errors import InputError
 from qkv.recipe import bundle, dial, lessons
 from qkv.recipe.language import evaluate
 from qkv.recipe.memory import require_room
-from qkv.recipe.recipe import load
+from qkv.recipe.recipe import Recipe, load
 from qkv.recipe.starting import Session, claim, fresh_state, plan, session
 from qkv.storage import advised, verify, writing
 from qkv.text.tokenizer import Tokenizer
@@ -74,6 +76,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
     devices.ask_for(LEAST)
     recipe = load(folder / "recipe.toml")
+    require_same_place(folder, recipe)
     with devices.enough_memory(recipe.training, recipe.model.context):
         require_room(recipe)
         known = folder / "best" / bundle.TOKENIZER
@@ -81,3 +84,19 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
             verify(known.parent, bundle.TOKENIZER)
         tokenizer = Tokenizer.load(known) if known.is_file() else None
         return session(recipe, lessons.again(recipe, tokenizer, folder, progress), folder)
+
+
+def require_same_place(folder: Path, recipe: Recipe) -> None:
+    """Refuse a run whose data was named by a relative path that leads nowhere from here, and say from where it does."""
+    corpus = recipe.corpus
+    names = [*corpus.files, *corpus.valid, *getattr(corpus, "test", ()), recipe.training.start]
+    for name in names:
+        relative = name and name != "-" and not Path(name).is_absolute()
+        if not relative or os.path.lexists(name) or catalog.find(name) is not None:
+            continue
+        places = [place for place in folder.absolute().parents if os.path.lexists(place / name)]
+        where = f"It is there as seen from {places[0]}: resume" if places else "Resume"
+        raise InputError(
+            f"{name}: no such file. The run was started on this relative path, from another folder than {Path.cwd()}. "
+            f"{where} from the folder in which the run was started."
+        )

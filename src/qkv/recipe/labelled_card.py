@@ -20,7 +20,7 @@ def write(session: Session, found: Mapping[str, Judgement], said: Sequence[str])
     figures = {name: value for side, each in found.items() for name, value in _figures(side, each).items()}
     steps = f"{session.state.step} of {recipe.training.batch} examples"
     rows = figures | {
-        "labels": ", ".join(name.replace("|", "\\|") for name in names[:MOST_LABELS]) + more,
+        "labels": ", ".join(names[:MOST_LABELS]) + more,
         "data": ", ".join(recipe.corpus.files),
         "examples": ", ".join(f"{len(examples):,} {side}" for side, examples in data.sides),
         **{

@@ -10,6 +10,7 @@ from qkv.recipe.starting import Session
 from qkv.storage import advised, write_file
 from qkv.training import devices, journal
 from qkv.version import __version__
+from qkv.visible import visible
 
 PAGE = """\
 # {name}
@@ -46,10 +47,10 @@ def write(session: Session, sentence: str, rows: Mapping[str, str], doctor: str)
         "exactness": f"{training.device}, {training.dtype}, {training.threads} threads, compile {training.compile}",
     }
     text = PAGE.format(
-        name=folder.name,
+        name=visible(folder.name),
         sentence=sentence,
         version=__version__,
-        rows="\n".join(f"| {name} | {value} |" for name, value in {**rows, **common}.items()),
+        rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in {**rows, **common}.items()),
         exactness=EXACT if training.device == "cpu" else ROUNDED,
         curve=curve.draw(),
         doctor=doctor,
@@ -61,8 +62,13 @@ def write(session: Session, sentence: str, rows: Mapping[str, str], doctor: str)
     return path
 
 
+def cell(text: str) -> str:
+    """One cell of a table in Markdown."""
+    return visible(text).replace("|", "\\|")
+
+
 def listed(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join(f"- {visible(line)}" for line in lines)
 
 
 def remarked(lines: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,6 +121,17 @@ def plan(recipe: Recipe, lesson: Lesson, ends_at: float, longest: int) -> tuple[
 
 def claim(folder: Path, numbered: bool) -> Path:
     """Make the run's folder, under a name that no other run has."""
+    try:
+        os.fspath(folder).encode("utf-8")
+        return _claimed(folder, numbered)
+    except UnicodeEncodeError:  # weights are written by a library that takes no other names
+        raise InputError(f"{os.fspath(folder)!r}: the name is not UTF-8. Choose another --run.") from None
+    except (OSError, ValueError) as error:  # too long, a link that leads nowhere, a system folder, a NUL byte
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{folder}: cannot be a run's folder ({reason}). Choose another --run.") from None
+
+
+def _claimed(folder: Path, numbered: bool) -> Path:
     with advised(REMEDY), writing(folder):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)

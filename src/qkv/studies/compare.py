@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from qkv.recipe.lessons import task_of
+from qkv.recipe.page import cell
 from qkv.recipe.recipe import LABELLED
 from qkv.recipe.starting import claim
 from qkv.storage import write_file
 from qkv.studies import compare_labelled, compare_text, picture
 from qkv.studies.contest import Comparison, Plan
 from qkv.studies.standing import NAMES, Entry
+from qkv.visible import visible
 
 COLUMNS = ("system", "95 %", "macro-F1", "weights", "FLOPs", "seconds", "answers/s")
 FLOPS = (
@@ -107,19 +109,19 @@ def cells(entry: Entry, found: Comparison) -> list[str]:
 def markdown(found: Comparison) -> str:
     head = columns(found)
     rows = [head, ["---"] + ["---:"] * (len(head) - 1), *(cells(entry, found) for entry in found.entries)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    table = "\n".join(f"| {' | '.join(map(cell, row))} |" for row in rows)
     seeds = max(len(entry.measures) for entry in found.entries)
     mean = f" Figures of networks are means of {seeds} seeds." if seeds > 1 else ""
-    failed = "".join(f"- {name} is left out: {reason}\n" for name, reason in found.failed.items())
+    failed = "".join(f"- {name} is left out: {visible(reason)}\n" for name, reason in found.failed.items())
     return f"""\
-# {", ".join(found.data)}: {found.task}
+# {visible(", ".join(found.data))}: {found.task}
 
 {table}
 
 \\* is best on {found.chosen_on:,} {found.unit} held out of the training side; the table shows {found.reported:,}
 others, on which nothing was chosen. Each network had {minutes(found.minutes_each)}.{mean} {FLOPS}
 
-{chr(10).join(f"- {sentence}" for sentence in found.sentences())}
+{chr(10).join(f"- {visible(sentence)}" for sentence in found.sentences())}
 {failed}
 ![figures with intervals]({PICTURE})
 """

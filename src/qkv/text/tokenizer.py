@@ -12,14 +12,16 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
+from pydantic import Field
 
 from qkv.config import strict
 from qkv.errors import InputError
+from qkv.ranges import VOCABULARY
 from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.dialects import SPACE
@@ -35,7 +37,7 @@ class TokenizerConfig:
 
     kind: Literal["auto", "characters", "words", "bpe", "wordpiece", "file"] = "auto"
     """auto looks at the corpus; file takes the tokenizer.json named by `file`."""
-    size: int | None = None
+    size: Annotated[int, Field(ge=1, le=int(VOCABULARY.high))] | None = None
     """How many tokens the vocabulary may have; the kind decides when nothing is said."""
     file: str | None = None
     """A tokenizer.json that is already there, for kind "file"."""
@@ -235,6 +237,7 @@ class Tokenizer:
 
     def unknown_characters(self, text: str) -> list[str]:
         """What in the text has no token (characters, or words where words are the tokens), each once, in order."""
+        require_unicode(text)
         if self.kind in ("bpe", "sentencepiece"):
             lacking = self._lacking
             return [each for each in dict.fromkeys(text) if not lacking.isdisjoint(each.encode())] if lacking else []

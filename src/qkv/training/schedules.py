@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from qkv.config import CountOrZero
+
 # (at, steps): from step `at` on, the run was to have `steps` in all, for the clock had asked for it
-Turns = tuple[tuple[int, int], ...]
+Turns = tuple[tuple[CountOrZero, CountOrZero], ...]
 Schedule = Literal["linear", "cosine", "constant-decay"]
 
 

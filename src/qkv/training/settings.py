@@ -9,6 +9,7 @@ from pydantic import Field
 from qkv.config import Count, CountOrZero, Positive, PositiveOrZero, Share, strict
 from qkv.training.schedules import Schedule, Turns
 
+AboveZero = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyond it the product of two is no f32
 
 
@@ -23,7 +24,7 @@ class TrainingConfig:
     betas: tuple[Share, Share] = (0.9, 0.95)
     momentum: Share = 0.95
     weight_decay: Rate = 0.0  # of matrices only
-    warmup: Annotated[int, Field(ge=-1)] = -1  # steps; -1: chosen
+    warmup: Annotated[int, Field(ge=-1, le=2**31)] = -1  # steps; -1: chosen
     schedule: Schedule = "linear"
     final: Share = 0.03  # share of the rate at the end
     decay: Positive = 0.3  # part of the run in which the schedule constant-decay falls
@@ -38,12 +39,12 @@ class TrainingConfig:
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
     device: str = "auto"
     dtype: Literal["auto", "f32", "bf16"] = "auto"
-    threads: CountOrZero = 0
+    threads: Annotated[int, Field(ge=0, le=4096)] = 0
     compile: Literal["off", "on"] = "off"
     start: str = ""  # the model it starts from: a run, a model folder or a file
     frozen: Literal["none", "embeddings", "encoder"] = "none"  # encoder: only what decides learns
     lora: CountOrZero = 0  # the rank of what learns beside each linear or recurrent layer; 0: the layers themselves
-    layer_decay: Annotated[float, Field(gt=0, le=1)] = 1.0  # the rate of a layer beside that of the one above it
+    layer_decay: AboveZero = 1.0  # the rate of a layer beside that of the one above it
     turns: Turns = ()  # where the clock moved the end: [[at step, to so many steps], ...]
     evaluations: Turns = ()  # where the clock made evaluations rarer: [[after step, every so many steps], ...]
 

@@ -32,11 +32,6 @@ PAIRS = [
 ]
 
 
-def visible(text: str) -> str:
-    """Text for a message: one line, and nothing that could steer a terminal."""
-    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
-
-
 def plain(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().lower())
 

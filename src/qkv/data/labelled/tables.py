@@ -14,10 +14,10 @@ from qkv.data.findings import Findings
 from qkv.data.formats import Source, read_bytes, require_packages
 from qkv.data.labelled.delimited import Dialect, cells, sniff
 from qkv.data.labelled.header import has_header
-from qkv.data.labelled.names import visible
 from qkv.data.progress import Watch
 from qkv.data.rows import Buffer, Rows, unsound_parquet, whole_lines
 from qkv.errors import DataError
+from qkv.visible import visible
 
 SAMPLE = 2000
 SAMPLE_CHARACTERS = 2**21

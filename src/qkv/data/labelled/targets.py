@@ -20,9 +20,9 @@ import numpy.typing as npt
 from qkv.data.findings import Caution, Findings
 from qkv.data.labelled.config import Task
 from qkv.data.labelled.examples import Array, LabelMap
-from qkv.data.labelled.names import visible
 from qkv.data.rows import BAD_SHARE
 from qkv.errors import DataError
+from qkv.visible import visible
 
 BETWEEN = "\x1f"
 """Parts the labels of one example, where the file has a list of them."""

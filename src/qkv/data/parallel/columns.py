@@ -13,13 +13,14 @@ from typing import Any
 from qkv.data.findings import Findings
 from qkv.data.formats import Source
 from qkv.data.labelled.guessing import listed, missing
-from qkv.data.labelled.names import ID, plain, visible
+from qkv.data.labelled.names import ID, plain
 from qkv.data.labelled.tables import Table, open_table
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.languages import SOURCE, TARGET, is_language
 from qkv.data.parallel.pairs import Direction
 from qkv.data.progress import Watch
 from qkv.errors import DataError
+from qkv.visible import visible
 
 PLAIN = [
     ("source", "target"),

@@ -1,0 +1,91 @@
+"""Names and texts that the system or UTF-8 does not take: refused with exit code 2, and before anything is done."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.commands import run
+from data.bad_inputs import prose
+from interop import tiny_folder
+from qkv.cli.app import VERBS
+from qkv.errors import InputError
+from qkv.recipe.starting import claim
+
+NOT_UTF8 = os.fsdecode(b"a\xff\xfeb")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tiny_folder.write(tmp_path_factory.mktemp("model") / "llama"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_text_that_is_not_utf8(verb: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([verb, model, NOT_UTF8], [verb, model, f"--text={NOT_UTF8}"], [verb, NOT_UTF8]):
+        assert run(words, False) == 2, words
+        said = capsys.readouterr().err
+        assert "not valid UTF-8" in said
+        assert r"\udcff" in said
+
+
+def test_piped_text_that_is_not_utf8(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["chat", model], ["generate", model, "-"], ["embed", model, "-"], ["tokenize", "-"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a \xff\n"), encoding="utf-8"))
+        assert run(words, False) == 2, words
+        assert "UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["deep", "long", "link", "process", "zero", "bytes"])
+def test_run_folders_that_cannot_be(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "book.txt").write_text(prose())
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    names = {
+        "long": tmp_path / ("x" * 300),
+        "deep": tmp_path / "/".join(["y" * 200] * 30),
+        "link": tmp_path / "link",
+        "process": Path("/proc/x"),
+        "zero": tmp_path / "a\0b",
+        "bytes": tmp_path / NOT_UTF8,
+    }
+    words = ["train", str(tmp_path / "book.txt"), "--steps", "1", "--run", str(names[kind])]
+    assert run(words, False) == 2
+    said = capsys.readouterr().err
+    assert "UTF-8" in said if kind == "bytes" else "Choose another --run" in said
+    with pytest.raises(InputError, match="Choose another --run"):
+        claim(names[kind], numbered=False)
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
+def test_data_of_a_name_that_is_not_utf8(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / f"{NOT_UTF8}.{ending}")
+    rows = {"csv": "text,label\n" + "a,b\nc,d\n" * 50, "jsonl": '{"text": "one two"}\n' * 50}
+    Path(path).write_text(rows.get(ending, prose()))
+    assert run(["train", path, "--steps", "1", "--run", str(tmp_path / "run")], False) == 2
+    said = capsys.readouterr().err
+    assert "is not UTF-8" in said
+    assert "Rename" in said
+
+
+def test_resume_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "book.txt").write_text(prose())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    quick = ["--set", "model.width=16", "--set", "model.layers=1", "--set", "training.threads=1"]
+    assert run(["train", "book.txt", "--model", "gru", "--steps", "1", "--run", "run", *quick], True) == 0
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert run(["train", "--run", "../run", "--resume"], False) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("qkv: book.txt: no such file. The run was started on this relative path")
+    assert f"as seen from {tmp_path}" in said
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "--run", "run", "--resume"], True) == 0
