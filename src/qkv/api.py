@@ -124,8 +124,7 @@ class Model(Reader):
         The prompt is a text, or its tokens as they are. `ends`: the tokens that end a text, where not the usual ones.
         """
         sampling = Sampling(temperature=temperature, **knobs)
-        ranges.LENGTH.require("length", length)
-        ranges.SAMPLES.require("samples", number)
+        ranges.require_writing(length, number)
         written = [Written() for _ in range(number)] if written is None else written
         tokens = self._prompt(prompt)
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]

@@ -45,3 +45,8 @@ TOP_K = Range(0, 2**31, "0 is all")
 SHARE = Range(0, 1)
 ABOVE_ZERO = Range(0, 1, open_=True)
 REPETITION = Range(0.01, 100, "1 is none")
+
+
+def require_writing(length: int, samples: int) -> None:
+    LENGTH.require("length", length)
+    SAMPLES.require("samples", samples)
