@@ -98,8 +98,7 @@ class Model(Reader):
 
     def samples(self, prompt: str = "", number: int = 1, **options: Any) -> list[Written]:
         """Several continuations in one batch."""
-        ranges.SAMPLES.require("samples", number)
-        written = [Written() for _ in range(number)]
+        written = [Written() for _ in range(int(ranges.SAMPLES.require("samples", number)))]
         for _ in self.stream(prompt, number, written=written, **options):
             pass
         return written

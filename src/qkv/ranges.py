@@ -23,10 +23,11 @@ class Range:
         lead = f"a number above {self.low:,}, at most {self.high:,}" if self.open_ else f"{self.low:,} to {self.high:,}"
         return f"expected {lead}{f' ({self.more})' if self.more else ''}"
 
-    def require(self, name: str, value: int | float) -> None:
-        """Refuse a value beyond it."""
+    def require(self, name: str, value: int | float) -> int | float:
+        """The value, if it is within; else it is refused."""
         if value not in self:
             raise InputError(f"{name} {value}: {self}.")
+        return value
 
 
 COUNT = Range(1, 1_000_000)
