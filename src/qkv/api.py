@@ -125,9 +125,8 @@ class Model(Reader):
         sampling = Sampling(temperature=temperature, **knobs)
         ranges.require_writing(length, number)
         written = [Written() for _ in range(number)] if written is None else written
-        tokens = self._prompt(prompt)
+        tokens, ends = self._prompt(prompt), self.tokenizer.ends if ends is None else ends
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
-        ends = self.tokenizer.ends if ends is None else ends
         with evaluating(self.module):
             steps = write(
                 self.writer(precision) if cached else self.language,

@@ -46,7 +46,7 @@ Start with:  qkv train book.txt             a text file in, a language model out
              qkv generate runs/book-modern  write with it
 
 Every verb takes --json (one JSON document on standard output) and --debug
-(full tracebacks).
+(full tracebacks). qkv --install-completion lets your shell complete them.
 """
 
 
@@ -114,6 +114,10 @@ def perform(words: list[str]) -> int:
 
         print(f"qkv {__version__}")
         return 0
+    if words[0] == "--install-completion":
+        from qkv.cli import completion
+
+        return completion.install(words[1:])
     if words[0] not in VERBS and not words[0].startswith("-"):
         return unknown_verb(words[0])
     require_unicode(words)
