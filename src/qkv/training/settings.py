@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qkv.config import Count, CountOrZero, Positive, PositiveOrZero, Share, strict
+from qkv.config import Count, CountOrZero, PositiveOrZero, Share, strict
 from qkv.training.schedules import Schedule, Turns
 
 AboveZero = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -27,7 +27,7 @@ class TrainingConfig:
     warmup: Annotated[int, Field(ge=-1, le=2**31)] = -1  # steps; -1: chosen
     schedule: Schedule = "linear"
     final: Share = 0.03  # share of the rate at the end
-    decay: Positive = 0.3  # part of the run in which the schedule constant-decay falls
+    decay: AboveZero = 0.3  # part of the run in which the schedule constant-decay falls
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no bound
     seed: CountOrZero = 0
     evaluate_every: CountOrZero = 0
