@@ -12,7 +12,8 @@ from scipy import stats
 
 from qkv.errors import InputError
 from qkv.evaluation import intervals
-from qkv.evaluation.intervals import Groups, bootstrap, draws, paired
+from qkv.evaluation.classes import class_score
+from qkv.evaluation.intervals import Groups, all_alike, bootstrap, draws, paired
 
 
 @pytest.fixture
@@ -119,3 +120,21 @@ def test_unlike_rows_are_refused() -> None:
         paired(np.ones(3), np.ones(4))
     with pytest.raises(InputError, match="same rows"):
         paired(np.ones(0), np.ones(0))
+
+
+@pytest.mark.parametrize(("right", "rows"), [(True, 1), (True, 30), (False, 1), (False, 200)])
+def test_equal_answers_promise_no_certainty(right: bool, rows: int) -> None:
+    """Clopper and Pearson, against the binomial distribution: at the bound, so many equal rows have 2.5 %."""
+    found = all_alike(right, rows)
+    assert (found.value, found.high if right else found.low) == ((1.0, 1.0) if right else (0.0, 0.0))
+    bound = found.low if right else 1 - (found.high or 0.0)
+    assert bound is not None
+    assert bound**rows == pytest.approx(0.025)
+    probabilities = np.tile([0.9, 0.1] if right else [0.1, 0.9], (rows, 1))
+    score = class_score(probabilities, np.zeros(rows, int), ["a", "b"])
+    assert score.accuracy == found
+
+
+def test_one_row_has_no_interval() -> None:
+    (found,) = bootstrap(np.array([1]), lambda drawn: drawn * 0.5)
+    assert (found.value, found.low, found.high) == (0.5, None, None)

@@ -23,7 +23,7 @@ from qkv.errors import InputError
 from qkv.evaluation import agreement
 from qkv.evaluation.agreement import Agreement
 from qkv.evaluation.calibration import Bin, calibration, expected_error
-from qkv.evaluation.intervals import Estimate, Groups, bootstrap
+from qkv.evaluation.intervals import Estimate, Groups, all_alike, bootstrap
 
 Array = NDArray[Any]
 
@@ -169,4 +169,7 @@ def _estimates(table: NDArray[np.int64]) -> tuple[Estimate, ...]:
         both, found, there = both_by.sums(drawn[:, right]), found_by.sums(drawn), there_by.sums(drawn)
         return np.stack([both.sum(1) / table.sum(), agreement.f1(both, found, there).mean(1)], axis=1)
 
-    return bootstrap(table[true, answer], scores)
+    accuracy, macro_f1 = bootstrap(table[true, answer], scores)
+    if right.all() or not right.any():
+        accuracy = all_alike(bool(right.all()), int(table.sum()))
+    return accuracy, macro_f1

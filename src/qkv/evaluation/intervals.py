@@ -81,11 +81,23 @@ def draws(counts: Array) -> Iterator[Array]:
 def bootstrap(counts: Array, statistic: Callable[[Array], Array]) -> tuple[Estimate, ...]:
     """Estimates of each score that `statistic` gives, (B, scores), for numbers of rows of each kind, (B, kinds).
 
-    A score may be nan: such draws do not count.
+    A score may be nan: such draws do not count. One row alone cannot tell how far another would move the score: its
+    interval is unknown.
     """
     values = statistic(counts[None])[0]
     drawn = np.concatenate([statistic(each) for each in draws(counts)])
+    if counts.sum() < 2:
+        return tuple(Estimate(float(value) if math.isfinite(value) else None, None, None) for value in values)
     return tuple(_estimate(float(value), column) for value, column in zip(values, drawn.T, strict=True))
+
+
+def all_alike(right: bool, rows: int) -> Estimate:
+    """The share of right answers where all are right, or none is: the exact bound (Clopper and Pearson 1934).
+
+    A bootstrap of equal rows never varies and would promise the same for every other row.
+    """
+    beyond = (1 - INSIDE[1] / 100) ** (1 / rows)
+    return Estimate(1.0, beyond, 1.0) if right else Estimate(0.0, 0.0, 1 - beyond)
 
 
 def _estimate(value: float, drawn: Array) -> Estimate:
