@@ -7,9 +7,11 @@ import io
 import json
 import os
 import resource
+import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +29,11 @@ from qkv.interop import export
 from qkv.recipe import assembly, bundle
 from qkv.storage import verify
 from qkv.training import checkpoints
+from qkv.training import run as running
 from qkv.training.loop import Step
 from qkv.training.run import Saved
 
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "os.truncate", "os.link")
 torch.set_num_threads(1)
 assert cyclopts
 assert plotext
@@ -45,6 +49,58 @@ def cli(words: list[str], stdin: str | None = None) -> None:
     for verb in (compare, progress, train):  # its time begins now, not when the nursery did
         verb.STARTED = time.perf_counter()
     app.main(words)
+
+
+def killed(words: list[str], step: int, number: int = signal.SIGKILL, stuck: bool = False) -> None:
+    """The command; it gets a signal when it has made this step, before the step is written down.
+
+    `stuck`: the step never ends, as if torch computed on, and a second signal comes.
+    """
+    steps = running.train
+
+    def cut_short(*given: Any) -> Iterator[Step]:
+        for each in steps(*given):
+            if each.number == step:
+                os.kill(os.getpid(), number)
+                while stuck:
+                    os.kill(os.getpid(), number)
+                    time.sleep(1)
+            yield each
+
+    running.train = cut_short
+    cli(words)
+
+
+def counted(words: list[str], at: int = 0, report: str = "") -> None:
+    """The command, killed at a point of its progress, if `at` is one; else the report holds how many points it has.
+
+    A point is a step, or a moment before a file is opened for writing, or a name made, changed or removed.
+    """
+    points, steps = 0, running.train
+
+    def point() -> None:
+        nonlocal points
+        points += 1
+        if points == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def look(event: str, given: tuple[Any, ...]) -> None:
+        opened = event == "open" and isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if opened or event in CHANGES:
+            point()
+
+    def stepping(*given: Any) -> Iterator[Step]:
+        for each in steps(*given):
+            point()
+            yield each
+
+    running.train = stepping
+    sys.addaudithook(look)
+    try:
+        cli(words)
+    finally:
+        if report:
+            Path(report).write_text(str(points))
 
 
 def several(commands: list[dict[str, Any]], report: str) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from reliability.nursery import Child, Done, Nursery
+from reliability.nursery import PATIENCE, Child, Done, Nursery
 
 # every call that changes a file, a name or a folder, or asks the disk to keep it
 CALLS = "openat,write,pwrite64,writev,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat"
@@ -67,7 +67,7 @@ class Site:
         assert tracer.stderr
         assert "attached" in tracer.stderr.readline()
         go.touch()
-        tracer.communicate(timeout=60)  # it ends with the child
+        tracer.communicate(timeout=PATIENCE)  # it ends with the child
         done = child.wait()
         go.unlink()
         return done, log.read_text()
@@ -99,13 +99,13 @@ def attached(child: Child, folder: Path, calls: str) -> str:
     assert tracer.stderr
     assert "attached" in tracer.stderr.readline()
     (folder / "go").touch()
-    child.wait(300)
-    tracer.communicate(timeout=60)
+    child.wait()
+    tracer.communicate(timeout=PATIENCE)
     return log.read_text(errors="replace")
 
 
 def _until(ready: object, err: Path) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not ready():  # type: ignore[operator]
         if time.monotonic() > end:
             raise TimeoutError(err.read_text())

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve()
 SOURCE = HERE.parents[2] / "src"
+PATIENCE = 900  # seconds for what takes a few: a busy machine is no failure
 
 
 class Done(NamedTuple):
@@ -36,11 +37,11 @@ class Child:
     def kill(self, number: int = signal.SIGKILL) -> None:
         os.kill(self.pid, number)
 
-    def wait(self, seconds: float = 120) -> Done:
+    def wait(self, seconds: float = PATIENCE) -> Done:
         code = self.nursery.order({"wait": self.pid, "seconds": seconds})["code"]
         if code is None:
             self.kill()
-            self.nursery.order({"wait": self.pid, "seconds": 30})
+            self.nursery.order({"wait": self.pid, "seconds": PATIENCE})
             raise TimeoutError(f"no end after {seconds} s; it said: {self.err.read_text()[-500:]}")
         out, err = (path.read_text(encoding="utf-8", errors="replace") for path in (self.out, self.err))
         return Done(code, out, err)
@@ -82,10 +83,10 @@ class Nursery:
         answer = self.order({**words, "cwd": str(cwd or self.folder)})
         return Child(self, answer["pid"], out, err)
 
-    def call(self, call: str, *, seconds: float = 120, **given: Any) -> Done:
+    def call(self, call: str, *, seconds: float = PATIENCE, **given: Any) -> Done:
         return self.start(call, **given).wait(seconds)
 
-    def qkv(self, *words: object, seconds: float = 120, **given: Any) -> Done:
+    def qkv(self, *words: object, seconds: float = PATIENCE, **given: Any) -> Done:
         """A command, as a person types it."""
         return self.call("cli", words=[str(word) for word in words], seconds=seconds, **given)
 
@@ -98,7 +99,7 @@ class Nursery:
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
         self.process.stdout.close()
 
 

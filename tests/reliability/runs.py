@@ -55,9 +55,7 @@ def resume(run: Path) -> list[str]:
 def fingerprint(run: Path) -> dict[str, str]:
     """sha256 of weights, optimizer, random state and position, of the best model and of the log."""
     newest = max((path for path in (run / "checkpoints").iterdir() if path.name.isdigit()), key=lambda p: int(p.name))
-    best = [run / "best" / name for name in ("model.safetensors", "config.json")]
-    words = [path for path in [run / "best" / "tokenizer.json"] if path.exists()]  # pictures and numbers have none
-    files = [*sorted(path for path in newest.iterdir()), *best, *words, run / "metrics.jsonl"]
+    files = [*sorted(newest.iterdir()), *sorted((run / "best").iterdir()), run / "metrics.jsonl"]
     return {path.relative_to(run).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 

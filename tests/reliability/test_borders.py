@@ -44,7 +44,7 @@ def models(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Models
         *(["verify", str(path)] for path in found[:3]),
     ]
     report = folder / "report.jsonl"
-    nursery.call("several", commands=[{"words": words} for words in steps], report=str(report), seconds=300)
+    nursery.call("several", commands=[{"words": words} for words in steps], report=str(report))
     for line in map(json.loads, report.read_text().splitlines()):
         assert line["code"] == 0, line["err"]
     return found
@@ -169,7 +169,7 @@ def refused(
         named.append(damage(copy))
         commands.append({"words": [verb, str(copy)] + (["--length", "1"] if verb == "generate" else [])})
     report = folder / "report.jsonl"
-    done = nursery.call("several", commands=commands, report=str(report), seconds=500)
+    done = nursery.call("several", commands=commands, report=str(report))
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     failures = []
     for (what, model, _, verb), name, line in zip(trials, named, lines, strict=False):

@@ -211,7 +211,7 @@ def refused(nursery: Nursery, folder: Path, models: list[Path], count: int, figu
         verb = ["evaluate", str(copy), str(models[0] / "config.json")] if number % 5 == 4 else ["generate", str(copy)]
         commands.append({"words": verb + (["--length", "1"] if verb[0] == "generate" else [])})
     report = folder / "report.jsonl"
-    done = nursery.call("several", commands=commands, report=str(report), seconds=500)
+    done = nursery.call("several", commands=commands, report=str(report))
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     failures = []
     for (what, name), line in zip(cases, lines, strict=False):

@@ -73,7 +73,7 @@ def test_the_same_command_gives_the_same_bits(nursery: Nursery, tmp_path: Path, 
             where.mkdir()
             words = command(text, Path("run") if number else where / "run", family, steps=20)
             # PYTHONHASHSEED is read when a process starts, so a new one is started
-            done = nursery.call("fresh", words=words, cwd=where, environment=environment, seconds=180)
+            done = nursery.call("fresh", words=words, cwd=where, environment=environment)
             assert done.code == 0, done.err
             found.append(fingerprint(where / "run"))
             trials += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from reliability.nursery import Nursery
 from reliability.report import record
-from reliability.runs import FAMILIES, TRANSLATORS, command, fingerprint, left_over, pair_command, resume, whole
+from reliability.runs import FAMILIES, TRANSLATORS, command, fingerprint, left_over, pair_command, resume
 
 
 class Trial:
@@ -20,26 +19,22 @@ class Trial:
 
     def __init__(self, nursery: Nursery, folder: Path, text: Any, family: str, **more: object) -> None:
         self.nursery, self.folder, self.text, self.family, self.more = nursery, folder, text, family, more
-        run = folder / "whole"
-        began = time.time()
-        self.wanted = whole(nursery, self.words(run), run)
-        # from the start of the command to its last checkpoint; what follows only reads
-        last = max((run / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime)
-        self.seconds = last.stat().st_mtime - began
+        run, report = folder / "whole", folder / "points"
+        done = nursery.call("counted", words=self.words(run), report=str(report))
+        assert done.code == 0, done.err
+        self.wanted, self.points = fingerprint(run), int(report.read_text())
 
     def words(self, run: Path) -> list[str]:
         return command(self.text, run, self.family, **self.more)
 
     def killed(self, name: str, moments: list[float]) -> dict[str, object]:
-        """Kill at each moment (a share of the whole time), go on each time, run to the end at last."""
+        """Kill at each moment (a share of the whole run's progress), go on each time, run to the end at last."""
         run = self.folder / name
         facts: dict[str, object] = {"in a write": 0, "before the run": 0, "after the end": 0}
         for moment in moments:
             words = resume(run) if (run / "recipe.toml").exists() else self.words(run)
-            child = self.nursery.start("cli", words=words)
-            time.sleep(moment * self.seconds)
-            child.kill()
-            code = child.wait().code
+            code = self.nursery.call("counted", words=words, at=1 + int(moment * self.points)).code
+            assert code in (0, -signal.SIGKILL)
             facts["after the end"] += code != -signal.SIGKILL
             facts["in a write"] += bool(run.exists() and left_over(run))
             facts["before the run"] += not (run / "recipe.toml").exists()
@@ -73,7 +68,7 @@ def kill(trials: list[tuple[Trial, str, list[float]]], figure: str) -> None:
 
 
 def ten_kills(trial: Trial, figure: str) -> None:
-    """One kill in each tenth of the time that the run takes."""
+    """One kill in each tenth of the run's steps and writes."""
     chance = random.Random(figure)
     moments = [(part + chance.random()) / 10 for part in range(10)]
     kill([(trial, f"killed-{n}", [moment]) for n, moment in enumerate(moments)], figure)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from qkv.errors import DivergedError
-from qkv.training.loop import TrainingState, train
+from qkv.errors import ConfigError, DivergedError
+from qkv.training.loop import TrainingState, start, train
 from qkv.training.schedules import share
+from qkv.training.settings import TrainingConfig
 from tiny import CONFIGS, TRAINING, state, task
 
 
@@ -103,3 +106,28 @@ def test_schedules_rise_then_fall(schedule: str) -> None:
 
 
 GOLDEN = (3.135494, 2.869138, 2.693043)
+
+
+@pytest.mark.parametrize(
+    ("given", "open_"),
+    [
+        ({"steps": 10}, ["batch = 0", "rate = 0.0", "optimizer = 'auto'", "device = 'auto'", "dtype = 'auto'"]),
+        ({"steps": 10, "batch": 4, "optimizer": "muon", "rate": 0.1, "device": "cpu", "dtype": "f32"}, ["matrix_rate"]),
+        ({"batch": 4, "optimizer": "adamw", "rate": 0.1, "device": "cpu", "dtype": "f32"}, ["steps = 0"]),
+    ],
+)
+def test_settings_that_are_still_open_are_named(given: dict[str, Any], open_: list[str]) -> None:
+    config, ready = TrainingConfig(**given), state()
+    for use in (lambda: start(ready.model, config), lambda: next(train(ready, task(), config))):
+        with pytest.raises(ConfigError, match="still to be chosen") as refusal:
+            use()
+        assert all(name in str(refusal.value) for name in open_)
+
+
+def test_the_settings_that_the_refusal_advises_train() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        start(state().model, TrainingConfig(steps=10))
+    advised = str(refusal.value).rpartition("as in: TrainingConfig(")[2].removesuffix(").")
+    values = {name: ast.literal_eval(value) for name, value in (each.split("=") for each in advised.split(", "))}
+    config = TrainingConfig(**{**values, "steps": 2, "batch": 4})
+    assert [step.number for step in train(start(state().model, config), task(), config)] == [1, 2]

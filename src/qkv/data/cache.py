@@ -12,21 +12,24 @@ from typing import Any
 from qkv.data.cachefolder import REMEDY, cache_folder, sweep_parts
 from qkv.errors import RefusedError
 from qkv.reading import read_json
-from qkv.storage import PARTIAL, TRASH, advised, manifest, new_folder, remove_folder
+from qkv.storage import PARTIAL, TRASH, advised, locked, new_folder, remove_folder, verify
 
 FACTS = "facts.json"
 _LEFT_OVER_SECONDS = 2 * 24 * 3600
 
 
-def obtain(room: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The folder of a key: as found, or as `build` fills it now."""
+def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
+    """The folder of a key: as found, or as `build` fills it now. `note` is told when a damaged one is made anew."""
     folder = cache_folder(room) / key
     if is_whole(folder):
         return folder
     _sweep(folder.parent)
     sweep_parts()
-    if folder.exists():  # damaged: a file is missing or has another size
-        remove_folder(folder)
+    if folder.exists():
+        if not _removed_damaged(folder) and is_whole(folder):
+            return folder
+        if note:
+            note(f"{folder}: this part of the cache was damaged or altered; it is made anew.")
     try:
         with advised(REMEDY), new_folder(folder) as aside:
             build(aside)
@@ -38,14 +41,32 @@ def obtain(room: str, key: str, build: Callable[[Path], None]) -> Path:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether all files of the manifest are there with their sizes; hashing gigabytes on every start is too dear."""
+    """Whether all files of the manifest are there with their sha256.
+
+    About a second a gigabyte, which the text itself, hashed at each start to see whether it changed, costs as well.
+    """
     if not folder.is_dir():
         return False
     try:
-        listed = manifest(folder)
-        return FACTS in listed and all((folder / name).stat().st_size == each["bytes"] for name, each in listed.items())
-    except (RefusedError, OSError, KeyError):
+        verify(folder, FACTS)
+    except (RefusedError, OSError):
         return False
+    return True
+
+
+def _removed_damaged(folder: Path) -> bool:
+    """Remove a folder unless it is whole by now: another process may have found the damage, too, and repaired it.
+
+    Only who holds the lock removes, and nobody can put a new folder in place before the damaged one is gone.
+    """
+    while True:
+        with locked(folder.parent) as held:
+            if held:
+                damaged = folder.exists() and not is_whole(folder)
+                if damaged:
+                    remove_folder(folder)
+                return damaged
+        time.sleep(0.05)
 
 
 def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:

@@ -76,7 +76,7 @@ def prepare(
         if config.kind == "auto":
             config = replace(config, kind=given_tokenizer.kind)  # type: ignore[arg-type]
     key = _key("tokens", str(LAYOUT_VERSION), work.fingerprint, learned.fingerprint)
-    folder = cache.obtain("tokens", key, lambda aside: work.encode(learned, aside))
+    folder = cache.obtain("tokens", key, lambda aside: work.encode(learned, aside), work.notes.append)
     facts = cache.facts(folder)
     return Prepared(
         tokenizer=learned,
@@ -104,7 +104,7 @@ def stream(
     """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
     work = _Work(replace(corpus, valid=()), progress or silent, whole=True)
     key = _key("whole", str(LAYOUT_VERSION), work.fingerprint, tokenizer.fingerprint)
-    folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside))
+    folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside), work.notes.append)
     facts = cache.facts(folder)
     return _open(folder, "train", facts["train"], tokenizer), (*work.notes, *_notes(facts))
 
@@ -169,7 +169,7 @@ class _Work:
             trained.save(aside / "tokenizer.json")
             cache.write_facts(aside, {"config": plain(resolved)})
 
-        folder = cache.obtain("tokenizers", key, learn)
+        folder = cache.obtain("tokenizers", key, learn, self.notes.append)
         resolved = TokenizerConfig(**cache.facts(folder)["config"])
         if config.kind == "auto":
             size = f" of {resolved.size:,}" if resolved.size else ""

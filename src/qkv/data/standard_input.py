@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 import stat
@@ -99,15 +100,35 @@ def _decoded(encoding: str) -> Iterator[bytes]:
 
 
 def keep(spool: Path, fingerprint: str) -> Path:
-    """Give the text its lasting name."""
+    """Give the text its lasting name. A copy that is there already stays: another process may be reading it."""
     final = _place(fingerprint)
-    if spool.suffix == PART:
-        os.replace(spool, final)
-    elif spool != final:  # a copy that is read in another way, and still belongs to a run of its own
-        aside = final.with_suffix(PART)
-        shutil.copyfile(spool, aside)
-        os.replace(aside, final)
+    if spool == final:
+        return final
+    if spool.suffix != PART:  # a copy that is read in another way, and still belongs to a run of its own
+        spool = _copied(spool)
+    try:
+        if not _taken(spool, final):
+            os.replace(spool, final)
+    finally:
+        spool.unlink(missing_ok=True)
     return final
+
+
+def _taken(spool: Path, final: Path) -> bool:
+    """Whether the name holds the text now: its own link, or what another process has put there."""
+    try:
+        os.link(spool, final)  # unlike a rename, it never takes the place of a file
+    except FileExistsError:
+        return filecmp.cmp(spool, final, shallow=False)
+    except OSError:  # a disk without links
+        return final.exists() and filecmp.cmp(spool, final, shallow=False)
+    return True
+
+
+def _copied(path: Path) -> Path:
+    with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=PART, delete=False) as file, path.open("rb") as old:
+        shutil.copyfileobj(old, file)
+    return Path(file.name)
 
 
 def _place(fingerprint: str) -> Path:

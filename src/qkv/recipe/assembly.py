@@ -21,7 +21,7 @@ from qkv.recipe.recipe import Recipe, load
 from qkv.recipe.starting import Session, claim, fresh_state, plan, session
 from qkv.storage import advised, verify, writing
 from qkv.text.tokenizer import Tokenizer
-from qkv.training import devices
+from qkv.training import devices, journal
 from qkv.training.journal import REMEDY
 
 __all__ = ["Session", "begin", "evaluate", "fresh_state", "resume"]
@@ -83,7 +83,11 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         if known.is_file():
             verify(known.parent, bundle.TOKENIZER)
         tokenizer = Tokenizer.load(known) if known.is_file() else None
-        return session(recipe, lessons.again(recipe, tokenizer, folder, progress), folder)
+        lesson = lessons.again(recipe, tokenizer, folder, progress)
+        for log in (folder / "metrics.jsonl", folder / "timings.jsonl"):
+            if lines := journal.unreadable(log):
+                lesson.say(f"{log}: {lines:,} damaged lines are left out of the report; training does not use them.")
+        return session(recipe, lesson, folder)
 
 
 def require_same_place(folder: Path, recipe: Recipe) -> None:

@@ -29,14 +29,14 @@ def write(session: Session, score: Score, report: Report | None = None) -> Path:
     lines = journal.read(folder / "metrics.jsonl")
     steps = [line for line in lines if "loss" in line]
     checks = [line for line in lines if line.get("validation_loss") is not None]  # null: not a number
-    best = min(checks, key=lambda line: line["validation_loss"])
+    best = min(checks, key=lambda line: line["validation_loss"], default=None)
     tokens, documents, pieces = len(prepared.train.tokens), prepared.train.documents, prepared.tokenizer
     windows = f"independent windows of {recipe.model.context} tokens"
     rows = {
         "validation loss": f"{score.loss:.4f} (95 % interval {score.interval()}), {windows}",
         "perplexity": f"{score.perplexity:.3f}",
         "bits per byte": f"{score.bits_per_byte:.4f}",
-        "best model": f"after step {best['step']} of {len(steps)}",
+        "best model": f"after step {best['step']} of {len(steps)}" if best else "of an unknown step",
         "text": ", ".join(recipe.corpus.files),
         "training tokens": f"{tokens:,} in {documents:,} document(s), {page.epochs(session):.2f} epochs",
         "validation tokens": f"{len(prepared.valid.tokens):,}, {score.tokens:,} scored",

@@ -23,6 +23,7 @@ from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.judging import Judgement, judge
 from qkv.evaluation.pace import Pace
 from qkv.evaluation.pace import timed as timed_rows
+from qkv.models.patches import PatchesConfig
 from qkv.recipe import bundle, choices, origin, systems, tables
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.labelled_scores import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
@@ -112,7 +113,12 @@ class LabelledLesson:
     def choose(self, values: Values, ends_at: float | None) -> float:
         found = self.prepared.labelled
         values["task"] = {**values.get("task", {})}
-        values["task"].setdefault("kind", "tagging" if found.task == "tagging" else "classification")
+        kind = "tagging" if found.task == "tagging" else "classification"
+        if values["task"].setdefault("kind", kind) != kind:
+            raise ConfigError(
+                f"task.kind = {values['task']['kind']!r} does not fit these examples, which are for {found.task}. "
+                f"Leave it out, or give {kind!r}."
+            )
         if values["task"].get("weights") == "balanced" and (self.problem != "single" or found.task == "tagging"):
             raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {found.task}.")
         training = values.setdefault("training", {})
@@ -134,7 +140,7 @@ class LabelledLesson:
             shape = found.train.all_pixels.shape[1:]
             encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
             if encoder["kind"] == "patches" and "patch" not in {**said, **said.get("encoder", {})}:
-                encoder["patch"] = patch_of(shape[0], shape[1], encoder["patch"])
+                encoder["patch"] = patch_of(shape[0], shape[1], encoder.get("patch", PatchesConfig().patch))
         else:
             assert self.prepared.tokenizer is not None
             if not training.get("start"):

@@ -101,20 +101,20 @@ def remarks(session: Any, found: dict[str, Judgement]) -> list[str]:
     """The end of a run in a few lines: what it learned beside one answer for all, which step was kept, what to try."""
     lesson, recipe = session.lesson, session.recipe
     data, judged = lesson.prepared.labelled, found["valid"]
-    checks = [line for line in journal.read(session.run.folder / "metrics.jsonl") if "validation_judged" in line]
-    best = min(checks, key=lambda line: line["validation_judged"])
+    logged = journal.read(session.run.folder / "metrics.jsonl")
+    checks = [line for line in logged if None not in (line.get("validation_judged"), line.get("validation_loss"))]
     constant = untaught(data.train, lesson.scored("valid"))
     assert constant is not None, "a run has scored something"
     lines = [f"{in_words(judged)}; without learning: {constant.words}"]
-    rising = checks[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in checks)
-    last = checks[-1]["step"]
-    if best["step"] == last:
-        lines.append(f"the model is of the last step, {last:,}, the best of {len(checks)} looks")
-    else:
-        lines.append(f"the model is of step {best['step']:,} of {last:,}; later ones were no better")
+    if checks:  # a log that somebody altered may have none
+        best, last = min(checks, key=lambda line: line["validation_judged"])["step"], checks[-1]["step"]
+        if best == last:
+            lines.append(f"the model is of the last step, {last:,}, the best of {len(checks)} looks")
+        else:
+            lines.append(f"the model is of step {best:,} of {last:,}; later ones were no better")
     if no_better(judged, constant):
         lines.append("it may have learned nothing: one answer for all lies within its interval")
-    if rising:
+    if checks and checks[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in checks):
         lines.append("the validation loss rises while answers stay right: it grows too sure; more dropout may help")
     epochs = session.state.samples / session.task.samples
     if epochs < 0.7 * lesson.system.epochs and session.run.clock is not None:

@@ -14,6 +14,7 @@ from torch import nn
 from qkv.config import parse, plain
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.data.progress import Progress
+from qkv.errors import ConfigError
 from qkv.evaluation import masked
 from qkv.evaluation.masked import MaskedScore
 from qkv.evaluation.pace import Pace
@@ -55,13 +56,17 @@ def fills(values: Values) -> bool:
 
 def unfolded(model: dict[str, Any], pairs: bool) -> dict[str, Any]:
     """The section of a masked model: a preset, or sizes, of the encoder inside."""
+    pooler = "first" if pairs else "none"
     if model.get("kind") == "masked":
-        return {**model, "encoder": dict(model.get("encoder", {"kind": "bert"}))}
+        encoder = model.get("encoder", {"kind": "bert"})
+        if not isinstance(encoder, dict):
+            raise ConfigError(f"model.encoder = {encoder!r} does not fit; expected a section with its kind, as bert.")
+        return {"next_sentence": "linear" if pairs else "none", **model, "encoder": {"pooler": pooler, **encoder}}
     name = str(model.get("kind"))
     shape = plain(bert.PRESETS[name]) if name in bert.PRESETS else {"kind": "bert"}
     shape = {key: shape[key] for key in ("kind", "layers", "heads", "width") if key in shape}
     inside = {key: value for key, value in model.items() if key != "kind"}
-    encoder = {**shape, **inside, "pooler": "first" if pairs else "none"}
+    encoder = {**shape, **inside, "pooler": pooler}
     return {"kind": "masked", "encoder": encoder, "next_sentence": "linear" if pairs else "none"}
 
 

@@ -116,9 +116,14 @@ def of_numbers(model: dict[str, Any], where: str) -> tuple[dict[str, Any], Syste
 def unfolded(model: dict[str, Any], task: str, where: str) -> tuple[dict[str, Any], System]:
     """A model section as people write it, as the section of a classifier or a tagger; and the system it names."""
     kind = "tagger" if task == "tagging" else "classifier"
-    if model.get("kind") in ("classifier", "tagger"):
-        encoder = dict(model.get("encoder", {}))
-        return {**model, "encoder": encoder}, _around(encoder)
+    if model.get("kind") in ("classifier", "tagger"):  # as a resolved recipe has it
+        encoder = model.get("encoder")
+        if model["kind"] != kind or not isinstance(encoder, dict) or "kind" not in encoder:
+            raise ConfigError(
+                f"{where}: model.kind = {model['kind']!r} with model.encoder = {encoder!r} does not fit {task}; "
+                f"expected {kind!r} around an encoder with its kind. Give --model one of {', '.join(names(task))}."
+            )
+        return {**model, "encoder": dict(encoder)}, _around(encoder)
     found = system(str(model.get("kind", USUAL[task])), task, where)
     said = {key: value for key, value in model.items() if key != "kind"}
     outside = {key: value for key, value in said.items() if key in OUTSIDE and key != "dropout"}
@@ -171,7 +176,8 @@ def tuned(
 
 def known(model: Any) -> System:
     """The system that a finished recipe's model is one of."""
-    return _around(plain(model.encoder))
+    of_rows = {system.encoder["kind"]: system for system in TABLES.values()}  # these have no encoder
+    return of_rows[model.kind] if model.kind in of_rows else _around(plain(model.encoder))
 
 
 def _around(encoder: dict[str, Any]) -> System:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from qkv.data.parallel.encoding import PairRows, end_of
 from qkv.data.parallel.pairs import Pairs
 from qkv.data.parallel.preparing import PreparedPairs, prepare_parallel
 from qkv.data.progress import Progress
+from qkv.errors import ConfigError
 from qkv.evaluation.outputs import Outputs, Score, require
 from qkv.evaluation.pace import Pace
 from qkv.evaluation.pace import timed as timed_rows
@@ -62,6 +64,19 @@ def translates(values: Values) -> bool:
     return isinstance(model, dict) and str(model.get("kind")) in KINDS
 
 
+def require_translator(values: Values, where: str) -> None:
+    """Refuse a model that cannot translate, before the pairs are read."""
+    name = values.get("model", {}).get("kind")
+    if name is None or str(name) in KINDS:
+        return
+    near = difflib.get_close_matches(str(name), KINDS, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(KINDS)}."
+    raise ConfigError(
+        f"{where}: unknown model {name!r} for translation; {hint} Leave --model out for {USUAL}; a language model "
+        "learns from one of the files alone."
+    )
+
+
 def unfolded(model: dict[str, Any]) -> dict[str, Any]:
     """The model's section with a preset's numbers; the usual preset where nothing is said."""
     name = str(model.get("kind") or USUAL)
@@ -86,6 +101,7 @@ class TranslationLesson:
     @classmethod
     def open(cls, values: Values, where: str, progress: Progress | None) -> TranslationLesson:
         check_sections(values, where)
+        require_translator(values, where)
         parse_section("training", values, where)
         task = parse(TranslationConfig, values.get("task", {}), f"{where}: [task]")
         require(task.metric)

@@ -7,13 +7,16 @@ import json
 import math
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError
+from qkv.reading import parse_json
 from qkv.storage import writing
 
 REMEDY = "continue with --resume, or choose another folder with --run"  # where the disk refuses a run's files
+LARGEST = 1e100  # of a number in a journal: far above any of a run, and its square is a number, too
 
 
 class Journal:
@@ -69,8 +72,8 @@ class Timings(Journal):
 
 def elapsed(timings: Path) -> float:
     """Seconds of a run over all sittings: each goes on counting where the one before it ended."""
-    lines = read(timings)
-    return float(lines[-1]["seconds"]) if lines else 0.0
+    known = [line["seconds"] for line in read(timings) if line.get("seconds") is not None]
+    return float(known[-1]) if known else 0.0
 
 
 def _whole_lines(path: Path) -> int:
@@ -79,6 +82,34 @@ def _whole_lines(path: Path) -> int:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; one that a crash cut short or filled with zeros is left out."""
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"}")]
+    """The lines of a journal; one that a crash cut short, or that somebody altered, is left out."""
+    return [line for line in _lines(path) if line is not None]
+
+
+def unreadable(path: Path) -> int:
+    """How many whole lines of a journal are not what a run writes."""
+    return sum(line is None for line in _lines(path))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any] | None]:
+    for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
+        try:
+            values = parse_json(line.decode("utf-8"))
+        except (ValueError, RecursionError):
+            values = None
+        yield values if _sound(values) else None
+
+
+def _sound(values: Any) -> bool:
+    """Whether this is an object of numbers with the step that they belong to. Only `parts` are lists."""
+    if not isinstance(values, dict) or type(values.get("step")) is not int or values["step"] < 0:
+        return False
+    return all(
+        value is None
+        or (isinstance(value, list) and all(map(_number, value)) if key.endswith("parts") else _number(value))
+        for key, value in values.items()
+    )
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < LARGEST

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from qkv.errors import DivergedError
+from qkv.errors import ConfigError, DivergedError
 from qkv.tasks.task import Task
 from qkv.training.devices import autocast
 from qkv.training.optimizers import optimizers, set_rates
@@ -41,8 +41,23 @@ class Step:
     tokens: int = field(compare=False)
 
 
+def require_complete(config: TrainingConfig) -> None:
+    """Refuse settings that are still open: `qkv train` chooses them by model, data and machine, the loop does not."""
+    open_ = ["steps"] * (not config.length) + ["batch"] * (not config.batch) + ["rate"] * (not config.rate)
+    open_ += [name for name in ("optimizer", "device", "dtype") if getattr(config, name) == "auto"]
+    open_ += ["matrix_rate"] * (config.optimizer == "muon" and not config.matrix_rate)
+    if open_:
+        values = ", ".join(f"training.{name} = {getattr(config, name)!r}" for name in open_)
+        raise ConfigError(
+            f"{values}: still to be chosen, which `qkv train` and qkv.train do; the training loop needs all of them. "
+            'Give them, as in: TrainingConfig(steps=100, batch=32, optimizer="adamw", rate=1e-3, device="cpu", '
+            'dtype="f32").'
+        )
+
+
 def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
     """The state before the first step."""
+    require_complete(config)
     found = optimizers(
         model,
         kind=config.optimizer,
@@ -59,6 +74,7 @@ def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
 
 def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[Step]:
     """Steps until `config.length`. Sample order is a function of the seed and of the samples consumed, nothing else."""
+    require_complete(config)
     model = state.model
     computed: nn.Module = torch.compile(model) if config.compile == "on" else model  # type: ignore[assignment]
     parameters = [p for p in model.parameters() if p.requires_grad]

@@ -114,11 +114,11 @@ def prepare_examples(
         return PreparedExamples(found, given_tokenizer, kept, resolved)
     if tokenizer.kind == "file":
         return PreparedExamples(found, train_tokenizer(tokenizer, ()), tokenizer, resolved)
-    chosen, said = tokenizer, tuple[str, ...]()
+    chosen, said = tokenizer, list[str]()
     if tokenizer.kind == "auto":
         chosen = usual(found, tokenizer)
         size = f" of {chosen.size:,}" if chosen.size else ""
-        said = (f"tokenizer: {chosen.kind}{size}, chosen for these texts; --tokenizer says otherwise.",)
+        said.append(f"tokenizer: {chosen.kind}{size}, chosen for these texts; --tokenizer says otherwise.")
     parts = ("examples", str(TOKENIZER_VERSION), str(READING_VERSION), found.fingerprint, json.dumps(plain(chosen)))
 
     def learn(aside: Path) -> None:
@@ -129,8 +129,9 @@ def prepare_examples(
         trained.save(aside / "tokenizer.json")
         cache.write_facts(aside, {"config": plain(chosen)})
 
-    folder = cache.obtain("tokenizers", hashlib.sha256("\0".join(parts).encode()).hexdigest(), learn)
-    return PreparedExamples(found, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, said)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    folder = cache.obtain("tokenizers", key, learn, said.append)
+    return PreparedExamples(found, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, tuple(said))
 
 
 def usual(found: Labelled, asked: TokenizerConfig) -> TokenizerConfig:

@@ -111,12 +111,12 @@ def prepare_parallel(
         return PreparedPairs(found, given_tokenizer, kept, resolved)
     if tokenizer.kind == "file":
         return PreparedPairs(found, with_tags(train_tokenizer(tokenizer, ()), found.tagged), tokenizer, resolved)
-    chosen, said = tokenizer, tuple[str, ...]()
+    chosen, said = tokenizer, list[str]()
     if tokenizer.kind == "auto":
         chosen = usual(found, tokenizer)
-        said = (
+        said.append(
             f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; --tokenizer says otherwise, --set "
-            "corpus.vocabulary=separate learns one for each.",
+            "corpus.vocabulary=separate learns one for each."
         )
 
     def learn(aside: Path) -> None:
@@ -124,8 +124,8 @@ def prepare_parallel(
         with_tags(trained, found.tagged).save(aside / "tokenizer.json")
         cache.write_facts(aside, {"config": plain(chosen)})
 
-    folder = cache.obtain("tokenizers", _key("pairs", found, chosen), learn)
-    return PreparedPairs(found, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, said)
+    folder = cache.obtain("tokenizers", _key("pairs", found, chosen), learn, said.append)
+    return PreparedPairs(found, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, tuple(said))
 
 
 def _separate(found: Parallel, asked: TokenizerConfig, config: ParallelConfig, watch: Progress) -> PreparedPairs:
@@ -144,16 +144,18 @@ def _separate(found: Parallel, asked: TokenizerConfig, config: ParallelConfig, w
     chosen = usual(found, asked)
     half = replace(chosen, size=(chosen.size or 0) // 2)
 
+    said = list[str]()
+
     def learn(aside: Path) -> None:
         both = [_learned(half, found, (side,), config.files[0], watch) for side in BOTH]
         for tokenizer, name in zip(united(*both), FILES, strict=True):
             tokenizer.save(aside / name)
         cache.write_facts(aside, {"config": plain(chosen)})
 
-    folder = cache.obtain("tokenizers", _key("pairs, apart", found, chosen), learn)
+    folder = cache.obtain("tokenizers", _key("pairs, apart", found, chosen), learn, said.append)
     first, second = (Tokenizer.load(folder / name) for name in FILES)
-    said = f"tokenizer: bpe of {half.size:,} for each language, {first.vocabulary:,} pieces in all."
-    return PreparedPairs(found, first, chosen, config, (said,), second)
+    said.append(f"tokenizer: bpe of {half.size:,} for each language, {first.vocabulary:,} pieces in all.")
+    return PreparedPairs(found, first, chosen, config, tuple(said), second)
 
 
 def _key(what: str, found: Parallel, chosen: TokenizerConfig) -> str:

@@ -1,0 +1,72 @@
+"""Every name of a model on every kind of data: a complete recipe, or a refusal with the name and what fits instead."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from qkv.errors import InputError
+from qkv.models import bert, gpt, transformer
+from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
+from qkv.recipe import lessons, systems
+from qkv.recipe.recipe import KINDS, READING, TASKS, TRANSLATING
+from reliability import families
+
+PRESETS = [*gpt.PRESETS, *bert.PRESETS, *transformer.PRESETS]
+NAMES = dict.fromkeys([*KINDS, *READING, *TRANSLATING, *systems.TEXTS, *systems.PICTURES, *systems.TABLES, *PRESETS])
+ENCODERS = [
+    kind
+    for config in (*get_args(TextEncoderConfig), *get_args(PictureEncoderConfig))
+    for kind in get_args(get_type_hints(config)["kind"])
+]
+OPTIONS = {"--label": "label", "--task": "task"}
+
+
+def values(folder: Path, data: str, **model: Any) -> dict[str, dict[str, Any]]:
+    """A recipe as the command line makes it of these words."""
+    words = families.write(folder, data)
+    given = {OPTIONS[name]: value for name, value in pairwise(words) if name in OPTIONS}
+    files = [word for word in words if word not in OPTIONS and word not in given.values()]
+    return {"model": model, "corpus": {"files": files, **given}, "training": {"threads": 1, "batch": 4, "steps": 2}}
+
+
+def resolved(recipe: dict[str, dict[str, Any]]) -> str:
+    """Fill the gaps, all but the weights: an empty string, or the refusal."""
+    try:
+        lesson = lessons.open_lesson(recipe, "the recipe", None)
+        lesson.choose(recipe, None)
+        lesson.choose_steps(recipe, 2, timed=False)
+        lesson.complete(recipe)
+    except InputError as refusal:
+        return str(refusal)
+    return ""
+
+
+@pytest.mark.parametrize("data", families.DATA)
+def test_a_model_fits_or_is_refused(tmp_path: Path, data: str) -> None:
+    refused = {name: said for name in [*NAMES, "nonsense"] if (said := resolved(values(tmp_path, data, kind=name)))}
+    fitting = families.models(data)
+    assert not refused.keys() & set(fitting), refused
+    assert "nonsense" in refused
+    # a translator's name asks for pairs, whatever the files are, so that its refusal is about those
+    about_models = {name: said for name, said in refused.items() if name not in (*TRANSLATING, *transformer.PRESETS)}
+    for name, said in about_models.items():
+        assert repr(name) in said
+        assert "did you mean" in said or all(each in said for each in fitting), said
+
+
+@pytest.mark.parametrize("data", families.DATA)
+def test_a_model_around_an_encoder_fits_or_is_refused(tmp_path: Path, data: str) -> None:
+    """As somebody may write it who has seen a resolved recipe."""
+    for kind in ("classifier", "tagger", "masked"):
+        for encoder in ({}, "lstm", *({"kind": name} for name in [*ENCODERS, "nonsense"])):
+            resolved(values(tmp_path, data, kind=kind, encoder=encoder))  # a fault would be raised
+
+
+@pytest.mark.parametrize("data", families.DATA)
+def test_a_task_fits_or_is_refused(tmp_path: Path, data: str) -> None:
+    for task in TASKS:
+        resolved({**values(tmp_path, data), "task": {"kind": task}})
