@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -20,8 +20,9 @@ def install(words: list[str]) -> int:
         given = " ".join(words) or f"for the shell {shell!r}"
         example = "as in: qkv --install-completion bash"
         raise InputError(f"--install-completion {given}: expected one of {', '.join(SHELLS)}, {example}")
+    chosen: dict[str, Any] = {"shell": shell}  # which one to write for; none is run
     try:
-        path = application().install_completion(shell=cast(Any, shell))
+        path = application().install_completion(**chosen)
     except OSError as error:
         raise StorageError(f"{error.filename}: {error.strerror}. Make it writable, then try again.") from None
     print_answer(f"written: {path}. A new {shell} completes qkv's verbs and options.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -140,7 +139,7 @@ class LabelledLesson:
             shape = found.train.all_pixels.shape[1:]
             encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
             if encoder["kind"] == "patches" and "patch" not in {**said, **said.get("encoder", {})}:
-                encoder["patch"] = patch_of(shape[0], shape[1], encoder.get("patch", PatchesConfig().patch))
+                encoder["patch"] = systems.patch_of(shape[0], shape[1], encoder.get("patch", PatchesConfig().patch))
         else:
             assert self.prepared.tokenizer is not None
             if not training.get("start"):
@@ -190,7 +189,7 @@ class LabelledLesson:
             tables.fit(model, recipe.model, self.prepared.labelled.train, recipe.training.device)
         for part in model.modules():
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
-                part.spell(spellings(self.prepared.tokenizer))
+                part.spell(systems.spellings(self.prepared.tokenizer))
 
     def _choose_training(self, values: Values) -> None:
         training, system = values.setdefault("training", {}), self.system
@@ -291,16 +290,3 @@ class LabelledLesson:
                 autocast_of(recipe.training), replace(own, stage=f"scoring {side} examples"),
             )  # fmt: skip
         return found
-
-
-def spellings(tokenizer: Tokenizer | None) -> list[str]:
-    """How each piece of a vocabulary is written; special ones are not."""
-    assert tokenizer is not None
-    numbers = range(tokenizer.vocabulary)
-    return ["" if tokenizer.is_special(number) else tokenizer.piece(number) for number in numbers]
-
-
-def patch_of(height: int, width: int, usual: int) -> int:
-    """The side of a patch nearest to the usual one that divides the picture."""
-    sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
-    return min(sides, key=lambda side: (abs(side - usual), side))

@@ -7,6 +7,7 @@ around an encoder of kind `recurrent-encoder`. What the user set is never touche
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from qkv.errors import ConfigError
 from qkv.models import bert, gpt
 from qkv.recipe import origin
 from qkv.recipe.bundle import Bundle
+from qkv.text.tokenizer import Tokenizer
 
 SMALL = 8_000_000  # weights; fewer are taught faster
 OF_WHOLE_TEXTS = ("linear", "mlp", "bag")  # that tell nothing of a single word
@@ -184,3 +186,16 @@ def _around(encoder: dict[str, Any]) -> System:
     fitting = [each for each in (*TEXTS.values(), *PICTURES.values()) if each.encoder["kind"] == encoder.get("kind")]
     same = [each for each in fitting if each.encoder.get("cell") == encoder.get("cell")]
     return next(iter(same or fitting), System(encoder))
+
+
+def spellings(tokenizer: Tokenizer | None) -> list[str]:
+    """How each piece of a vocabulary is written; special ones are not."""
+    assert tokenizer is not None
+    numbers = range(tokenizer.vocabulary)
+    return ["" if tokenizer.is_special(number) else tokenizer.piece(number) for number in numbers]
+
+
+def patch_of(height: int, width: int, usual: int) -> int:
+    """The side of a patch nearest to the usual one that divides the picture."""
+    sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
+    return min(sides, key=lambda side: (abs(side - usual), side))
