@@ -36,7 +36,7 @@ class Ended:
     def problems(self, *allowed: int) -> list[str]:
         """What no command may do, whatever it was given."""
         found = []
-        shown = self.err.decode(errors="backslashreplace").strip()
+        shown = (self.err or self.out).decode(errors="backslashreplace").strip()  # a terminal has one stream for both
         if self.code is None:
             found.append(f"did not end in {self.seconds:.0f} s")
         elif self.code == 1 or self.code < 0 or self.code > 5:
@@ -44,7 +44,7 @@ class Ended:
                 found.append(f"exit {self.code}: {shown[-300:]}{_cause(shown)}")
         elif allowed and self.code not in allowed:
             found.append(f"exit {self.code}, expected {' or '.join(map(str, allowed))}: {shown[-300:]}")
-        found += [f"{word!r} on standard error: {shown[-400:]}" for word in UGLY if word in shown]
+        found += [f"{word!r} was shown: {shown[-400:]}" for word in UGLY if word in shown]
         return found
 
 

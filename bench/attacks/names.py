@@ -90,17 +90,24 @@ def attempt(worker: Worker, facts: Facts) -> list[str]:
     found: list[str] = []
     for words in SCENES[facts["scene"]][0](worker, facts):
         more = ["--json"] if facts["json"] and "--json" not in words else []
-        found += problems_of(words + more, worker.qkv(words + more))
+        terminal = writes(words + more) or facts["pick"] % 5 == 0
+        found += problems_of(words + more, worker.qkv(words + more, terminal=terminal), terminal)
     return found
 
 
-def problems_of(words: list[str], ended: Ended) -> list[str]:
+def writes(words: list[str]) -> bool:
+    """Whether a model's own text is the answer: a pipe gets it as it is, a terminal may not."""
+    return words[0] in ("generate", "chat", "translate") and not {"--json", "--next", "--nbest"} & set(words)
+
+
+def problems_of(words: list[str], ended: Ended, terminal: bool) -> list[str]:
     found = ended.problems()
     for name, data in (("standard output", ended.out), ("standard error", ended.err)):
+        data = data.replace(b"\r", b"") if terminal else data  # of progress bars
         if (hit := STEERING.search(data)) is not None:
             near = data[max(0, hit.start() - 40) : hit.end() + 40]
             found.append(f"raw {hit[0]!r} on {name}: {near!r}")
-    if words[0] == "classify" and ended.code == 0 and not any(word.startswith("--") for word in words):
+    if words[0] == "classify" and ended.code == 0 and not terminal and not any(word.startswith("--") for word in words):
         lines, texts = ended.out.decode(errors="replace").removesuffix("\n").split("\n"), len(words) - 2
         if len(lines) != texts:
             found.append(f"{texts} texts, but the lines {lines}")

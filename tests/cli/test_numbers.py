@@ -15,6 +15,7 @@ import pytest
 from cyclopts import App
 
 import qkv
+import small_tasks
 from cli.commands import run
 from data.bad_inputs import prose
 from qkv.cli.app import VERBS, application
@@ -129,4 +130,16 @@ def test_a_set_value_is_refused(name: str, value: str, tmp_path: Path, capsys: p
     words = ["train", str(tmp_path / "book.txt"), "--model", "gpt", "--run", str(tmp_path / "run")]
     assert run([*words, "--set", f"{name}={value}"], False) == 2
     assert name.partition(".")[2] in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("value", ["x", "[1, 2]", "-1", "0.5"])
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_a_context_that_is_no_number_is_refused(
+    task: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is computed with before the whole recipe is read."""
+    words = ["train", str(small_tasks.write(tmp_path, task)), "--task", task, "--run", str(tmp_path / "run")]
+    assert run([*words, "--tokenizer", "characters", "--set", f"model.context={value}"], False) == 2
+    assert "context" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

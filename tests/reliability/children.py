@@ -6,9 +6,11 @@ import contextlib
 import io
 import json
 import os
+import pty
 import resource
 import signal
 import sys
+import termios
 import time
 import traceback
 from collections.abc import Iterator
@@ -254,8 +256,11 @@ def guarded(
     stdin: str | None = None,
     mebibytes: int = 0,
     seconds: int = 0,
+    terminal: bool = False,
 ) -> None:
     """The command within bounds of memory and work, its streams as a shell may leave them; ends as Python does."""
+    if terminal:
+        _go_to_a_terminal()
     for name, number in (("stdout", 1), ("stderr", 2)):
         if state := (streams or {}).get(name):
             _spoil(number, state)
@@ -280,6 +285,23 @@ def guarded(
     except (OSError, ValueError):
         code = 120
     os._exit(code)
+
+
+def _go_to_a_terminal() -> None:
+    """Go on in a process whose output is a pseudo-terminal. This one copies what it writes, and ends as it ends."""
+    pid, screen = pty.fork()
+    if pid == 0:
+        settings = termios.tcgetattr(1)
+        settings[1] &= ~termios.OPOST  # a line ends with what the command writes
+        termios.tcsetattr(1, termios.TCSANOW, settings)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.environ["TERM"] = "dumb"  # no colours: whatever else steers it came from outside
+        return
+    with contextlib.suppress(OSError):  # as the other end is closed
+        while data := os.read(screen, 65_536):
+            os.write(1, data)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def _spoil(number: int, state: str) -> None:

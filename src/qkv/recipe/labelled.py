@@ -28,7 +28,7 @@ from qkv.recipe.bundle import Bundle
 from qkv.recipe.labelled_scores import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
 from qkv.recipe.language import autocast_of, require_same
 from qkv.recipe.lesson import Costs, Values
-from qkv.recipe.recipe import LabelledRecipe, Recipe, check_sections, parse_section
+from qkv.recipe.recipe import LabelledRecipe, Recipe, check_sections, parse_model, parse_section
 from qkv.tasks.classification import Classification, Problem
 from qkv.tasks.tagging import Tagging
 from qkv.text.tokenizer import Tokenizer
@@ -150,6 +150,7 @@ class LabelledLesson:
             wanted = self.prepared.config.longest or self.prepared.context
             if training.get("start") and encoder["kind"] in origin.ENDLESS:
                 encoder["context"] = max(wanted, encoder["context"])
+            parse_model(model, "the recipe")  # the context is computed with before the recipe is complete
             self.context = min(wanted, encoder["context"])
             self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.context))
         if found.task != "tagging":
