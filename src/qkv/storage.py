@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import RefusedError, StorageError
+from qkv.errors import InputError, RefusedError, StorageError
 from qkv.reading import plain_file, read_json
 
 MANIFEST = "manifest.json"
@@ -36,6 +36,7 @@ _FIRST = {
     errno.EACCES: "Make it writable",
     errno.EPERM: "Make it writable",
 }
+_NO_PLACE = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 _CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR}
 _CANNOT_LINK = {errno.EACCES, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL}
 
@@ -56,11 +57,13 @@ def writing(path: Path, needed: int = 0) -> Iterator[None]:
         free = f"{amount}{free_bytes(path):,} bytes are free"
         return StorageError(f"{path}: {reason}; {free}. What was saved before is intact. {first}", AGAIN)
 
-    if needed and free_bytes(path) < needed:
-        raise refusal("not enough room on the disk", _FULL)
     try:
+        if needed and free_bytes(path) < needed:
+            raise refusal("not enough room on the disk", _FULL)
         yield
     except OSError as error:
+        if error.errno in _NO_PLACE:
+            raise InputError(f"{path}: {error.strerror}. Choose another name, in a folder that exists.") from None
         if error.errno not in _FIRST:
             raise
         raise refusal(error.strerror or str(error), _FIRST[error.errno]) from error

@@ -89,3 +89,30 @@ def test_resume_from_another_folder(
     assert f"as seen from {tmp_path}" in said
     monkeypatch.chdir(tmp_path)
     assert run(["train", "--run", "run", "--resume"], True) == 0
+
+
+WRITES = {
+    "inspect html": ["inspect", "MODEL", "ab", "--html", "PLACE.html"],
+    "inspect svg": ["inspect", "MODEL", "ab", "--svg", "PLACE.svg"],
+    "inspect png": ["inspect", "MODEL", "ab", "--png", "PLACE.png"],
+    "embed": ["embed", "MODEL", "ab", "--out", "PLACE.npy"],
+    "tokenize": ["tokenize", "--train", "BOOK", "--kind", "characters", "--save", "PLACE.json"],
+    "clean": ["data", "clean", "BOOK", "--out", "PLACE.jsonl"],
+    "export": ["export", "MODEL", "PLACE"],
+    "import": ["import", "MODEL", "--to", "PLACE"],
+}
+
+
+@pytest.mark.parametrize("verb", WRITES)
+def test_places_that_cannot_be_written_to(
+    verb: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that is too long, a folder that is a file, one that is not there: never a fault."""
+    (tmp_path / "book.txt").write_text(prose())
+    for place in ("é" * 200, "x" * 300, "book.txt/x", "nowhere/[red]x[/red]"):
+        named = {"MODEL": model, "BOOK": str(tmp_path / "book.txt")}
+        words = [named.get(word, word.replace("PLACE", f"{tmp_path}/{place}")) for word in WRITES[verb]]
+        code, said = run(words, False), capsys.readouterr().err
+        made = place.startswith("nowhere") and verb in ("export", "import")  # which make the folders above theirs
+        assert code == (0 if made else 2), (place, said)
+        assert made or "fault" not in said

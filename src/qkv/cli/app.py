@@ -163,7 +163,16 @@ def failed(error: Exception, words: list[str], debug: bool) -> int:
         return say(str(error), error.exit_code)
     if out_of_memory(error):
         return say("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
+    if isinstance(error, OSError) and impossible_name(error):
+        return say(f"{error.filename}: {error.strerror}. Choose another name.", 2)
     return fault(error)
+
+
+def impossible_name(error: OSError) -> bool:
+    """Whether the system takes no file of this name, wherever it was first looked at."""
+    import errno
+
+    return bool(error.filename) and error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 
 
 def plainly(message: str, words: list[str]) -> str:
