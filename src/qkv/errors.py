@@ -5,6 +5,7 @@ QkvError
 │   ├── DataError                a file of the corpus cannot be read as text
 │   ├── ConfigError              a recipe, an option or a --set does not fit
 │   ├── MissingExtraError        an optional package is not installed
+│   ├── UnusablePathError        the system keeps no file under this name
 │   ├── WrongTypeError           a Python caller gave an object of the wrong type; also a TypeError
 │   └── TooLittleMemoryError     the machine, or its limit, gives no more
 ├── DivergedError       exit 3   training reached a value that is not a number
@@ -47,6 +48,12 @@ class ConfigError(InputError):
 class MissingExtraError(InputError):
     def __init__(self, need: str, extra: str) -> None:
         super().__init__(f"{need} needs an optional package. Install it with: pip install 'qkv[{extra}]'")
+
+
+class UnusablePathError(InputError):
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"{path}: {reason}. Choose another name, in a folder that exists.")
+        self.reason = reason
 
 
 class WrongTypeError(InputError, TypeError):

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import InputError, RefusedError, StorageError
+from qkv.errors import RefusedError, StorageError, UnusablePathError
 from qkv.reading import plain_file, read_json
 
 MANIFEST = "manifest.json"
@@ -63,7 +63,7 @@ def writing(path: Path, needed: int = 0) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _NO_PLACE:
-            raise InputError(f"{path}: {error.strerror}. Choose another name, in a folder that exists.") from None
+            raise UnusablePathError(path, error.strerror or str(error)) from None
         if error.errno not in _FIRST:
             raise
         raise refusal(error.strerror or str(error), _FIRST[error.errno]) from error

@@ -13,7 +13,7 @@ from torch import nn
 
 from qkv.blocks import low_rank
 from qkv.data.progress import Progress, silent
-from qkv.errors import InputError
+from qkv.errors import InputError, UnusablePathError
 from qkv.evaluation.pace import Pace
 from qkv.models.language_model import count, learning
 from qkv.recipe import bundle, dial, origin
@@ -126,8 +126,12 @@ def claim(folder: Path, numbered: bool) -> Path:
         return _claimed(folder, numbered)
     except UnicodeEncodeError:  # weights are written by a library that takes no other names
         raise InputError(f"{os.fspath(folder)!r}: the name is not UTF-8. Choose another --run.") from None
-    except (OSError, ValueError) as error:  # too long, a link that leads nowhere, a system folder, a NUL byte
-        reason = getattr(error, "strerror", None) or error
+    except (
+        OSError,
+        ValueError,
+        UnusablePathError,
+    ) as error:  # too long, a link to nowhere, a NUL byte
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", error)
         raise InputError(f"{folder}: cannot be a run's folder ({reason}). Choose another --run.") from None
 
 
