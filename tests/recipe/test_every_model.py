@@ -70,3 +70,11 @@ def test_a_model_around_an_encoder_fits_or_is_refused(tmp_path: Path, data: str)
 def test_a_task_fits_or_is_refused(tmp_path: Path, data: str) -> None:
     for task in TASKS:
         resolved({**values(tmp_path, data), "task": {"kind": task}})
+
+
+@pytest.mark.parametrize("name", ["bert", "masked", *bert.PRESETS])
+def test_a_model_that_fills_gaps_is_not_advised_to_itself(tmp_path: Path, name: str) -> None:
+    said = resolved({**values(tmp_path, "text", kind=name), "task": {"kind": "language-modelling"}})
+    assert f"model {name!r} fills gaps" in said
+    assert "did you mean" not in said
+    assert all(each in said for each in KINDS)

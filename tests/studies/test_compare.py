@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import small_pairs
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import ConfigError, InputError
@@ -208,3 +209,10 @@ def test_an_axis_has_a_length_whatever_the_figures(values: list[float]) -> None:
     assert low < high
     assert len(ticks) == len(set(ticks))
     assert all(low <= value <= high for value in values)
+
+
+def test_pairs_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    files = small_pairs.write(tmp_path / "pairs")
+    with pytest.raises(InputError, match="knows no translators"):
+        compare(Plan(corpus={"files": files}, folder=tmp_path / "found"))
+    assert not (tmp_path / "found").exists()

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import small_pairs
 from qkv.errors import ConfigError, InputError, StorageError
 from qkv.recipe.recipe import read
 from qkv.studies import space, trials
@@ -200,3 +201,9 @@ def test_a_search_on_text_draws_language_models() -> None:
     trial = optuna.create_study().ask()
     assert subject.values(trial)["model"]["kind"] in space.WRITERS
     assert subject.usual() == []
+
+
+def test_pairs_are_refused_before_the_first_trial(tmp_path: Path) -> None:
+    asked = replace(search(tmp_path, model=None), corpus={"files": small_pairs.write(tmp_path / "pairs")})
+    with pytest.raises(InputError, match="knows no translators"):
+        tune(asked)

@@ -12,7 +12,7 @@ from qkv.data.labelled.describing import folders_of_texts, labelled, numeric
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.describing import parallel
 from qkv.data.progress import Progress
-from qkv.errors import ConfigError
+from qkv.errors import ConfigError, InputError
 from qkv.recipe.labelled import LabelledLesson
 from qkv.recipe.language import LanguageLesson
 from qkv.recipe.lesson import Lesson, Values
@@ -81,6 +81,17 @@ def _require_fitting(values: Values, task: str, where: str) -> None:
                 f"{where}: --{key} {shown}: is for {purpose}, and {files[0]} is read as {here}. Leave it out, or say "
                 "with --task what the data are."
             )
+
+
+def task_to_study(corpus: dict[str, Any], verb: str) -> str:
+    """The task of files that several models are to be tried on; translators are not."""
+    task = task_of({"corpus": corpus}, "the options")
+    if task == TRANSLATION:
+        raise InputError(
+            f"{', '.join(map(str, corpus.get('files', ())))}: texts and their translations, and qkv {verb} knows no "
+            "translators. Train them one by one: qkv train SOURCE TARGET --model transformer, or rnn-translator."
+        )
+    return task
 
 
 def usual_model(values: Values) -> str:

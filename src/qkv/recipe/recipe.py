@@ -166,7 +166,12 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
         chosen = {k: v for k, v in plain(PRESETS[kind]).items() if k in shape or v != usual[k]}
         values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
     elif str(kind) not in KINDS:
-        known = [*KINDS, "bert", "masked", *PRESETS, *bert.PRESETS]
+        if kind in (fillers := ("bert", "masked", *bert.PRESETS)):
+            raise ConfigError(
+                f"{where}: model {kind!r} fills gaps and does not write text; expected a language model: "
+                f"{', '.join([*KINDS, *PRESETS])}."
+            )
+        known = [*KINDS, *PRESETS, *fillers]
         near = difflib.get_close_matches(str(kind), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
         raise ConfigError(f"{where}: unknown model {kind!r}; {hint}")

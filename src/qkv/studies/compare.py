@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qkv.recipe.lessons import task_of
+from qkv.recipe.lessons import task_to_study
 from qkv.recipe.page import cell
 from qkv.recipe.recipe import LABELLED
 from qkv.recipe.starting import claim
@@ -35,7 +35,7 @@ PICTURE = "compare.svg"
 
 def compare(plan: Plan) -> tuple[Comparison, Path]:
     """Do it all; gives what was found, and the folder that tells of it."""
-    labelled = task_of({"corpus": plan.corpus}, "the options") in LABELLED
+    labelled = task_to_study(plan.corpus, "compare") in LABELLED
     folder = claim(plan.folder, numbered=True)
     plan = replace(plan, folder=folder)
     try:

@@ -27,7 +27,7 @@ from qkv.data.sources import expand
 from qkv.errors import InputError, InterruptedRun, QkvError, signal_of
 from qkv.extras import require
 from qkv.recipe import choices, systems
-from qkv.recipe.lessons import task_of
+from qkv.recipe.lessons import task_to_study
 from qkv.recipe.recipe import LABELLED, sections
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import space
@@ -90,8 +90,7 @@ def tune(search: Search) -> Found:
 
 
 def _subject(search: Search) -> Subject:
-    task = task_of({"corpus": search.corpus}, "the options")
-    if task not in LABELLED:
+    if task_to_study(search.corpus, "tune") not in LABELLED:
         names: tuple[str, ...] = (search.model,) if search.model else space.WRITERS
         for name in names:
             sections({"model": {"kind": name}}, "--model")
