@@ -139,7 +139,7 @@ def test_check_with_a_validation_text(capsys: pytest.CaptureFixture[str], book: 
         (["describe"], "no text was named"),
         (["check", "--contxt", "3"], "--contxt"),
         (["check", "gone.txt"], "no such file"),
-        (["check", "python-docs", "--context", "0"], "at least 1"),
+        (["check", "python-docs", "--context", "0"], "expected 1 to"),
         (["check", "python-docs", "--tokenizer", "gone.json"], "no tokenizer here"),
         (["describe", "python-doc"], "python-docs"),
         (["describe", "python-docs", "--encoding", "utf-9"], "is not known"),

@@ -45,7 +45,7 @@ def counted(folder: Path, steps: int) -> Session:
     return begin(values, folder / "run", numbered=False, minutes=1.0)
 
 
-@pytest.mark.parametrize(("steps", "said"), [(100, True), (8, False)])
+@pytest.mark.parametrize(("steps", "said"), [(100, True), (7, False)])
 def test_how_long_a_run_will_take_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, said: bool
 ) -> None:
@@ -69,7 +69,7 @@ def test_what_is_ahead(tmp_path: Path) -> None:
     looks = 10 * min(training.evaluate_tokens, held) + held
     assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + dial.SAMPLES)
     assert ahead(session, 95, 2.0) == pytest.approx(
-        10 + (looks - 9 * min(training.evaluate_tokens, held)) * 2 / 192 + 1.5
+        10 + (looks - 9 * min(training.evaluate_tokens, held)) * 2 / 192 + dial.SAMPLES
     )
 
 

@@ -85,7 +85,7 @@ def test_a_saved_file_is_not_replaced(capsys: pytest.CaptureFixture[str], book: 
         (["a", "--kind", "bpe", "--size", "10"], 2, "at least 257"),
         (["--train", "gone.txt"], 2, "no such file"),
         (["a", "--tokneizer", "words"], 2, "--tokneizer"),
-        (["a\udcff", "--kind", "characters"], 2, "not Unicode"),
+        (["a\udcff", "--kind", "characters"], 2, "not valid UTF-8"),
         (["--file", "gone.txt", "--kind", "words"], 2, "no such file"),
     ],
 )

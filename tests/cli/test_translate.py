@@ -170,8 +170,8 @@ def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert [each[0]["translations"][0]["text"] for each in greedy] == [greedy[0][0]["translations"][0]["text"]] * 2
     assert "belong to drawing. Say --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
     assert "temperature -1.0: expected 0" in refused(capsys, *words, "--temperature", "-1")
-    assert "beams = 0" in refused(capsys, *words[:3], "--beams", "0")
-    assert "best = 0" in refused(capsys, *words[:3], "--nbest", "0")
+    assert "--beams 0: expected 1" in refused(capsys, *words[:3], "--beams", "0")
+    assert "--nbest 0: expected 1" in refused(capsys, *words[:3], "--nbest", "0")
     assert "--seed -1: expected" in refused(capsys, *words, "--seed", "-1")
 
 

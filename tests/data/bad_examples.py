@@ -328,7 +328,7 @@ def _odd_but_read() -> Iterator[Case]:
     yield odd("one-unlabelled.csv", GOOD + b"an odd film,\n", ":202: 1 of 201")
     yield odd("one-empty.csv", GOOD + b",1\n", "no text in 'text'")
     yield odd("floats.csv", csv([(text, label + 0.5) for text, label in FILMS]), "2 labels: 0.5, 1.5")
-    yield odd("three-rows.csv", csv(FILMS[:3]), "1 of 3 examples are held out")
+    yield odd("twenty-rows.csv", csv(FILMS[:20]), "of 20 examples are held out")
     yield odd("minus-one.csv", csv([(text, n % 3 - 1) for n, (text, _) in enumerate(FILMS)]), "label -1 (67 rows)")
     yield odd(
         "cases.csv", csv([(text, ("Ham", "ham", "spam")[n % 3]) for n, (text, _) in enumerate(FILMS)]), "two classes"

@@ -200,7 +200,7 @@ def _rows(folder: Path) -> Iterator[Row]:
 
 
 def _tables(folder: Path) -> Iterator[Row]:
-    table = b"text,label\ngood film,1\nbad film,0\n" * 100
+    table = b"text,label\n" + b"".join(b"good film %d,1\nbad film %d,0\n" % (n, n) for n in range(100))
     yield "table.csv", table, "refused", "table"
     yield "table.tsv", table.replace(b",", b"\t"), "refused", "table"
     yield "table.csv.gz", gzip.compress(table), "refused", "table"

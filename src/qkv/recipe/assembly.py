@@ -23,6 +23,7 @@ from qkv.storage import advised, verify, writing
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices, journal
 from qkv.training.journal import REMEDY
+from qkv.training.run import alone
 
 __all__ = ["Session", "begin", "evaluate", "fresh_state", "resume"]
 
@@ -74,7 +75,8 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
     """Take up the run of `folder` where its newest checkpoint left it."""
     if not (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
-    devices.ask_for(LEAST)
+    with alone(folder):  # before anything of it is read: a training that goes on replaces files meanwhile
+        devices.ask_for(LEAST)
     recipe = load(folder / "recipe.toml")
     require_same_place(folder, recipe)
     with devices.enough_memory(recipe.training, recipe.model.context):

@@ -9,6 +9,7 @@ import math
 import shlex
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,15 @@ class Memory:
     metrics_bytes: int = 0
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a run's folder; refuse where another training holds it."""
+    with advised(REMEDY), locked(folder) as held:
+        if not held:
+            raise InputError(f"{folder}: another training is writing here. Wait for it, or choose another --run.")
+        yield
+
+
 @dataclass
 class Run:
     """Where a run lives and what it needs from outside: scores of a model, and ways to keep the best one and the plan.
@@ -100,11 +110,7 @@ class Run:
     def events(self, state: TrainingState, task: Task) -> Iterator[Event]:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
         choose_device(self.config.device)
-        with advised(REMEDY), locked(self.folder) as held:
-            if not held:
-                raise InputError(
-                    f"{self.folder}: another training is writing here. Wait for it, or choose another --run."
-                )
+        with alone(self.folder):
             sweep(self.folder)
             sweep(self.folder / "checkpoints")
             with enough_memory(self.config, getattr(state.model, "context", "context")):
