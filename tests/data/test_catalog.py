@@ -85,6 +85,14 @@ def test_fetch_once(server: str, own_cache: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["set.bin"]
 
 
+def test_two_processes_do_not_share_an_unfinished_copy(server: str) -> None:
+    file = entry(server)
+    with download.fetching(download.fetched(file)), pytest.raises(InputError, match="another process is fetching"):
+        file.obtain()
+    assert not Server.asked
+    assert file.obtain().read_bytes() == CONTENT
+
+
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_broken_download_goes_on(server: str, monkeypatch: pytest.MonkeyPatch, ranges: bool) -> None:
     monkeypatch.setattr(Server, "breaks", True)
@@ -101,7 +109,7 @@ def test_another_file_than_expected(server: str, own_cache: Path) -> None:
         entry(server, CONTENT[::-1]).obtain()
     with pytest.raises(InputError, match="sha256 differs"):
         entry(server, CONTENT[:1000]).obtain()
-    assert not [path for path in own_cache.rglob("*") if path.is_file()]
+    assert not [path for path in own_cache.rglob("*") if path.is_file() and path.name != ".lock"]
 
 
 def test_a_download_says_how_far_it_is(server: str) -> None:

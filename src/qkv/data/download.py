@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -14,7 +16,7 @@ from urllib.parse import urlparse
 from qkv.data.cachefolder import PART, REMEDY, cache_folder, root
 from qkv.data.progress import Progress, silent
 from qkv.errors import InputError
-from qkv.storage import advised, sha256, writing
+from qkv.storage import advised, locked, sha256, writing
 
 if TYPE_CHECKING:
     from qkv.data.catalog import CatalogFile
@@ -60,7 +62,7 @@ def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
     cache_folder("sets", *PurePosixPath(file.path).parent.parts)
     part = final.with_name(final.name + PART)
     size = file.original_bytes or file.bytes
-    with advised(REMEDY), writing(final, size):
+    with fetching(final), advised(REMEDY), writing(final, size):
         download(file.address, part, size, progress, _offline())
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()
@@ -70,6 +72,16 @@ def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
             )
         os.replace(part, final)
     return final
+
+
+@contextmanager
+def fetching(final: Path) -> Iterator[None]:
+    """One process at a time brings a file: two would write into one unfinished copy of it."""
+    name = hashlib.sha256(os.fsencode(final.absolute())).hexdigest()[:32]
+    with locked(cache_folder("locks", name)) as held:
+        if not held:
+            raise InputError(f"{final}: another process is fetching this file. Wait for it, then try again.")
+        yield
 
 
 def download(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.data.cachefolder import PART, REMEDY, cache_folder
-from qkv.data.download import UNREACHABLE, download, opened
+from qkv.data.download import UNREACHABLE, download, fetching, opened
 from qkv.data.progress import Progress, silent
 from qkv.errors import InputError
 from qkv.interop.huggingface import INDEX, WEIGHTS
@@ -113,7 +113,7 @@ def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, o
     if final.is_file() and final.stat().st_size == size and _right(final, entry):
         return
     part = final.with_name(final.name + PART)
-    with advised(REMEDY), writing(final, size):
+    with fetching(final), advised(REMEDY), writing(final, size):
         download(address, part, size, progress, offline, _key())
         if not _right(part, entry):
             part.unlink()
