@@ -21,6 +21,7 @@ from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
+from qkv.storage import verify
 
 pytestmark = pytest.mark.skipif(compiler.library() is None, reason="no C compiler here")
 
@@ -219,7 +220,7 @@ def test_a_compiler_that_fails_is_no_harm(monkeypatch: pytest.MonkeyPatch, tmp_p
         compiler.library.cache_clear()
 
 
-def test_an_altered_library_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_altered_library_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("QKV_CACHE", str(tmp_path))
     compiler.library.cache_clear()
     try:
@@ -227,9 +228,14 @@ def test_an_altered_library_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_p
         made = next(tmp_path.rglob(compiler.NAME))
         data = bytearray(made.read_bytes())
         data[-1] ^= 1
-        made.write_bytes(data)
+        other = made.with_name("other")  # under a name of its own first: the old file is still in use here
+        other.write_bytes(data)
+        other.chmod(0o700)
+        other.replace(made)
         compiler.library.cache_clear()
-        assert compiler.library() is None
+        assert compiler.library() is not None
+        assert made.read_bytes() != data
+        verify(made.parent, compiler.NAME)
     finally:
         monkeypatch.undo()
         compiler.library.cache_clear()
