@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -41,6 +42,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="folder for data, models and what failing trials leave behind")
     parser.add_argument("--out", type=Path, help="a line of JSON for each trial; by default in the folder of --work")
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what runs in the background ignore it
     if unknown := set(given.suites) - set(SUITES):
         parser.error(f"unknown suite {', '.join(sorted(unknown))}")
     work = (given.work or Path(tempfile.mkdtemp(prefix="trials-"))).resolve()

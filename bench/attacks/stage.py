@@ -44,7 +44,7 @@ VERBS: dict[str, list[str]] = {
     "data get": ["data", "get", "no-such-set"],
     "data describe": ["data", "describe", "{stage}/classification/table.csv"],
     "data check": ["data", "check", "{stage}/short.txt"],
-    "data clean": ["data", "clean", "{stage}/short.txt", "--out", "{here}/clean.txt"],
+    "data clean": ["data", "clean", "{stage}/short.txt", "--documents", "lines", "--out", "{here}/clean.txt"],
 }  # fmt: skip
 SLOW = ("compare", "tune", "export", "verify")  # drawn less often
 

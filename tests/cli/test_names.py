@@ -26,6 +26,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_text_that_is_not_utf8(verb: str, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, model, "a\0b"], False) == 2
+    assert "zero byte" in capsys.readouterr().err
     for words in ([verb, model, NOT_UTF8], [verb, model, f"--text={NOT_UTF8}"], [verb, NOT_UTF8]):
         assert run(words, False) == 2, words
         said = capsys.readouterr().err
@@ -57,7 +59,7 @@ def test_run_folders_that_cannot_be(kind: str, tmp_path: Path, capsys: pytest.Ca
     words = ["train", str(tmp_path / "book.txt"), "--steps", "1", "--run", str(names[kind])]
     assert run(words, False) == 2
     said = capsys.readouterr().err
-    assert "UTF-8" in said if kind == "bytes" else "Choose another --run" in said
+    assert {"bytes": "UTF-8", "zero": "zero byte"}.get(kind, "Choose another --run") in said
     with pytest.raises(InputError, match="Choose another --run"):
         claim(names[kind], numbered=False)
 

@@ -518,3 +518,12 @@ def test_many_pairs_take_little_memory(tmp_path: Path) -> None:
     train, valid, grown = map(int, done.stdout.split())
     assert (train, valid) == (count - 2000, 2000)
     assert grown < 1.3 * size + 130 * count  # a list of such texts alone takes three times their bytes
+
+
+def test_a_bound_that_leaves_no_pair_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QKV_CACHE", str(tmp_path / "cache"))
+    write(tmp_path, TWO)
+    config = ParallelConfig(files=(str(tmp_path / "train.en"), str(tmp_path / "train.de")))
+    done = prepare_parallel(config, TokenizerConfig(size=400))
+    with pytest.raises(InputError, match=r"all [\d,]+ pairs are longer than 2 tokens"):
+        done.rows(done.parallel.train, 2)

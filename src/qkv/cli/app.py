@@ -141,6 +141,8 @@ def require_unicode(words: list[str]) -> None:
     from qkv.errors import InputError
 
     for word in words:
+        if "\0" in word:
+            raise InputError(f"{word!r}: holds a zero byte, which no name or text here may. Leave it out.")
         text = word.rpartition("=")[2] if word.startswith("--") else word
         if any("\ud800" <= letter <= "\udfff" for letter in text) and not os.path.lexists(text):
             raise InputError(

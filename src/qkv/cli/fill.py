@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from qkv.cli.lines import lines, require
 from qkv.cli.numbers import Top
 from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, print_text, table
+from qkv.cli.output import Growing, Json, print_answer, table
 
 if TYPE_CHECKING:
     from qkv.generation.filling import Filled
@@ -62,5 +62,5 @@ def show(found: Filled) -> None:
         tuple(cell for each in line for cell in (each.piece, f"{each.probability:.4f}"))
         for line in zip(*found.gaps, strict=True)
     ]
-    print_text(f"{found.text}\n")
+    print_answer(found.text)
     table("", columns, rows)

@@ -100,6 +100,8 @@ def encode_pairs(
         made[0].add(before, source, end)
         made[1].add((), target, end)
         kept.append(number)
+    if left_out and not kept:
+        raise InputError(f"all {left_out:,} pairs are longer than {longest:,} tokens. Allow more (corpus.longest).")
     return PairRows(made[0].rows(), made[1].rows(), np.array(kept, dtype=np.int64), left_out)
 
 
