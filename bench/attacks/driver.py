@@ -44,8 +44,15 @@ class Ended:
                 found.append(f"exit {self.code}: {shown[-300:]}{_cause(shown)}")
         elif allowed and self.code not in allowed:
             found.append(f"exit {self.code}, expected {' or '.join(map(str, allowed))}: {shown[-300:]}")
-        found += [f"{word!r} was shown: {shown[-400:]}" for word in UGLY if word in shown]
+        if not _before_qkv(shown):
+            found += [f"{word!r} was shown: {shown[-400:]}" for word in UGLY if word in shown]
         return found
+
+
+def _before_qkv(shown: str) -> bool:
+    """Whether Python itself was interrupted, before it had read the first line of qkv: no program can change that."""
+    files = re.findall(r'File "(.*?)", line', shown)
+    return bool(files) and shown.endswith("KeyboardInterrupt") and not any("qkv" in Path(file).parts for file in files)
 
 
 def _cause(message: str) -> str:

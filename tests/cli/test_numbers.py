@@ -15,6 +15,7 @@ import pytest
 from cyclopts import App
 
 import qkv
+import small_pairs
 import small_tasks
 from cli.commands import run
 from data.bad_inputs import prose
@@ -143,3 +144,17 @@ def test_a_context_that_is_no_number_is_refused(
     assert run([*words, "--tokenizer", "characters", "--set", f"model.context={value}"], False) == 2
     assert "context" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "setting"),
+    [("classification", "gru", "model.letters=1"), ("translation", "rnn-translator", "model.target_vocabulary=3")],
+)
+def test_numbers_that_no_model_can_have_are_refused(
+    task: str, model: str, setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = task == "translation"
+    data = small_pairs.write(tmp_path, count=60) if pairs else [str(small_tasks.write(tmp_path, task)), "--task", task]
+    words = ["train", *data, "--model", model, "--steps", "1", "--run", str(tmp_path / "run"), "--set", setting]
+    assert run(words, False) == 2
+    assert setting.split(".")[1].split("=")[0] in capsys.readouterr().err

@@ -47,6 +47,8 @@ class RecurrentEncoderConfig:
     def __post_init__(self) -> None:
         if self.width % self.directions:
             raise ValueError(f"width {self.width} does not divide into {self.directions} directions")
+        if self.letters == 1:  # its first row stands for no letters
+            raise ValueError("letters = 1: expected 0 (none) or at least 2")
 
     def build(self) -> RecurrentEncoder:
         return RecurrentEncoder(self)

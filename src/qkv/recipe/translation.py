@@ -153,6 +153,8 @@ class TranslationLesson:
             )
         model = unfolded(values.get("model", {}))
         model["vocabulary"] = self.prepared.tokenizer.vocabulary
+        if own := model.get("target_vocabulary"):
+            raise ConfigError(f"model.target_vocabulary = {own!r}: it follows from the tokenizer. Leave it out.")
         model.setdefault("context", max(128, 2 * self.longest))
         values["model"] = model
         self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.longest))
