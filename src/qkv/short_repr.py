@@ -10,7 +10,7 @@ LONGEST_TEXT, MOST_ITEMS = 60, 6
 
 
 class ShortRepr:
-    """For dataclasses, which need `repr=False` beside it. Whatever is long is described, not written out."""
+    """For dataclasses, which need `repr=False` as well. Whatever is long is described, not written out."""
 
     def __repr__(self) -> str:
         parts = (f"{field.name}={described(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ class Pace:
             size = max(1, int(min(count - done, fits, max(first, PORTION / a_row))))
 
     def part(self, sides: int) -> Pace:
-        """For the first of so many sides that are still to be scored: its share of the time."""
+        """For the next of the sides that are still to be scored: its share of the time."""
         if not self.limited:
             return self
         now = self.now()
@@ -67,7 +67,7 @@ class Pace:
 
 
 def timed(work: Callable[[int], object], most: int, now: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds a row: `work` does so many rows, more and more of them until it takes long enough to tell."""
+    """Seconds a row: `work` takes a number of rows, which grows until the time is long enough to measure."""
     rows = min(4, most)
     while True:
         mark = now()

@@ -36,7 +36,7 @@ PictureEncoderConfig = PictureCNNConfig | PatchesConfig
 
 
 def require_fit(config: TextEncoderConfig | PictureEncoderConfig, labels: int) -> None:
-    """Refuse an encoder that cannot stand under so many labels, where a recipe or a model's file names it."""
+    """Refuse an encoder that cannot have this number of labels, where a recipe or a model's file names it."""
     if isinstance(config, LinearConfig) and config.width not in (0, labels):
         raise ValueError(
             f"a linear model has a score for each label: expected encoder.width = {labels} (or 0), not {config.width}"

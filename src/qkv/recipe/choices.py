@@ -143,7 +143,7 @@ def steps_worth(values: Values, tokens: int, epochs: float) -> int:
 
 
 def evaluated_tokens(run: int) -> int:
-    """How many tokens an evaluation looks at in a run of so many."""
+    """How many tokens an evaluation scores, by the number of tokens that the run trains on."""
     return max(4096, min(65_536, int(EVALUATED * run)))
 
 

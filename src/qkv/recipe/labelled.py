@@ -238,7 +238,7 @@ class LabelledLesson:
         return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
 
     def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> Judgement:
-        """The model on a side, or on so many of its examples, evenly spread: files are often sorted by label."""
+        """The model on a side, or on `most` of its examples, evenly spread: files are often sorted by label."""
         examples: Examples = getattr(self.prepared.labelled, side)
         rows = self.side(side)
         if most is not None and most < len(examples):
