@@ -28,8 +28,9 @@ from qkv.blocks.feedforward import FeedForward, GatedFeedForward, SquaredReLU, T
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.ngrams import NgramEmbedding, TokenShift
 from qkv.blocks.norms import LayerNorm, RMSNorm
-from qkv.recipe.assembly import begin, evaluate
 from qkv.recipe.recipe import read
+from qkv.session import evaluate
+from qkv.session import start as begin
 from qkv.training.loop import start, train
 from qkv.training.optimizers import Muon
 
@@ -94,17 +95,17 @@ class OneByOne(Muon):
 Change = tuple[Callable[[Any], None] | None, dict[str, Any]]
 CHANGES: dict[str, Change] = {
     "as it is": (None, {}),
-    "AdamW for all, rate 0.004": (None, {**ADAMW, "rate": 0.004}),
-    "AdamW for all, rate 0.01": (None, {**ADAMW, "rate": 0.01}),
+    "AdamW for all, rate 0.004": (None, {**ADAMW, "learning_rate": 0.004}),
+    "AdamW for all, rate 0.01": (None, {**ADAMW, "learning_rate": 0.01}),
     "Muon, matrices one by one": (None, {}),
     "outputs not zero at the start": (lambda model: initialization.fan_in_(outputs(model), 0.5), {}),
     "no norm on queries and keys": (unnormed, {}),
     "LayerNorm": (lambda m: exchange(m, RMSNorm, lambda norm: LayerNorm(norm.weight.numel())), {}),
     "no warm-up": (None, {"warmup": 0}),
-    "rate stays constant": (None, {"final": 1.0}),
+    "rate stays constant": (None, {"final_fraction": 1.0}),
     "cosine": (None, {"schedule": "cosine"}),
     "constant, then a fall": (None, {"schedule": "constant-decay", "decay": 0.5}),
-    "rate falls to 0.2": (None, {"final": 0.2}),
+    "rate falls to 0.2": (None, {"final_fraction": 0.2}),
     "half the rates": (None, {"half": True}),
     "beta1 0.9": (None, {"betas": (0.9, 0.95)}),
     "momentum 0.95": (None, {"momentum": 0.95}),
@@ -137,7 +138,10 @@ def measure(text: str, recipe: Path, name: str, change: Change, seed: int) -> di
         session = begin(values, Path(folder) / "run", numbered=False, minutes=5.0)
     training = session.recipe.training
     if settings.pop("half", False):
-        settings = {"rate": training.rate / 2, "matrix_rate": training.matrix_rate / 2}
+        settings = {
+            "learning_rate": training.learning_rate / 2,
+            "matrix_learning_rate": training.matrix_learning_rate / 2,
+        }
     training = replace(training, **settings)
     if alter:
         alter(session.model)
@@ -146,7 +150,7 @@ def measure(text: str, recipe: Path, name: str, change: Change, seed: int) -> di
     if "one by one" in name:
         state.optimizers["muon"].__class__ = OneByOne
     began = time.process_time()
-    for _ in train(state, session.task, training):
+    for _ in train(state, session.objective, training):
         pass
     spent = time.process_time() - began
     found = evaluate(session.recipe, session.prepared, None, session.model)

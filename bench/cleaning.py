@@ -18,13 +18,12 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
-from qkv.data.cleaning import clean
+from qkv.data.clean.limits import Limits
+from qkv.data.clean.pipeline import Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
-from qkv.data.limits import Limits
-from qkv.data.readers import read
-from qkv.data.sieve import Document, Sieve
-from qkv.data.sources import expand
+from qkv.data.formats.text import read
 
 TEXTS = [
     ("tinyshakespeare/input.txt", "files"),
@@ -49,7 +48,7 @@ def texts(folder: str) -> None:
     for name, documents in TEXTS:
         path = name if name.startswith("python-") else str(Path(folder) / name)
         found = clean(CorpusConfig(files=(path,), documents=documents), Limits())  # type: ignore[arg-type]
-        lost = {each.name: f"{each.dropped_bytes / found.bytes:.2%}" for each in found.tallies if each.dropped_bytes}
+        lost = {each.name: f"{each.dropped_bytes / found.bytes:.2%}" for each in found.filters if each.dropped_bytes}
         share = 1 - found.kept_bytes / found.bytes
         gone = found.documents - found.kept_documents
         print(f"{name} as {documents}: {gone:,} of {found.documents:,} documents, {share:.2%} of the bytes; {lost}")
@@ -66,7 +65,7 @@ def languages(folder: str) -> None:
         if len(found) >= 400:
             random.Random(0).shuffle(found)
             pages = ["\n".join(found[start : start + 15]) for start in range(0, min(len(found), 3000), 15)]
-            reasons = Sieve(Limits(), ("copy", "near-copy")).judge([document(page) for page in pages])
+            reasons = FilterChain(Limits(), ("copy", "near-copy")).decide([document(page) for page in pages])
             lost.append((sum(reason is not None for reason in reasons) / len(pages), language))
     lost.sort(reverse=True)
     print(
@@ -97,12 +96,12 @@ def speed(path: str) -> None:
 
 def memory(documents: str) -> None:
     """Documents of random words, none like another."""
-    sieve = Sieve(Limits())
+    chain = FilterChain(Limits())
     numbers = random.Random(0)
     for done in range(4096, int(documents) + 1, 4096):
-        sieve.judge([document(" ".join(numbers.choices(WORDS, k=12))) for _ in range(4096)])
+        chain.decide([document(" ".join(numbers.choices(WORDS, k=12))) for _ in range(4096)])
         if done & (done - 1) == 0 or done + 4096 > int(documents):
-            print(f"{done:,} documents: {sieve.remembered / done:.0f} bytes each", flush=True)
+            print(f"{done:,} documents: {chain.remembered / done:.0f} bytes each", flush=True)
 
 
 WORDS = [f"word{number}" for number in range(20_000)]

@@ -27,7 +27,7 @@ from loglog import Panel, draw
 from pages import replace_section
 from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.bounded import RingState, window_mask
+from qkv.blocks.bounded_state import RingState, window_mask
 from qkv.blocks.convolution import Convolution
 from qkv.blocks.recurrent import Recurrent, ZeroStart
 from qkv.blocks.state import KeyValueState

@@ -17,8 +17,8 @@ from qkv.data.parallel.config import ParallelConfig
 from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.translations import TranslationScore
 from qkv.recipe import bundle
-from qkv.recipe.speaking import Examiner
 from qkv.studies.picture import draw_curves
+from qkv.tasks.translation.evaluate import Examiner
 from qkv.training import checkpoints
 
 

@@ -18,9 +18,9 @@ import torch
 
 import qkv
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.answers import answers
-from qkv.inspection.why import Method, first, why, without
-from qkv.recipe import looking
+from qkv.inspection.answer_scores import answers
+from qkv.inspection.attribution import Method, first, why, without
+from qkv.tasks import looking
 
 
 def main(model: str, path: str, most: str = "200") -> None:

@@ -21,7 +21,8 @@ from pathlib import Path
 import qkv.cli.output  # the command counts from here
 import qkv.api
 from qkv.cli import app
-from qkv.recipe import assembly, memory
+from qkv.recipe import memory
+from qkv import session as sessions
 from qkv.recipe.recipe import load
 
 def peak():

@@ -18,10 +18,10 @@ import qkv
 from qkv.evaluation.intervals import bootstrap
 from qkv.inspection.ablation import loss, silenced
 from qkv.inspection.edges import encoded, read
-from qkv.inspection.finding import read_texts
-from qkv.inspection.roles import Array, Head, found_roles, repeated
+from qkv.inspection.head_roles import Array, Head, found_roles, repeated
+from qkv.inspection.head_table import read_texts
 from qkv.inspection.subject import Inputs, Subject, main_stack, stacks
-from qkv.recipe import looking
+from qkv.tasks import looking
 
 SEED = 3
 At = tuple[int, int]

@@ -19,7 +19,8 @@ CHILD = """
 import json, re, sys, tempfile
 from pathlib import Path
 import qkv.api
-from qkv.recipe import assembly, memory
+from qkv.recipe import memory
+from qkv import session as sessions
 
 def peak():
     # of this program alone: what getrusage says begins with its parent
@@ -27,8 +28,8 @@ def peak():
 
 before = peak()
 with tempfile.TemporaryDirectory() as folder:
-    session = assembly.begin(json.loads(sys.argv[1]), Path(folder) / "run", numbered=False, minutes=1.0)
-    for event in session.run.events(session.state, session.task):
+    session = sessions.start(json.loads(sys.argv[1]), Path(folder) / "run", numbered=False, minutes=1.0)
+    for event in session.run.events(session.state, session.objective):
         pass
     session.final_score()
 print(json.dumps({"real": peak() - before, "forecast": memory.needs(session.recipe).total}))

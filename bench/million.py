@@ -23,8 +23,8 @@ from pathlib import Path
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("n", "rd", "st", "ll", "m")]
 FEW = 1000
 # the same vocabulary, batches and looks for few pairs and many
-SET = ("tokenizer.kind=bpe", "tokenizer.size=8000", "task.tokens=1024", "training.evaluate_tokens=20",
-       "training.evaluate_last=20", "training.evaluate_every=20")  # fmt: skip
+SET = ("tokenizer.kind=bpe", "tokenizer.size=8000", "task.tokens=1024", "task.evaluation_sentences=20",
+       "task.final_evaluation_sentences=20", "training.evaluate_every=20")  # fmt: skip
 TRANSLATOR = ["--model", "transformer-tiny", *(word for value in SET for word in ("--set", value))]
 
 

@@ -19,7 +19,7 @@ import torch
 
 import qkv
 from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.senses import WordAt, alike, nearest, threshold, vectors_of_words
+from qkv.evaluation.word_senses import WordAt, alike, nearest, threshold, vectors_of_words
 from qkv.studies.picture import draw_curves
 from qkv.text.tokenizer import Tokenizer
 from senses import side

@@ -17,24 +17,25 @@ TRANSFORMER = ["model.layers=4", "model.heads=4", "model.width=128", "model.cont
 RECURRENT = ["model.context=64", "training.batch=32"]
 GRID: list[tuple[str, list[str]]] = [
     *(("modern", [*TRANSFORMER, "training.steps=140", *more]) for more in (
-        ["training.rate=0.02", "training.matrix_rate=0.04"],
-        ["training.rate=0.02", "training.matrix_rate=0.04", "training.clip=0.0"],
-        ["training.rate=0.01", "training.matrix_rate=0.04"],
-        ["training.rate=0.02", "training.matrix_rate=0.02"],
+        ["training.learning_rate=0.02", "training.matrix_learning_rate=0.04"],
+        ["training.learning_rate=0.02", "training.matrix_learning_rate=0.04", "training.clip=0.0"],
+        ["training.learning_rate=0.01", "training.matrix_learning_rate=0.04"],
+        ["training.learning_rate=0.02", "training.matrix_learning_rate=0.02"],
     )),
-    *(("gpt", [*TRANSFORMER, "training.steps=140", f"training.rate={rate}", f"training.matrix_rate={matrix}"])
+    *(("gpt", [*TRANSFORMER, "training.steps=140", f"training.learning_rate={rate}",
+               f"training.matrix_learning_rate={matrix}"])
       for rate, matrix in ((0.003, 0.02), (0.01, 0.02), (0.003, 0.04), (0.01, 0.04))),
-    *((kind, [*TRANSFORMER, "training.steps=140", "training.optimizer=adamw", f"training.rate={rate}"])
+    *((kind, [*TRANSFORMER, "training.steps=140", "training.optimizer=adamw", f"training.learning_rate={rate}"])
       for kind in ("modern", "gpt") for rate in (0.002, 0.004, 0.008)),
-    *((kind, [*RECURRENT, "training.steps=300", f"training.rate={rate}"])
+    *((kind, [*RECURRENT, "training.steps=300", f"training.learning_rate={rate}"])
       for kind, rates in (("lstm", (0.006, 0.012)), ("gru", (0.004, 0.008)), ("rnn", (0.002, 0.004)))
       for rate in rates),
     *((kind, [*RECURRENT, "training.steps=140", *more]) for kind in ("mlp", "cnn") for more in (
-        ["training.rate=0.01", "training.matrix_rate=0.04"],
-        ["training.rate=0.02", "training.matrix_rate=0.04"],
-        ["training.rate=0.01", "training.matrix_rate=0.02"],
-        ["training.optimizer=adamw", "training.rate=0.004"],
-        ["training.optimizer=adamw", "training.rate=0.008"],
+        ["training.learning_rate=0.01", "training.matrix_learning_rate=0.04"],
+        ["training.learning_rate=0.02", "training.matrix_learning_rate=0.04"],
+        ["training.learning_rate=0.01", "training.matrix_learning_rate=0.02"],
+        ["training.optimizer=adamw", "training.learning_rate=0.004"],
+        ["training.optimizer=adamw", "training.learning_rate=0.008"],
     )),
 ]  # fmt: skip
 

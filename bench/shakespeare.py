@@ -20,7 +20,7 @@ SHAPE = ["model.layers=4", "model.heads=4", "model.width=128", "model.context=64
 RECURRENT = ["model.context=64", "training.batch=32"]
 # steps that take about as long as modern's 140
 MODELS: dict[str, list[str]] = {
-    "modern": [*SHAPE, "training.steps=140", "training.rate=0.02", "training.warmup=3"],
+    "modern": [*SHAPE, "training.steps=140", "training.learning_rate=0.02", "training.warmup=3"],
     "gpt": [*SHAPE, "training.steps=200"],
     "lstm": [*RECURRENT, "training.steps=300"],
     "gru": [*RECURRENT, "training.steps=300"],

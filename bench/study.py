@@ -22,10 +22,10 @@ import torch
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import prepare
-from qkv.evaluation.language import score
+from qkv.evaluation.perplexity import score
 from qkv.models.language_model import count
+from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.recipe.recipe import parse_model
-from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.loop import start, train
 from qkv.training.settings import TrainingConfig
@@ -34,8 +34,9 @@ RESULTS = Path(__file__).parent.parent / "docs" / "study.jsonl"
 USUAL: dict[str, Any] = {
     "kind": "modern", "tokenizer": "bpe", "size": 1024,
     "layers": 4, "width": 128, "head": 32, "key_heads": 0, "hidden": 0,
-    "context": 128, "batch": 32, "rate": 0.01, "matrix_rate": 0.04, "beta1": 0.8, "momentum": 0.9, "warmup": 0.03,
-    "final": 0.03, "schedule": "linear", "decay": 0.5, "weight_decay": 0.0, "dropout": 0.0, "tied": 0, "seed": 0,
+    "context": 128, "batch": 32, "learning_rate": 0.01, "matrix_learning_rate": 0.04, "beta1": 0.8,
+    "momentum": 0.9, "warmup": 0.03, "final_fraction": 0.03, "schedule": "linear", "decay": 0.5,
+    "weight_decay": 0.0, "dropout": 0.0, "tied": 0, "seed": 0,
 }  # fmt: skip
 
 
@@ -53,8 +54,10 @@ def measure(data: str, seconds: float, **given: Any) -> dict[str, Any]:
     more = {key: o[key] for key in ("key_heads", "hidden", "dropout")} | {"head": "tied" if o["tied"] else "own"}
     model = parse_model({"kind": o["kind"], "vocabulary": prepared.tokenizer.vocabulary, **shape, **more}, "the study")
     settings = TrainingConfig(
-        steps=1_000_000, batch=o["batch"], optimizer="muon", rate=o["rate"], matrix_rate=o["matrix_rate"],
-        betas=(o["beta1"], 0.95), momentum=o["momentum"], warmup=1000, final=o["final"], schedule=o["schedule"],
+        steps=1_000_000, batch=o["batch"], optimizer="muon", learning_rate=o["learning_rate"],
+        matrix_learning_rate=o["matrix_learning_rate"],
+        betas=(o["beta1"], 0.95), momentum=o["momentum"], warmup=1000,
+        final_fraction=o["final_fraction"], schedule=o["schedule"],
         decay=o["decay"], weight_decay=o["weight_decay"], seed=o["seed"], device="cpu", dtype="f32", threads=1,
     )  # fmt: skip
     task = LanguageModelling(LanguageModellingConfig(), prepared.train.tokens, o["context"], o["seed"])

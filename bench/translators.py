@@ -39,7 +39,7 @@ from qkv.data.parallel.encoding import end_of
 from qkv.data.parallel.preparing import prepare_parallel
 from qkv.generation.beam import Search, translate
 from qkv.models.transformer import PRESETS, TransformerConfig
-from qkv.tasks.translation import Translated, Translation, TranslationConfig
+from qkv.objectives.translation import Translated, Translation, TranslationConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.devices import choose_dtype
 from qkv.training.loop import start, train
@@ -71,7 +71,14 @@ def ratio(theirs: list[float], ours: list[float]) -> str:
 
 def own_steps(config: TransformerConfig, task: Translation, optimizer: Any, dtype: Any) -> Callable[[], None]:
     settings = TrainingConfig(
-        steps=10**6, batch=1, optimizer=optimizer, rate=RATE, matrix_rate=RATE, warmup=10, device="cpu", dtype=dtype
+        steps=10**6,
+        batch=1,
+        optimizer=optimizer,
+        learning_rate=RATE,
+        matrix_learning_rate=RATE,
+        warmup=10,
+        device="cpu",
+        dtype=dtype,
     )
     steps = train(start(config.build(), settings), task, settings)
 

@@ -81,7 +81,7 @@ def training(
     shape: str, batch: int, length: int, dtype: str = "f32", preset: str = "", dropout: float = 0.0
 ) -> Iterator[float]:
     from qkv.models.gpt import PRESETS
-    from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+    from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
     from qkv.training.loop import start, train
     from qkv.training.settings import TrainingConfig
 
@@ -90,7 +90,7 @@ def training(
         **{k: getattr(PRESETS[preset], k) for k in ("layers", "heads", "width")},
     ).build()  # fmt: skip
     settings = TrainingConfig(
-        steps=10**6, batch=batch, optimizer="adamw", rate=1e-4, weight_decay=0.1, warmup=10, device="cpu",
+        steps=10**6, batch=batch, optimizer="adamw", learning_rate=1e-4, weight_decay=0.1, warmup=10, device="cpu",
         dtype=dtype, threads=torch.get_num_threads(),  # type: ignore[arg-type]
     )  # fmt: skip
     tokens = np.random.default_rng(0).integers(0, model.vocabulary, 400_000).astype(np.uint16)

@@ -17,7 +17,7 @@ import py3langid
 from qkv.evaluation.translations import translation_score
 from qkv.generation.beam import Search
 from qkv.recipe import bundle
-from qkv.recipe.translating import translated
+from qkv.tasks.translation.predict import translated
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import prepare
 from qkv.models.modern import ModernConfig
-from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig, Windows
+from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig, Windows
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.optimizers import optimizers, set_rates
 from qkv.training.schedules import share
@@ -52,8 +52,8 @@ class Module(pytorch_lightning.LightningModule):
         self.found = optimizers(
             self.model,
             kind="muon",
-            rate=0.01,
-            matrix_rate=0.03,
+            learning_rate=0.01,
+            matrix_learning_rate=0.03,
             betas=(0.8, 0.95),
             momentum=0.9,
             weight_decay=0.0,
@@ -65,7 +65,7 @@ class Module(pytorch_lightning.LightningModule):
         windows = Windows(tokens, targets, torch.ones_like(targets, dtype=torch.bool))
         loss = self.task.loss(self.model, windows) / windows.count
         self.manual_backward(loss)
-        set_rates(self.found, share(index, self.steps, "linear", warmup=5, final=0.03, decay=0.3))
+        set_rates(self.found, share(index, self.steps, "linear", warmup=5, final_fraction=0.03, decay=0.3))
         for optimizer in self.found.values():
             optimizer.step()
             optimizer.zero_grad()

@@ -11,7 +11,7 @@ GERMAN = ("eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht")
 SPOKEN = ("W AH N", "T UW", "TH R IY", "F AO R", "F AY V", "S IH K S", "S EH V AH N", "EY T")
 SMALL = {
     "transformer": ["model.layers=1", "model.heads=2", "model.width=32", "model.hidden=64"],
-    "rnn-translator": ["model.width=32", "training.rate=0.01"],
+    "rnn-translator": ["model.width=32", "training.learning_rate=0.01"],
 }
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from qkv import session as sessions
 from qkv.models.bert import BertConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
-from qkv.recipe import assembly, bundle
-from qkv.recipe.starting import Session
+from qkv.recipe import bundle
+from qkv.tasks.protocol import Session
 from text.kinds import tokenizer
 
 GOOD = ("fine", "bright", "warm", "clever")
@@ -76,12 +77,12 @@ def begun(data: Path, run: Path, task: str, /, **sections: dict[str, Any]) -> Se
     corpus = {"files": [str(data)], **said, **sections.pop("corpus", {})}
     small = {"tokenizer": {"kind": "wordpiece", "size": 300}} if task != "images" and not training.get("start") else {}
     values = {**small, **sections, "corpus": corpus, "training": training}
-    return assembly.begin(values, run, numbered=False, minutes=5.0)
+    return sessions.start(values, run, numbered=False, minutes=5.0)
 
 
 def trained(data: Path, run: Path, task: str, /, **sections: dict[str, Any]) -> Session:
     session = begun(data, run, task, **sections)
-    for _ in session.run.events(session.state, session.task):
+    for _ in session.run.events(session.state, session.objective):
         pass
     return session
 

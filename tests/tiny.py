@@ -10,7 +10,7 @@ import torch
 from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.recurrent import RecurrentConfig
-from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.training.loop import TrainingState, start
 from qkv.training.settings import TrainingConfig
 
@@ -24,11 +24,10 @@ TRAINING = TrainingConfig(
     steps=12,
     batch=8,
     optimizer="muon",
-    rate=0.01,
-    matrix_rate=0.02,
+    learning_rate=0.01,
+    matrix_learning_rate=0.02,
     warmup=2,
     evaluate_every=4,
-    evaluate_tokens=200,
     checkpoint_every=4,
     device="cpu",
     dtype="f32",

@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from qkv.models import registry
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
 from qkv.models.masked import MaskedConfig
-from qkv.recipe import recipe, systems
+from qkv.recipe import systems
 
 LABELLED = ("classification", "pairs", "regression", "multi-label", "tagging", "images")
 MODES: dict[str, list[str]] = {"full": [], "freeze": ["--freeze"], "lora": ["--lora", "2"]}
@@ -47,7 +48,7 @@ def families() -> list[Family]:
 
 
 def _writers() -> Iterator[Family]:
-    for kind, config in recipe.KINDS.items():
+    for kind, config in registry.LANGUAGE_MODELS.items():
         words = ("train", "{stage}/book.txt", "--model", kind, "--tokenizer", "characters", "--set", "training.batch=4")
         yield Family(f"text {kind}", (*words, *small(config)), (config,))
     words = ("train", "{stage}/book.txt", "--model", "bert-tiny", "--set", "training.batch=4", "--set")
@@ -56,7 +57,7 @@ def _writers() -> Iterator[Family]:
 
 
 def _labelled() -> Iterator[Family]:
-    encoders = recipe._kinds(TextEncoderConfig) | recipe._kinds(PictureEncoderConfig)
+    encoders = registry.by_kind(TextEncoderConfig) | registry.by_kind(PictureEncoderConfig)
     for task in LABELLED:
         of = "classification" if task == "pairs" else task
         for name in systems.names(of):
@@ -72,14 +73,14 @@ def _labelled() -> Iterator[Family]:
 
 def _tables() -> Iterator[Family]:
     for name in systems.TABLES:
-        config = recipe.READING[f"{name}-table"]
+        config = registry.READING_MODELS[f"{name}-table"]
         for label in ("class", "amount"):
             words = ("train", "{stage}/numbers.csv", "--label", label, "--model", name, "--set", "training.batch=16")
             yield Family(f"numbers {name} {label}", (*words, *small(config)), (config,))
 
 
 def _translators() -> Iterator[Family]:
-    for kind, config in recipe.TRANSLATING.items():
+    for kind, config in registry.TRANSLATORS.items():
         for directions in ("forward", "both"):
             words = ["train", "{stage}/train.en", "{stage}/train.de", "--model", kind, "--directions", directions]
             words += ["--tokenizer", "bpe", "--set", "tokenizer.size=300", "--set", "task.tokens=256"]
@@ -88,12 +89,12 @@ def _translators() -> Iterator[Family]:
 
 def _finetuned() -> Iterator[Family]:
     tasks = ("classification", "tagging", "regression")
-    for number, start in enumerate((*recipe.KINDS, "bert", "classifier")):
+    for number, start in enumerate((*registry.LANGUAGE_MODELS, "bert", "classifier")):
         for shift, (mode, words) in enumerate(MODES.items()):
             task = tasks[(number + shift) % len(tasks)]
             data = table_of(task)
             yield Family(f"finetune {start} {mode} {task}", ("finetune", f"{{stage}}/{start}", data, *words))
-        if start in recipe.KINDS:
+        if start in registry.LANGUAGE_MODELS:
             yield Family(f"finetune {start} text", ("finetune", f"{{stage}}/{start}", "{stage}/short.txt"))
 
 

@@ -192,7 +192,7 @@ def text(worker: Worker, facts: Facts) -> Commands:
         "--set",
         "model.layers=1",
         "--set",
-        "training.rate=0.01",
+        "training.learning_rate=0.01",
     ]
     return [
         ["data", "describe", path],

@@ -14,7 +14,7 @@ import small_tasks
 from attacks.families import LABELLED, families
 from interop import tiny_folder, tiny_gguf
 from qkv.cli import app, data
-from qkv.recipe import recipe
+from qkv.models import registry
 from reliability.nursery import Nursery
 
 # what a verb is called with where nothing is to go wrong; {stage}: the folder of data and models, {here}: the trial's
@@ -93,7 +93,10 @@ def build(folder: Path, nursery: Nursery) -> None:
     tiny_folder.write(folder / "chat")
     (folder / "tiny.gguf").write_bytes(tiny_gguf.whole("llama"))
     models = {family.name: family for family in families()}
-    wanted = {kind: f"text {kind}" for kind in recipe.KINDS} | {"bert": "masked bert", "tagger": "tagging lstm"}
+    wanted = {kind: f"text {kind}" for kind in registry.LANGUAGE_MODELS} | {
+        "bert": "masked bert",
+        "tagger": "tagging lstm",
+    }
     wanted |= {"classifier": "classification bert", "table": "numbers mlp class", "pictures": "images cnn"}
     wanted |= {"translator": "translation transformer forward", "regressor": "regression bag"}
     for name, family in wanted.items():

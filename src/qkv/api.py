@@ -19,20 +19,21 @@ from qkv.blocks.as_built import evaluating
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError, require_type
-from qkv.evaluation.language import Score, score
+from qkv.evaluation.perplexity import Score, score
 from qkv.generation.beam import Translator
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writers import Precision, Writers
 from qkv.generation.writing import Picked, write
 from qkv.generation.written import Next, Written
 from qkv.interop import export as shipping
-from qkv.interop.comparing import Comparison
+from qkv.interop.parity import Comparison
 from qkv.models.language_model import LanguageModel, count
-from qkv.recipe import assembly, bundle, closing
-from qkv.recipe.reader import Reader
-from qkv.text.chat import Message, conversation
+from qkv.recipe import bundle
+from qkv.session import finish, start
+from qkv.tasks.reader import Reader
+from qkv.text.chat_formats import Message, conversation
 from qkv.text.pipelines import ONLY_READ
-from qkv.text.stopping import StoppedStream
+from qkv.text.stop_strings import StoppedStream
 from qkv.training import devices
 from qkv.training.run import Event
 
@@ -287,14 +288,13 @@ def train(
     minutes: float = 5.0,
     recipe: dict[str, dict[str, Any]] | None = None,
 ) -> Iterator[Event]:
-    """Train a model on text or labelled examples into the folder `run`: iterate, and look at each event as it comes."""
+    """Train a model on text, labelled examples or parallel text into the folder `run`, and yield each event."""
     require_type("data", data, str, Path, list, tuple)
     files = [data] if isinstance(data, str | Path) else list(data)
     for file in files:
         require_type("a file of data", file, str, Path)
-    values = {**(recipe or {})}
-    values["corpus"] = {**values.get("corpus", {}), "files": [str(file) for file in files]}
-    session = assembly.begin(values, Path(run), numbered=False, minutes=minutes)
-    doctor = closing.examined(session)
-    yield from session.run.events(session.state, session.task)
-    closing.close(session, doctor)
+    corpus = {**(recipe or {}).get("corpus", {}), "files": [str(file) for file in files]}
+    session = start({**(recipe or {}), "corpus": corpus}, Path(run), numbered=False, minutes=minutes)
+    doctor = session.task.examine(session)
+    yield from session.run.events(session.state, session.objective)
+    finish(session, doctor)

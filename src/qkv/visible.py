@@ -30,3 +30,14 @@ def visible_json(document: str) -> str:
 
 def _escape(match: re.Match[str]) -> str:
     return ascii(match[0])[1:-1]
+
+
+def shortened(text: str, longest: int = 120) -> str:
+    """Give a text on one line, cut where it is too long."""
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def counted(number: int, thing: str) -> str:
+    """Give a number with its noun, as in: 1 thread, 2 threads."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -48,8 +48,24 @@ def test_describe(capsys: pytest.CaptureFixture[str], book: str) -> None:
     assert found["longest_line"] == max(map(len, text.split("\n")))
     assert found["tokenizer"]["kind"] == "characters"
     assert found["beginning"] == text[:400]
+    assert "validation_characters" not in found
+    assert answer(capsys, "data", "describe", book, "--valid", book)["validation_characters"] == len(text)
     assert run(["data", "describe", book], False) == 0
     assert "begins:" in capsys.readouterr().out
+
+
+def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """As `qkv train` reads it: a table of two texts is for translation."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"the river number {n} is here\tder Fluss Nummer {n} ist da\n" for n in range(40)))
+    found = answer(capsys, "data", "describe", str(path))
+    assert found["task"] == "translation"
+    assert found["sides"] == {"train": 40}
+    assert found["beginning"][0] == {"source": "the river number 0 is here", "target": "der Fluss Nummer 0 ist da"}
+    assert run(["data", "describe", str(path)], False) == 0
+    assert "source to target" in capsys.readouterr().out
+    assert run(["data", "describe", str(path), "--text", "1"], False) == 2
+    assert "--text 1" in capsys.readouterr().err
 
 
 def test_describe_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from interop import tiny_gguf
 from qkv import extras
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
-from qkv.recipe.labelled import PROBLEMS
 from qkv.studies import untaught
+from qkv.tasks.labelled.defaults import PROBLEMS
 from studies import tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""`--help` of every verb, at the width of a terminal: no line is cut, and none ends before it is full."""
+"""`--help` of every verb: at most 60 lines of 100 columns; no line is cut, and none ends before it is full."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ import pytest
 from cli.commands import run
 from cli.verbs import every_verb
 from qkv.cli.app import help_text
-from qkv.cli.helping import joined
+from qkv.cli.help import MODELS, joined
+from qkv.models import bert, gpt, transformer
+from qkv.models.registry import LANGUAGE_MODELS
+from qkv.recipe import systems
 
 CALLS = [*every_verb(), ["data"]]
-BOX = "│"
+LINES = 60
 
 
 def too_short(lines: list[str], columns: int) -> list[str]:
-    """Lines that end although the first word of the next, which goes on with them, had room."""
-    found = []
+    """Lines that end although the first word of the next, which continues them, had room."""
+    short = []
     for line, following in pairwise(lines):
-        boxed = line.startswith(BOX) and following.startswith(BOX)
-        here, after = (line[2:-2].rstrip(), following[2:-2]) if boxed else (line.rstrip(), following)
-        if line.startswith(BOX) != following.startswith(BOX) or line[:1] in "╭╰" or following[:1] in "╭╰":
-            continue
-        goes_on = after.startswith(" " * 6) if boxed else bool(here) and bool(after)
-        if not goes_on or (not boxed and any(each.startswith(("qkv ", "cat ")) for each in (here, after))):
-            continue
-        room = columns - (4 if boxed else 0)
-        if len(here) + 1 + len(after.split()[0]) <= room:
-            found.append(f"{here}|{after.strip()}")
-    return found
+        indented = following.startswith(" " * 6)  # a row of a table, continued
+        paragraph = (
+            bool(line)
+            and bool(following)
+            and not any(each.startswith((" ", "qkv ", "cat ")) for each in (line, following))
+        )
+        heading = line.endswith(":")
+        if (indented or paragraph) and not heading and len(line) + 1 + len(following.split()[0]) <= columns:
+            short.append(f"{line}|{following.strip()}")
+    return short
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, 100, 120])
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)
 def test_every_verb(
     words: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -41,11 +43,15 @@ def test_every_verb(
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.delitem(sys.modules, "qkv.cli.data", raising=False)  # its application keeps the width it began with
     assert run([*words, "--help"], False) == 0
-    lines = capsys.readouterr().out.splitlines()
+    text = capsys.readouterr().out
+    lines = text.rstrip().splitlines()
     assert lines[0].startswith(f"Usage: qkv {' '.join(words)}")
     assert [line for line in lines if len(line) > columns] == []
-    assert "…" not in "".join(lines)
+    assert "…" not in text
+    assert "nothing is said" not in text
     assert too_short(lines, columns) == []
+    if columns >= 100:
+        assert len(lines) <= LINES
 
 
 def test_the_list_of_verbs_fits() -> None:
@@ -55,3 +61,19 @@ def test_the_list_of_verbs_fits() -> None:
 def test_commands_keep_their_lines() -> None:
     text = "One\nparagraph of\nlines.\n\nqkv train a.txt\ncat b | qkv tag MODEL -\n\nThe\nend."
     assert joined(text) == "One paragraph of lines.\n\nqkv train a.txt\ncat b | qkv tag MODEL -\n\nThe end."
+
+
+def test_the_table_of_models_is_true() -> None:
+    """It is a list of its own, because help must not import torch."""
+    presets = {*bert.PRESETS, *gpt.PRESETS}
+    expected = {
+        "text": {*LANGUAGE_MODELS, *gpt.PRESETS},
+        "masked text": set(bert.PRESETS),
+        "labelled texts": set(systems.TEXTS),
+        "tagged words": {name for name in systems.names("tagging") if name not in presets},
+        "images": set(systems.PICTURES),
+        "numbers": set(systems.TABLES),
+        "parallel text": {"transformer", *transformer.PRESETS, "rnn-translator"},
+    }
+    assert {task: set(names) for task, names in MODELS.items()} == expected
+    assert (MODELS["text"][0], MODELS["numbers"][0]) == ("modern", systems.USUAL_TABLE)

@@ -14,7 +14,7 @@ from data.bad_inputs import prose
 from interop import tiny_folder
 from qkv.cli.app import VERBS
 from qkv.errors import InputError
-from qkv.recipe.starting import claim
+from qkv.session import claim
 
 NOT_UTF8 = os.fsdecode(b"a\xff\xfeb")
 

@@ -20,8 +20,8 @@ import small_tasks
 from cli.commands import run
 from data.bad_inputs import prose
 from qkv.cli.app import VERBS, application
-from qkv.cli.numbers import Within
-from qkv.data.limits import Limits
+from qkv.cli.options import Within
+from qkv.data.clean.limits import Limits
 
 ABSURD = ("1e300", "-1e300", "nan", "inf", "-inf", str(10**30), "-1", "0", str(10**11))
 MOST = 2**40
@@ -69,7 +69,7 @@ def test_absurd_numbers_are_refused(
     words: tuple[str, ...], option: str, check: Within | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing of the command exists: who looked at its files or its model first would name those."""
-    assert check is not None, f"{' '.join(words)} {option}: give it a range, as in qkv.cli.numbers"
+    assert check is not None, f"{' '.join(words)} {option}: give it a range, as in qkv.cli.options"
     assert check.allowed.high <= MOST
     beyond = [value for value in ABSURD if not fits(value, check)]
     assert {"nan", "inf", "1e300"} <= set(beyond)
@@ -125,7 +125,9 @@ def test_numbers_of_recipes_are_bounded(config: type) -> None:
 
 
 @pytest.mark.parametrize("value", ["1e300", "nan", "inf", str(10**30), "-2"])
-@pytest.mark.parametrize("name", ["training.steps", "training.rate", "training.decay", "model.width", "tokenizer.size"])
+@pytest.mark.parametrize(
+    "name", ["training.steps", "training.learning_rate", "training.decay", "model.width", "tokenizer.size"]
+)
 def test_a_set_value_is_refused(name: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "book.txt").write_text(prose())
     words = ["train", str(tmp_path / "book.txt"), "--model", "gpt", "--run", str(tmp_path / "run")]

@@ -13,20 +13,22 @@ from qkv.cli.progress import Display, clock
 from qkv.cli.train import train
 from qkv.errors import MissingExtraError
 from qkv.recipe import dial
-from qkv.recipe.assembly import Session, begin
-from qkv.recipe.forecast import ahead
+from qkv.session import start as begin
+from qkv.tasks.forecast import ahead
+from qkv.tasks.language_modelling.task import LanguageModellingTask
+from qkv.tasks.protocol import Session
+from qkv.training.early_warning import Watch
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
 from qkv.training.settings import TrainingConfig
-from qkv.training.watch import Watch
 
 
 def display(steps: int) -> Display:
     made: Any = SimpleNamespace(
         recipe=SimpleNamespace(
             training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10)),
-            task=SimpleNamespace(kind="language-modelling"),
         ),
+        task=LanguageModellingTask,
         run=SimpleNamespace(clock="a clock knows the time"),
     )
     return Display(made)
@@ -65,12 +67,10 @@ def test_how_long_a_run_will_take_is_said_once(
 def test_what_is_ahead(tmp_path: Path) -> None:
     """Steps, ten evaluations and the last look, each token of them at a third of a step's."""
     session = counted(tmp_path, 100)
-    training, held = session.recipe.training, len(session.prepared.valid.tokens)
-    looks = 10 * min(training.evaluate_tokens, held) + held
+    evaluated, held = session.recipe.task.evaluation_tokens, len(session.prepared.valid.tokens)
+    looks = 10 * min(evaluated, held) + held
     assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + dial.SAMPLES)
-    assert ahead(session, 95, 2.0) == pytest.approx(
-        10 + (looks - 9 * min(training.evaluate_tokens, held)) * 2 / 192 + dial.SAMPLES
-    )
+    assert ahead(session, 95, 2.0) == pytest.approx(10 + (looks - 9 * min(evaluated, held)) * 2 / 192 + dial.SAMPLES)
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import os
@@ -66,7 +67,16 @@ def functions() -> dict[str, Any]:
 
 
 def parameters() -> list[tuple[str, str]]:
-    return [(verb, name) for verb, made in functions().items() for name in inspect.signature(made).parameters]
+    return [(verb, name) for verb, made in functions().items() for name in options(made)]
+
+
+def options(verb: Any) -> list[str]:
+    """The names of a verb's options, those of its groups one by one."""
+    names: list[str] = []
+    for name, parameter in inspect.signature(verb).parameters.items():
+        group = name != "limits" and dataclasses.is_dataclass(parameter.default)
+        names += [field.name for field in dataclasses.fields(parameter.default)] if group else [name]
+    return names
 
 
 ASKED = [(verb, name) for verb, name in parameters() if name in READ and (verb, name) not in NAMES]

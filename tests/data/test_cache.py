@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from qkv.data import cache, standard_input
+from qkv.data import cache
 from qkv.data.cachefolder import PART, cache_folder
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files import standard_input
+from qkv.data.files.unpack import Source
 from qkv.data.fingerprints import Stamp
-from qkv.data.formats import Source
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.preparing import prepare_examples
 from qkv.data.parallel.config import ParallelConfig

@@ -1,4 +1,4 @@
-"""`qkv.data.cleaning`: good documents stay, rubbish goes, and what is written is read back as the same documents."""
+"""`qkv.data.clean`: good documents stay, rubbish goes, and what is written is read back as the same documents."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from hypothesis import strategies as st
 
 from data.rubbish import changed, good, planted
 from data_at_hand import real
-from qkv.data import cleaning, measures
-from qkv.data.cleaning import Report, clean
+from qkv.data.clean import measures, pipeline
+from qkv.data.clean.filters import FILTERS
+from qkv.data.clean.limits import LONGEST, Limits, Skippable
+from qkv.data.clean.pipeline import CleaningReport, Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
-from qkv.data.filters import FILTERS
+from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
-from qkv.data.limits import LONGEST, Limits, Skippable
-from qkv.data.readers import read
-from qkv.data.sieve import Document, Sieve
-from qkv.data.sources import expand
+from qkv.data.formats.text import read
 from qkv.errors import ConfigError, DataError, InputError
 
 NO_COPIES = ("copy", "near-copy")
 
 
-def judged(texts: list[str], sieve: Sieve | None = None) -> list[str | None]:
+def judged(texts: list[str], chain: FilterChain | None = None) -> list[str | None]:
     """The filter that drops each text."""
-    reasons = (sieve or Sieve(Limits())).judge([Document(text, len(text), len(text.encode())) for text in texts])
+    reasons = (chain or FilterChain(Limits())).decide([Document(text, len(text), len(text.encode())) for text in texts])
     return [None if reason is None else reason.filter for reason in reasons]
 
 
@@ -51,7 +50,9 @@ def rows(path: Path, texts: list[str]) -> Path:
     return path
 
 
-def cleaned(source: Path | str, out: Path | None = None, limits: Limits | None = None, **options: Any) -> Report:
+def cleaned(
+    source: Path | str, out: Path | None = None, limits: Limits | None = None, **options: Any
+) -> CleaningReport:
     skip = options.pop("skip", ())
     dropped = options.pop("dropped", None)
     return clean(CorpusConfig(files=(str(source),), **options), limits or Limits(), skip, out, dropped)
@@ -64,19 +65,19 @@ def test_good_documents_stay() -> None:
 @pytest.mark.parametrize("kind", planted())
 def test_rubbish_goes(kind: str) -> None:
     texts, wanted = planted()[kind]
-    found = Counter(judged(texts, Sieve(Limits(), NO_COPIES)))
+    found = Counter(judged(texts, FilterChain(Limits(), NO_COPIES)))
     assert found[wanted] >= 90, found
     assert found[None] <= 5, found
 
 
 def test_copies_go() -> None:
-    sieve = Sieve(Limits())
-    assert judged(good(), sieve) == [None] * 100
-    assert judged([f"\n {text.upper()}".replace(" ", "  ") for text in good()], sieve) == ["copy"] * 100
+    chain = FilterChain(Limits())
+    assert judged(good(), chain) == [None] * 100
+    assert judged([f"\n {text.upper()}".replace(" ", "  ") for text in good()], chain) == ["copy"] * 100
     chance = random.Random(2)
-    one_word = Counter(judged([changed(text, chance, 1) for text in good()], sieve))
+    one_word = Counter(judged([changed(text, chance, 1) for text in good()], chain))
     assert one_word["near-copy"] >= 98, one_word
-    assert sieve.tallies["near-copy"].dropped_documents == one_word["near-copy"]
+    assert chain.counts["near-copy"].dropped_documents == one_word["near-copy"]
 
 
 def test_near_copies_of_longer_documents_go() -> None:
@@ -90,10 +91,10 @@ def test_near_copies_of_longer_documents_go() -> None:
 
 def test_other_texts_are_no_copies() -> None:
     """Half of the words exchanged: another text."""
-    sieve = Sieve(Limits())
-    judged(good(), sieve)
+    chain = FilterChain(Limits())
+    judged(good(), chain)
     chance = random.Random(3)
-    assert judged([changed(text, chance, len(text.split()) // 2) for text in good()], sieve) == [None] * 100
+    assert judged([changed(text, chance, len(text.split()) // 2) for text in good()], chain) == [None] * 100
 
 
 CHINESE = "今天天气很好,我们一家人去公园散步。孩子们在草地上跑来跑去,奶奶坐在长椅上看书。中午我们在湖边吃了自己做的饭。"
@@ -111,15 +112,15 @@ GERMAN = "Rindfleischetikettierungsüberwachung. Gestern hat es den ganzen Tag g
 def test_no_script_is_dropped(text: str) -> None:
     """A sentence, a page, a short line."""
     page = "\n".join(text[start:] + text[:start] for start in range(0, 40, 10))
-    assert judged([text, page, text[:6]], Sieve(Limits(), ("near-copy",))) == [None] * 3
+    assert judged([text, page, text[:6]], FilterChain(Limits(), ("near-copy",))) == [None] * 3
 
 
 @pytest.mark.parametrize("text", [CHINESE, JAPANESE, THAI])
 def test_names_and_numbers_without_spaces(text: str) -> None:
     mixed = "\n".join(f"{text[start : start + 15]} %s: %d, {start} I/O (x)" for start in range(30))
-    assert judged([mixed], Sieve(Limits(), NO_COPIES)) == [None]
+    assert judged([mixed], FilterChain(Limits(), NO_COPIES)) == [None]
     link = "https://example.org/a/very/long/path/to/some/page/of/this/site.html"
-    assert judged([text + link], Sieve(Limits(), NO_COPIES)) == [None]
+    assert judged([text + link], FilterChain(Limits(), NO_COPIES)) == [None]
 
 
 @pytest.mark.parametrize("text", [CHINESE, JAPANESE, THAI])
@@ -140,7 +141,7 @@ def test_every_filter_has_a_limit_and_can_be_left_out() -> None:
     assert [*(each.name for each in FILTERS), *NO_COPIES] == ["too-long", *get_args(Skippable)]
     assert {each.limit for each in FILTERS} | {"similarity"} == set(vars(Limits()))
     for name, (texts, _) in planted().items():
-        assert judged(texts, Sieve(Limits(), get_args(Skippable))) == [None] * 100, name
+        assert judged(texts, FilterChain(Limits(), get_args(Skippable))) == [None] * 100, name
 
 
 @pytest.mark.parametrize(
@@ -163,12 +164,12 @@ def test_what_is_dropped_is_counted_and_shown(tmp_path: Path) -> None:
     dropped = tmp_path / "dropped.jsonl"
     found = cleaned(source, tmp_path / "out.jsonl", dropped=dropped)
     assert (found.documents, found.kept_documents) == (6, 3)
-    by_name = {each.name: each for each in found.tallies}
+    by_name = {each.name: each for each in found.filters}
     assert by_name["broken"].documents == 6
     assert by_name["copy"].documents == 4
     assert by_name["copy"].dropped_bytes == len(good()[0].encode())
-    assert sum(each.dropped_bytes for each in found.tallies) == found.bytes - found.kept_bytes
-    shown = [example for each in found.tallies for example in each.examples]
+    assert sum(each.dropped_bytes for each in found.filters) == found.bytes - found.kept_bytes
+    shown = [example for each in found.filters for example in each.examples]
     assert len(shown) == 3
     assert all(example.isprintable() and len(example) < 400 for example in shown)
     written = [json.loads(line) for line in dropped.read_text().splitlines()]
@@ -191,10 +192,10 @@ def test_a_long_document_is_not_held(tmp_path: Path) -> None:
 
 
 def test_batches_hold_what_they_may() -> None:
-    pieces = [cleaning.Piece("x" * 1000, False)] * 5000 + [cleaning.Piece("", True)]
-    (batch,) = cleaning.batches(pieces, 100)
+    pieces = [pipeline.Piece("x" * 1000, False)] * 5000 + [pipeline.Piece("", True)]
+    (batch,) = pipeline.batches(pieces, 100)
     assert [(len(each.text), each.characters) for each in batch] == [(100, 5_000_000)]
-    many = list(cleaning.batches([cleaning.Piece("é", True)] * 10_000, 100))
+    many = list(pipeline.batches([pipeline.Piece("é", True)] * 10_000, 100))
     assert [len(each) for each in many] == [4096, 4096, 1808]
     assert many[0][0] == Document("é", 1, 2)
 
@@ -205,8 +206,8 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     texts = [text for each in good() for text in (each, changed(each, chance, 1), each.upper())]
     source = rows(tmp_path / "crawl.jsonl", texts)
     whole = cleaned(source, tmp_path / "whole.jsonl")
-    monkeypatch.setattr(cleaning, "MOST_DOCUMENTS", 25)
-    assert cleaned(source, tmp_path / "small.jsonl").tallies == whole.tallies
+    monkeypatch.setattr(pipeline, "MOST_DOCUMENTS", 25)
+    assert cleaned(source, tmp_path / "small.jsonl").filters == whole.filters
     assert (tmp_path / "small.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
@@ -319,7 +320,7 @@ def test_a_bad_file_leaves_nothing(tmp_path: Path) -> None:
 def test_real_texts_lose_little(name: str, kind: Any, most: float) -> None:
     found = cleaned(real(name), documents=kind)
     lost = 1 - found.kept_bytes / found.bytes
-    assert lost <= most, [(each.name, each.dropped_bytes, each.examples) for each in found.tallies if each.examples]
+    assert lost <= most, [(each.name, each.dropped_bytes, each.examples) for each in found.filters if each.examples]
 
 
 def test_a_list_of_words_stays(tmp_path: Path) -> None:
@@ -334,5 +335,5 @@ def test_a_list_of_words_stays(tmp_path: Path) -> None:
 
 def test_python_docs_lose_little() -> None:
     found = cleaned("python-docs")
-    assert {each.name for each in found.tallies if each.dropped_documents} <= {"copy", "near-copy"}
+    assert {each.name for each in found.filters if each.dropped_documents} <= {"copy", "near-copy"}
     assert found.kept_bytes > 0.98 * found.bytes

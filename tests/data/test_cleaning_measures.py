@@ -12,13 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.rubbish import good
-from qkv.data import measures
-from qkv.data.characters import UNSPACED, flags
-from qkv.data.filters import compressed_share, line_shares, markup_share
-from qkv.data.measures import GRAMS, measure, measured, total
-from qkv.data.near_duplicates import BANDS, HASHES, NearDuplicates, first_of_documents, first_shingles, signatures
-from qkv.data.near_duplicates import similarity as estimate
-from qkv.data.row_index import KeyRows, RowIndex
+from qkv.data.clean import measures
+from qkv.data.clean.deduplicate import (
+    BANDS,
+    HASHES,
+    KeyRows,
+    NearDuplicates,
+    RowIndex,
+    first_of_documents,
+    first_shingles,
+    signatures,
+)
+from qkv.data.clean.deduplicate import similarity as estimate
+from qkv.data.clean.filters import compressed_share, line_shares, markup_share
+from qkv.data.clean.measures import GRAMS, UNSPACED, flags, measure, measured, total
+from qkv.data.identity import mixed
 
 texts = st.lists(st.text(st.sampled_from("ab Z9\n.,#…字ก้é😀'-\u200b\ufffd"), max_size=40), min_size=1, max_size=6)
 
@@ -120,7 +128,7 @@ def test_similar_documents_are_found_and_others_are_not() -> None:
         near = NearDuplicates(0.8)
         for batch in (ones, others):
             groups = [first_shingles(words, len(owner)) for _, words, owner in measured(batch)]
-            similar = near.look(np.concatenate(groups))
+            similar = near.find(np.concatenate(groups))
         found[share] = (similar >= 0.8).sum()
     assert found[0.9] >= 148
     assert found[0.5] == 0
@@ -130,8 +138,8 @@ def test_documents_without_words_resemble_nothing() -> None:
     _, words = measure(["...", "!!!", "a word", "A, word!"])
     near = NearDuplicates(0.8)
     first = first_shingles(words, 4)
-    assert near.look(first).tolist() == [0, 0, 0, 1]
-    assert near.look(first).tolist() == [0, 0, 1, 1]
+    assert near.find(first).tolist() == [0, 0, 0, 1]
+    assert near.find(first).tolist() == [0, 0, 1, 1]
     assert near.known.count == 1
 
 
@@ -153,11 +161,11 @@ def test_an_index_is_a_dictionary(batches: list[list[int]], spread: int) -> None
 def test_an_index_grows() -> None:
     rows = KeyRows(1)
     index = RowIndex(rows)
-    keys = measures.mixed(np.arange(20_000, dtype=np.uint64))[:, None]
+    keys = mixed(np.arange(20_000, dtype=np.uint64))[:, None]
     for start in range(0, 20_000, 3000):
         index.add(rows.add(keys[start : start + 3000]))
     assert index.find(keys[:, 0]).tolist() == list(range(20_000))
-    assert (index.find(measures.mixed(np.arange(20_000, 30_000, dtype=np.uint64))) == -1).all()
+    assert (index.find(mixed(np.arange(20_000, 30_000, dtype=np.uint64))) == -1).all()
     assert rows.bytes + index.bytes < 25 * 20_000
 
 
@@ -165,7 +173,7 @@ def test_memory_a_document() -> None:
     near = NearDuplicates(0.8)
     chance = np.random.default_rng(0)
     for _ in range(10):
-        near.look(chance.integers(0, 2**32, (1000, HASHES), dtype=np.uint32))
+        near.find(chance.integers(0, 2**32, (1000, HASHES), dtype=np.uint32))
     assert near.known.count == 10_000
     assert near.remembered < 345 * 10_000
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from data.bad_examples import DIGITS, FILMS, GOOD, OBJECTS, PIXELS, conll, idx, jsonl, npz
 from data.bad_examples import csv as table
+from qkv.data.detect import labelled
+from qkv.data.formats.delimited import has_header, sniff
+from qkv.data.identity import key_of
 from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.delimited import sniff
-from qkv.data.labelled.describing import labelled
 from qkv.data.labelled.examples import ImageExamples, Labelled, LabelMap, TagExamples
-from qkv.data.labelled.header import has_header
-from qkv.data.labelled.packed import PackedTexts, key_of
+from qkv.data.labelled.packed import PackedTexts
 from qkv.data.labelled.reading import read_examples
 from qkv.data.labelled.splitting import held_out
 from qkv.errors import MissingExtraError

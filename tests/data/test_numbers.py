@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from data.bad_examples import csv
+from qkv.data.detect import labelled
 from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.describing import describe_examples, labelled
+from qkv.data.labelled.describing import describe_examples
 from qkv.data.labelled.examples import NumberExamples, TextExamples
 from qkv.data.labelled.numbers import number_in
 from qkv.data.labelled.reading import read_examples

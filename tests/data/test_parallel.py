@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data.bad_parallel import ENGLISH, GERMAN, OBJECTS, SOURCE, TARGET, jsonl, text, tsv, zipped
+from qkv.data.detect import parallel
 from qkv.data.findings import Caution
+from qkv.data.identity import connected
 from qkv.data.parallel.config import ParallelConfig
-from qkv.data.parallel.describing import parallel
 from qkv.data.parallel.encoding import encode_pairs, end_of, tag_of
 from qkv.data.parallel.languages import aligned, named
 from qkv.data.parallel.pairs import Pair, Pairs, Parallel
 from qkv.data.parallel.preparing import prepare_parallel, usual, with_tags
 from qkv.data.parallel.reading import read_parallel
-from qkv.data.parallel.splitting import connected
 from qkv.errors import ConfigError, DataError, InputError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from text.kinds import KINDS, tokenizer

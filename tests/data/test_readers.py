@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from data.bad_inputs import prose
 from qkv.data.corpus import CorpusConfig
-from qkv.data.decoding import decode
+from qkv.data.files.decode import decode
+from qkv.data.files.discover import expand
+from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
-from qkv.data.formats import Source
-from qkv.data.readers import lines, paragraphs, read
-from qkv.data.sources import expand
+from qkv.data.formats.text import lines, paragraphs, read
 from qkv.errors import ConfigError, DataError, QkvError
 
 
@@ -215,7 +215,7 @@ def test_columns(tmp_path: Path) -> None:
 
 
 def test_a_long_json_list_in_small_pieces() -> None:
-    from qkv.data.rows import json_rows
+    from qkv.data.formats.rows import json_rows
 
     values = ["first", {"text": "second\n[1, 2]"}, 'third "quoted" \\', "x" * 5000]
     text = json.dumps(values, indent=1)
@@ -233,7 +233,7 @@ def test_one_document_larger_than_a_piece(tmp_path: Path) -> None:
 
 
 def test_zip_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qkv.data.formats.SUSPICIOUS_SIZE", 2**20)
+    monkeypatch.setattr("qkv.data.files.unpack.SUSPICIOUS_SIZE", 2**20)
     path = tmp_path / "bomb.txt.gz"
     path.write_bytes(gzip.compress(b"a" * (8 * 2**20)))
     with pytest.raises(DataError, match="bombs"):
@@ -283,6 +283,6 @@ def test_the_list_of_a_zip_is_not_read_again_for_every_member(tmp_path: Path, mo
             archive.writestr(f"{number:02d}.txt", f"text {number}\n")
     opened: list[object] = []
     real = zipfile.ZipFile
-    monkeypatch.setattr("qkv.data.formats.zipfile.ZipFile", lambda *given: opened.append(given) or real(*given))
+    monkeypatch.setattr("qkv.data.files.unpack.zipfile.ZipFile", lambda *given: opened.append(given) or real(*given))
     assert documents(packed) == [f"text {number}\n" for number in range(40)]
     assert len(opened) <= 3

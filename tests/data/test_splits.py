@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_at_hand import real
-from qkv.data.readers import Piece
+from qkv.data.formats.text import Piece
 from qkv.data.splits import Census
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from data_at_hand import real
 from qkv.data.tokens import TokenStream
-from qkv.evaluation import baselines, compression, ngrams
+from qkv.evaluation import baselines, compression, ngram_model
 from qkv.evaluation.baselines import Baselines, measure, spread
-from qkv.evaluation.language import Plan, score
+from qkv.evaluation.perplexity import Plan, score
 from tiny import CONFIGS, VOCABULARY, stream
 
 
@@ -123,7 +123,7 @@ def test_a_big_text_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     valid = TokenStream(tokens[:20_000].astype(np.uint16), 80_000, 80_000, 1, 0)
     places, reach = Plan(20_000, 128, 128).predictions(None)
     found = measure(train, valid, 30_000, places, reach, most=1_000_000)
-    alone = ngrams.probabilities(train.tokens, 30_000, 1, valid.tokens, places, reach)
+    alone = ngram_model.probabilities(train.tokens, 30_000, 1, valid.tokens, places, reach)
     assert found.unigram == pytest.approx(-np.log(alone).mean())
     assert not found.whole
     assert (found.counted, found.of) == (999_912, 3_000_000)
@@ -137,5 +137,5 @@ def test_of_a_long_text_only_what_is_looked_at_is_counted() -> None:
     reach = np.array([1, 2, 5, 5, 3, 5, 4])
     kept, moved = baselines.around(text, places, 5)
     assert len(kept) < 30
-    whole = ngrams.probabilities(known, 5, 6, text, places, reach)
-    np.testing.assert_array_equal(ngrams.probabilities(known, 5, 6, kept, moved, reach), whole)
+    whole = ngram_model.probabilities(known, 5, 6, text, places, reach)
+    np.testing.assert_array_equal(ngram_model.probabilities(known, 5, 6, kept, moved, reach), whole)

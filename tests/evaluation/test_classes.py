@@ -19,7 +19,7 @@ from qkv.errors import InputError
 from qkv.evaluation import agreement
 from qkv.evaluation.calibration import BINS, calibration, expected_error
 from qkv.evaluation.classes import class_score, confusion
-from qkv.evaluation.several import several_score
+from qkv.evaluation.multilabel import several_score
 
 
 @pytest.fixture

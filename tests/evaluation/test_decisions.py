@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from qkv.data.labelled.encoding import Rows, encode_texts, encode_words
-from qkv.evaluation import decisions, packed
+from qkv.evaluation import decisions, unpadded_bert
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.picture_cnn import PictureCNNConfig
@@ -104,10 +104,10 @@ def test_a_model_that_is_looked_into_is_asked_as_it_stands() -> None:
     model, read = classifier("pooler"), rows()
     expected = decisions.answers(model, read, "single")
     encoder: Any = model.encoder
-    assert packed.fits(encoder)
+    assert unpadded_bert.fits(encoder)
     seen: list[torch.Tensor] = []
     hook = encoder.blocks[0].register_forward_hook(lambda module, given, made: seen.append(made))
-    assert not packed.fits(encoder)
+    assert not unpadded_bert.fits(encoder)
     np.testing.assert_allclose(decisions.answers(model, read, "single"), expected, atol=1e-5)
     assert seen
     hook.remove()

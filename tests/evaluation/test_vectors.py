@@ -11,7 +11,7 @@ from torch import nn
 import minilm
 from models.suite import CONFIGS, CONTEXT, VOCABULARY, built
 from qkv.errors import InputError
-from qkv.evaluation import packed, vectors
+from qkv.evaluation import unpadded_bert, vectors
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from text.kinds import tokenizer
@@ -103,12 +103,12 @@ def test_a_decoders_last_layer_is_behind_its_norm() -> None:
 @pytest.mark.parametrize("config", [BERT, SMALL, BertConfig(**{**vars(BERT), "hidden": 36, "heads": 2})])
 def test_the_fast_path_is_the_plain_one(config: BertConfig, lengths: list[int]) -> None:
     model = built(config)
-    assert packed.fits(model)
+    assert unpadded_bert.fits(model)
     texts = [[(3 * place + row) % VOCABULARY for place in range(length)] for row, length in enumerate(lengths)]
     tokens, present = vectors.padded(texts)
     wanted = list(range(config.layers + 1))
     with torch.inference_mode():
-        found = packed.Packed(model)(tokens, present, wanted)
+        found = unpadded_bert.Packed(model)(tokens, present, wanted)
         expected = vectors.hidden(model, tokens, present, wanted)
     for mine, other in zip(found, expected, strict=True):
         torch.testing.assert_close(mine[present], other[present], **CLOSE)
@@ -117,7 +117,7 @@ def test_the_fast_path_is_the_plain_one(config: BertConfig, lengths: list[int]) 
 @pytest.mark.parametrize("size", [1, 13, 512])
 def test_threads_share_the_texts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However they are dealt out; and afterwards there are as many threads as before."""
-    monkeypatch.setattr(packed, "AT_ONCE", size)
+    monkeypatch.setattr(unpadded_bert, "AT_ONCE", size)
     model = built(BERT)
     expected = vectors.pooled(model, rows())
     torch.set_num_threads(3)
@@ -130,7 +130,7 @@ def test_threads_share_the_texts(size: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("lengths", "threads"), [([5], 2), ([600, 3, 3], 2), ([100] * 20, 2), ([7, 1, 1], 8)])
 def test_every_text_is_dealt_out_once(lengths: list[int], threads: int) -> None:
-    dealt = [row for piece in packed._pieces(lengths, threads) for row in range(len(lengths))[piece]]
+    dealt = [row for piece in unpadded_bert._pieces(lengths, threads) for row in range(len(lengths))[piece]]
     assert dealt == list(range(len(lengths)))
 
 
@@ -138,12 +138,12 @@ def test_who_looks_inside_gets_the_plain_path() -> None:
     model = built(BERT)
     seen = []
     model.blocks[1].attention.sublayer.mixed.register_forward_hook(lambda module, given, made: seen.append(made))
-    assert not packed.fits(model)
+    assert not unpadded_bert.fits(model)
     vectors.pooled(model, rows())
     assert seen
-    assert not packed.fits(built(BERT).train())
-    assert not packed.fits(built(BERT).double())
-    assert not packed.fits(built(ALL["gpt"]))
+    assert not unpadded_bert.fits(built(BERT).train())
+    assert not unpadded_bert.fits(built(BERT).double())
+    assert not unpadded_bert.fits(built(ALL["gpt"]))
 
 
 def test_layers_that_are_not_there() -> None:

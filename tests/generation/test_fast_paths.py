@@ -21,7 +21,7 @@ import translators
 from qkv.blocks.as_built import as_built, changed, evaluating
 from qkv.blocks.attention import MultiHeadAttention
 from qkv.blocks.feedforward import FeedForward, GatedFeedForward
-from qkv.evaluation import packed as texts_without_padding
+from qkv.evaluation import unpadded_bert as texts_without_padding
 from qkv.evaluation import vectors
 from qkv.generation import compiler
 from qkv.generation.beam import Search, translate

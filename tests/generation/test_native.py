@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation.formats import FormatCheck, check
-from qkv.evaluation.language import score
+from qkv.evaluation.perplexity import score
+from qkv.evaluation.quantization_loss import FormatCheck, check
 from qkv.generation import compiler, native
 from qkv.generation.compilable import fits
 from qkv.generation.native import Native, choose, quantized

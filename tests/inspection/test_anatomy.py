@@ -6,9 +6,9 @@ import torch
 
 from inspection.subjects import LABELS, PIECES
 from qkv.inspection.anatomy import anatomy
-from qkv.inspection.meaning import meaning
 from qkv.inspection.page import document
 from qkv.inspection.subject import Inputs, Subject
+from qkv.inspection.word_in_contexts import meaning
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 

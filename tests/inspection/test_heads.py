@@ -15,7 +15,7 @@ import torch
 
 from inspection.subjects import PIECES, TEXT, subject
 from qkv.errors import DataError, InputError
-from qkv.inspection import edges, finding, roles
+from qkv.inspection import edges, head_roles, head_table
 from qkv.inspection.ablation import Worth, loss, silenced
 from qkv.inspection.subject import Inputs, Subject, forward
 from qkv.inspection.translator_heads import Dictionary, Sides, diagonal, found_alignments, looked_at
@@ -25,7 +25,7 @@ IDS = tuple(PIECES.encode(TEXT))
 
 
 @contextmanager
-def planted(given: Subject, layer: int, head: int, target: roles.Target) -> Iterator[None]:
+def planted(given: Subject, layer: int, head: int, target: head_roles.Target) -> Iterator[None]:
     """Within it one head looks where the target says, or at itself where it says nothing."""
     model: Any = given.model
     seen: list[list[int]] = []
@@ -50,16 +50,16 @@ def planted(given: Subject, layer: int, head: int, target: roles.Target) -> Iter
 @pytest.mark.parametrize(
     ("role", "target"),
     [
-        ("previous", roles.offset(-1)),
-        ("first", roles.first),
-        ("itself", roles.offset(0)),
-        ("induction", roles.induction),
+        ("previous", head_roles.offset(-1)),
+        ("first", head_roles.first),
+        ("itself", head_roles.offset(0)),
+        ("induction", head_roles.induction),
     ],
 )
-def test_a_planted_head_is_found(role: str, target: roles.Target) -> None:
+def test_a_planted_head_is_found(role: str, target: head_roles.Target) -> None:
     given = subject("gpt")
     with planted(given, 1, 2, target):
-        found = roles.ranked(list(roles.found_roles(given, "self", [Inputs(IDS), Inputs(IDS[3:])])))
+        found = head_roles.ranked(list(head_roles.found_roles(given, "self", [Inputs(IDS), Inputs(IDS[3:])])))
     best = found[0]
     assert (best.layer, best.head, best.role) == (1, 2, role)
     assert best.score == pytest.approx(1.0, abs=1e-5)
@@ -73,31 +73,31 @@ def test_a_planted_head_is_found(role: str, target: roles.Target) -> None:
 
 def test_targets_by_hand() -> None:
     ids = [5, 7, 9, 5, 7]
-    assert roles.induction(ids).nonzero().tolist() == [[3, 1], [4, 2]]
-    assert roles.same(ids).nonzero().tolist() == [[0, 3], [1, 4], [3, 0], [4, 1]]
-    assert roles.offset(-1)(ids).nonzero().tolist() == [[1, 0], [2, 1], [3, 2], [4, 3]]
-    assert roles.first(ids).nonzero().tolist() == [[1, 0], [2, 0], [3, 0], [4, 0]]
+    assert head_roles.induction(ids).nonzero().tolist() == [[3, 1], [4, 2]]
+    assert head_roles.same(ids).nonzero().tolist() == [[0, 3], [1, 4], [3, 0], [4, 1]]
+    assert head_roles.offset(-1)(ids).nonzero().tolist() == [[1, 0], [2, 1], [3, 2], [4, 3]]
+    assert head_roles.first(ids).nonzero().tolist() == [[1, 0], [2, 0], [3, 0], [4, 0]]
 
 
 def test_baselines_by_hand() -> None:
     rows = [Inputs((5, 7, 9, 5, 7)), Inputs((1, 2, 1, 2))]
     # induction: distance -2 twice in the first; in the second -1 twice: of four, each explains half
-    assert roles.best_distance(rows, roles.induction, None, causal=True) == 0.5
-    assert roles.by_chance(rows[:1], roles.offset(-1), causal=True) == pytest.approx(
+    assert head_roles.best_distance(rows, head_roles.induction, None, causal=True) == 0.5
+    assert head_roles.by_chance(rows[:1], head_roles.offset(-1), causal=True) == pytest.approx(
         np.mean([1 / n for n in (2, 3, 4, 5)])
     )
-    assert roles.by_chance(rows[:1], roles.offset(-1), causal=False) == pytest.approx(0.2)
+    assert head_roles.by_chance(rows[:1], head_roles.offset(-1), causal=False) == pytest.approx(0.2)
 
 
 def test_repeated_pieces_have_no_fixed_distance() -> None:
     given = subject("gpt")
-    texts, begin = roles.repeated(given)
+    texts, begin = head_roles.repeated(given)
     assert len(set(begin)) > 3
     for inputs, period in zip(texts, begin, strict=True):
         assert inputs.tokens[:period] == inputs.tokens[period:]
         assert len(inputs.tokens) <= 64
-    assert roles.best_distance(texts, roles.induction, begin, causal=True) < 0.5
-    again, _ = roles.repeated(given)
+    assert head_roles.best_distance(texts, head_roles.induction, begin, causal=True) < 0.5
+    again, _ = head_roles.repeated(given)
     assert again == texts
 
 
@@ -214,7 +214,7 @@ def test_alignment_heads_beside_the_diagonal(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["gpt", "bert", "classifier", "transformer", "rnn-translator"])
 def test_one_table(family: str) -> None:
-    found = finding.found(subject(family), ablate=2)
+    found = head_table.found(subject(family), ablate=2)
     assert found
     assert all(each.without is not None and each.only is not None for each in found[:2])
     assert all(each.without is None for each in found[2:])
@@ -222,12 +222,12 @@ def test_one_table(family: str) -> None:
 
 def test_no_heads() -> None:
     with pytest.raises(InputError, match="no attention"):
-        finding.found(subject("lstm"))
+        head_table.found(subject("lstm"))
 
 
 def test_sentences_longer_than_the_context_are_left_out() -> None:
     """A treebank has them, and a small model no places for them."""
     long = edges.Sentence(("river",) * 80, (True,) * 80, (("nmod", 0, 1),))
     short = edges.Sentence(("the", "river", "keeps"), (False, True, True), (("det", 0, 1),))
-    assert finding.found(subject("bert"), sentences=[long, short], ablate=0)
-    assert finding.found(subject("bert"), sentences=[long], ablate=0)
+    assert head_table.found(subject("bert"), sentences=[long, short], ablate=0)
+    assert head_table.found(subject("bert"), sentences=[long], ablate=0)

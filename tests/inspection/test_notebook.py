@@ -10,9 +10,9 @@ import torch
 
 from inspection.subjects import subject
 from qkv.inspection import notebook
-from qkv.inspection.meaning import meaning
+from qkv.inspection.attribution import why
 from qkv.inspection.trace import Token, trace
-from qkv.inspection.why import why
+from qkv.inspection.word_in_contexts import meaning
 from web.payloads import payloads
 
 KNOWN = {"table", "tr", "td", "th", "p", "span", "u"}

@@ -12,10 +12,10 @@ import torch
 
 import data_at_hand
 import qkv
-from qkv.inspection import edges, roles, why
+from qkv.inspection import attribution, edges, head_roles
 from qkv.inspection.subject import forward
 from qkv.inspection.trace import trace
-from qkv.recipe import looking
+from qkv.tasks import looking
 
 pytestmark = pytest.mark.slow
 LIMIT = 2 * 2**30
@@ -56,7 +56,7 @@ import resource, sys
 import qkv
 from qkv.inspection.subject import Inputs
 from qkv.inspection.trace import trace
-from qkv.recipe import looking
+from qkv.tasks import looking
 given = looking.subject(qkv.load(sys.argv[1]).bundle, "The river keeps the stone, and nobody knows it. " * 200)
 given = given.reading(Inputs(given.inputs.tokens[:1024]))
 assert len(given.inputs.tokens) == 1024
@@ -95,11 +95,11 @@ def test_smollm2_has_previous_and_induction_heads() -> None:
     given = looking.subject(qkv.load(data_at_hand.smollm2()).bundle)
     sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 12)
     texts = [edges.encoded(given.tokenizer, each)[0] for each in sentences if len(each.words) > 8]
-    table = list(roles.found_roles(given, "self", texts))
+    table = list(head_roles.found_roles(given, "self", texts))
     best = [max((each for each in table if each.role == role), key=lambda each: each.score) for role in ROLES]
     others = sorted((each for each in table if each.role == "previous"), key=lambda each: -each.score)
     drawn = [replace(others[place], role="induction") for place in (97, 151, 203)]  # to be measured where these are
-    found = roles.ablated(given, [*best, *drawn], texts, 5)
+    found = head_roles.ablated(given, [*best, *drawn], texts, 5)
     moved = [abs((each.without or 0.0) - (each.whole or 0.0)) for each in found]
     for each in found[:2]:
         print(f"{each.role}: head {each.name} {each.score:.3f} ({each.low:.3f}-{each.high:.3f}), loss {each.whole:.3f}")
@@ -120,7 +120,7 @@ def test_attribution_is_faithful_on_sst2(tmp_path: Path) -> None:
         lines = [line.rstrip("\n").split("\t") for line in file][1:]
     column = max(range(len(lines[0])), key=lambda place: len(lines[0][place]))
     texts = [line[column] for line in lines if len(line[column].split()) >= 5][:100]
-    found = [why.why(looking.subject(model.bundle, text)) for text in texts]
+    found = [attribution.why(looking.subject(model.bundle, text)) for text in texts]
     right = dict.fromkeys(("gradient x input", "integrated gradients", "occlusion"), 0)
     for each in found:
         for method in each.methods:

@@ -12,7 +12,7 @@ import torch
 from inspection.subjects import FAMILIES, subject
 from qkv.errors import InputError
 from qkv.generation.sampling import Sampling, adjust
-from qkv.inspection import lens, maps, meaning, next_words
+from qkv.inspection import logit_lens, maps, next_words, word_in_contexts
 from qkv.inspection.anatomy import anatomy
 from qkv.inspection.subject import forward, stacks
 from qkv.inspection.trace import trace
@@ -65,20 +65,20 @@ def test_large_maps_keep_the_largest() -> None:
 @pytest.mark.parametrize("family", ["gpt", "modern", "llama", "masked", "transformer", "transformer-pre"])
 def test_the_lens_ends_with_the_models_answer(family: str) -> None:
     given = subject(family)
-    rows = lens.lens(given, top=3)
+    rows = logit_lens.lens(given, top=3)
     assert len(rows) == 1 + len(stacks(given.model)["decoder" if given.inputs.source else "self"].layers)
     with torch.no_grad():
         expected = forward(given.model, given.inputs)[0].softmax(-1).topk(3)
     for place, top in enumerate(rows[-1].top):
         assert [each.text for each in top] == given.pieces(expected.indices[place].tolist())
         assert [each.p for each in top] == pytest.approx(expected.values[place].tolist(), abs=1e-5)
-    assert len(lens.lens(given, places=[0])[0].top) == 1
+    assert len(logit_lens.lens(given, places=[0])[0].top) == 1
 
 
 @pytest.mark.parametrize("family", ["bert", "classifier", "lstm", "rnn-translator"])
 def test_no_lens(family: str) -> None:
     with pytest.raises(InputError, match="no layers that give pieces"):
-        lens.lens(subject(family))
+        logit_lens.lens(subject(family))
 
 
 @pytest.mark.parametrize("family", ["gpt", "transformer", "lstm"])
@@ -139,7 +139,7 @@ def test_anatomy_by_hand() -> None:
 
 def test_meaning_moves() -> None:
     given = subject("modern", "the river bank")
-    found = meaning.meaning(given)
+    found = word_in_contexts.meaning(given)
     assert found.word == "bank"
     assert len(found.alike) == 3
     assert len(found.points) == 3 * 4  # layers 0 to 2, the decks' three texts and this one
@@ -147,14 +147,14 @@ def test_meaning_moves() -> None:
         "at the start it is the same everywhere: positions are turned"
     )
     assert found.alike[2] < 1.0
-    assert meaning.meaning(given, "river", ["a river", "the old river"]).word == "river"
-    assert not meaning.draws(subject("transformer"))
+    assert word_in_contexts.meaning(given, "river", ["a river", "the old river"]).word == "river"
+    assert not word_in_contexts.draws(subject("transformer"))
 
 
 def test_axes_are_the_same_on_every_machine() -> None:
     torch.manual_seed(0)
     x = torch.randn(7, 5)
-    flat = meaning.flattened(x)
-    torch.testing.assert_close(flat, meaning.flattened(x.flip(0)).flip(0))
+    flat = word_in_contexts.flattened(x)
+    torch.testing.assert_close(flat, word_in_contexts.flattened(x.flip(0)).flip(0))
     assert flat.abs().max(0).values.equal(flat.max(0).values)
-    assert meaning.flattened(torch.ones(1, 4)).shape == (1, 2)
+    assert word_in_contexts.flattened(torch.ones(1, 4)).shape == (1, 2)

@@ -17,11 +17,11 @@ from qkv.data.parallel.config import ParallelConfig
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.generation.beam import Search
 from qkv.interop import marian
-from qkv.interop.names import export_weights, import_weights
+from qkv.interop.tensor_names import export_weights, import_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import publish, save
-from qkv.recipe.speaking import Examiner
-from qkv.recipe.translating import translated
+from qkv.tasks.translation.evaluate import Examiner
+from qkv.tasks.translation.predict import translated
 from reliability.nursery import Nursery
 
 CONFIGS = {

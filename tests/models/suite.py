@@ -1,4 +1,4 @@
-"""What every language model must hold. A new model adds its config to `CONFIGS`; each function is one promise.
+"""What every language model must hold. Every kind of the registry is walked; each function is one promise.
 
 Contexts are short and parameters random throughout: a start of zeros would hide what a part does.
 """
@@ -22,11 +22,12 @@ from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.recurrent import RecurrentConfig
+from qkv.models.registry import LANGUAGE_MODELS
 
 VOCABULARY, CONTEXT = 19, 12
 SHAPE: dict[str, Any] = {"vocabulary": VOCABULARY, "context": CONTEXT, "width": 24}
 
-CONFIGS: dict[str, Any] = {
+VARIANTS: dict[str, Any] = {
     "gpt": GPTConfig(**SHAPE, layers=2, heads=3),
     "gpt-dropout": GPTConfig(**SHAPE, layers=1, heads=2, dropout=0.2),
     "modern": ModernConfig(**SHAPE, layers=2, heads=4),
@@ -54,6 +55,12 @@ CONFIGS: dict[str, Any] = {
     "mlp-one-layer": MLPConfig(**SHAPE, layers=1, embedding_width=5, hidden=7, dropout=0.2),
     "cnn": CNNConfig(**SHAPE, layers=3),
     "cnn-short-kernel": CNNConfig(**SHAPE, layers=5, kernel=2, growth=3, hidden=9, dropout=0.2),
+}
+# every kind is walked, those without variants of their own as they come
+CONFIGS: dict[str, Any] = VARIANTS | {
+    kind: config(**SHAPE, kind=kind)
+    for kind, config in LANGUAGE_MODELS.items()
+    if kind not in {variant.kind for variant in VARIANTS.values()}
 }
 TIED = ["gpt", "gpt-dropout", "modern-tied", "qwen2-tied"]
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}

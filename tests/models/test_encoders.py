@@ -27,7 +27,7 @@ from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
-from qkv.models.encoders import FromLanguageModel, TextEncoderConfig, WriterConfig, build
+from qkv.models.encoders import FromLanguageModel, LanguageConfig, TextEncoderConfig, build
 from qkv.models.gpt import GPTConfig
 from qkv.models.linear import LinearConfig
 from qkv.models.llama import LlamaConfig
@@ -103,7 +103,7 @@ def text(rows: int = len(LENGTHS), length: int = CONTEXT) -> Tensor:
 
 def test_every_kind_of_the_union_is_here() -> None:
     assert {type(config) for config in CONFIGS.values()} == set(get_args(TextEncoderConfig))
-    assert {type(config) for config in WRITERS.values()} == set(get_args(WriterConfig))
+    assert {type(config) for config in WRITERS.values()} == set(get_args(LanguageConfig))
 
 
 @EVERY

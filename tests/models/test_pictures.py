@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from qkv.blocks.attention import open_attention
-from qkv.blocks.pictures import Patches, RandomShift
+from qkv.blocks.image_patches import Patches, RandomShift
 from qkv.blocks.tap import taps
 from qkv.config import parse, plain
 from qkv.models.classifier import ClassifierConfig

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from models.suite import VOCABULARY, built
-from qkv.blocks import bounded, masks
+from qkv.blocks import bounded_state, masks
 from qkv.blocks.attention import open_attention
-from qkv.blocks.bounded import SPARE, RingState
+from qkv.blocks.bounded_state import SPARE, RingState
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.models.gpt import GPTConfig
@@ -33,7 +33,7 @@ def text(rows: int, length: int) -> Tensor:
 @pytest.fixture
 def written_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     """No bands: every mask is written down."""
-    monkeypatch.setattr(bounded, "LONG", 10**9)
+    monkeypatch.setattr(bounded_state, "LONG", 10**9)
 
 
 @EACH
@@ -62,11 +62,11 @@ def test_a_layer_sees_its_window_and_no_further(name: str) -> None:
 
 
 @EACH
-@pytest.mark.parametrize("length", [WINDOW * bounded.LONG, 33, CONTEXT])
+@pytest.mark.parametrize("length", [WINDOW * bounded_state.LONG, 33, CONTEXT])
 def test_a_band_is_the_mask(name: str, length: int, request: pytest.FixtureRequest) -> None:
     """Forward and backward: a long text is computed in blocks, and gives what the whole mask gives."""
     model, tokens = built(MODELS[name]), text(3, length)
-    assert isinstance(bounded.window_mask(None, torch.arange(length), WINDOW), masks.Band)
+    assert isinstance(bounded_state.window_mask(None, torch.arange(length), WINDOW), masks.Band)
     found = model(tokens)
     gradients = torch.autograd.grad(found.square().sum(), list(model.parameters()))
     with open_attention(model):

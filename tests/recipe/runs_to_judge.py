@@ -83,8 +83,8 @@ SHORTHANDS = {
     "48": "model.width=48 model.context=32",
     "64": "model.width=64 model.context=32",
     "128": "model.width=128 model.context=32",
-    "heart": "training.optimizer=adamw training.rate=0.004 training.batch=8 training.patience=0",
-    "slow": "training.rate=1e-6 training.matrix_rate=1e-6",
+    "heart": "training.optimizer=adamw training.learning_rate=0.004 training.batch=8 training.patience=0",
+    "slow": "training.learning_rate=1e-6 training.matrix_learning_rate=1e-6",
 }
 
 # What is said is one of the verdicts. A star: only among the slow tests. Settings are --set's, of `training` where no
@@ -92,24 +92,24 @@ SHORTHANDS = {
 TABLE = """
   | run                            | verdicts                 | learns from  | checks on   | model and settings
   | a page, gpt                    | overfitting memorised    | page         |             | gpt wide heart steps=250
-  | a page, lstm                   | memorised                | page         |             | lstm 128 heart rate=0.012 steps=200
+  | a page, lstm                   | memorised                | page         |             | lstm 128 heart learning_rate=0.012 steps=200
 * | a page, modern                 | overfitting memorised    | page         |             | modern wide heart steps=200
   | a page, one evaluation         | overfitting memorised    | page         |             | modern wide heart steps=200 evaluate_every=200
 * | a page, evaluated all the time | overfitting memorised    | page         |             | modern wide heart steps=200 evaluate_every=2
-  | a page, stopped early          | overfitting memorised    | page         |             | gru 128 heart rate=0.008 steps=300 patience=4
+  | a page, stopped early          | overfitting memorised    | page         |             | gru 128 heart learning_rate=0.008 steps=300 patience=4
   | some pages in words            | overfitting memorised    | article      |             | modern wide heart steps=80 tokenizer.kind=words
 * | a few pages                    | learning                 | pages        |             | modern wide heart steps=350
-* | a few pages, gru               | learning                 | article      |             | gru 128 batch=16 rate=0.008 steps=300
+* | a few pages, gru               | learning                 | article      |             | gru 128 batch=16 learning_rate=0.008 steps=300
   | a tiny rate                    | underfit                 | book         |             | modern tiny slow batch=32 steps=60
   | a tiny rate, lstm              | underfit                 | part         |             | lstm 48 slow steps=40
 * | a tiny rate, long              | underfit                 | part         |             | gpt tiny slow batch=16 steps=250
   | three steps                    | underfit                 | book         |             | modern tiny steps=3
-  | a huge rate, adamw             | diverged                 | part         |             | modern tiny batch=16 steps=60 optimizer=adamw rate=30.0 clip=0.0
-  | a huge rate, muon              | diverged                 | part         |             | modern tiny batch=16 steps=60 rate=30.0 matrix_rate=30.0
-  | a huge rate, rnn               | diverged                 | part         |             | rnn 48 batch=16 steps=60 rate=10.0 clip=0.0
-* | a huge rate, gpt               | diverged                 | part         |             | gpt tiny batch=16 steps=60 optimizer=adamw rate=3.0
-  | a huge rate, late              | diverged                 | part         |             | modern tiny batch=16 steps=150 warmup=140 rate=3.0 matrix_rate=10.0 patience=0
-  | a high rate in the middle      | unstable                 | part         |             | modern tiny batch=16 steps=200 warmup=100 rate=1.0 matrix_rate=3.0 patience=0
+  | a huge rate, adamw             | diverged                 | part         |             | modern tiny batch=16 steps=60 optimizer=adamw learning_rate=30.0 clip=0.0
+  | a huge rate, muon              | diverged                 | part         |             | modern tiny batch=16 steps=60 learning_rate=30.0 matrix_learning_rate=30.0
+  | a huge rate, rnn               | diverged                 | part         |             | rnn 48 batch=16 steps=60 learning_rate=10.0 clip=0.0
+* | a huge rate, gpt               | diverged                 | part         |             | gpt tiny batch=16 steps=60 optimizer=adamw learning_rate=3.0
+  | a huge rate, late              | diverged                 | part         |             | modern tiny batch=16 steps=150 warmup=140 learning_rate=3.0 matrix_learning_rate=10.0 patience=0
+  | a high rate in the middle      | unstable                 | part         |             | modern tiny batch=16 steps=200 warmup=100 learning_rate=1.0 matrix_learning_rate=3.0 patience=0
   | short                          | learning                 | book         |             | modern tiny batch=32 steps=60
 * | short, seed 1                  | learning                 | book         |             | modern tiny batch=32 steps=60 seed=1
 * | short, seed 2                  | learning                 | book         |             | modern tiny batch=32 steps=60 seed=2
@@ -123,8 +123,8 @@ TABLE = """
 * | short, pieces                  | learning                 | long book    |             | modern tiny batch=16 steps=80 tokenizer.kind=bpe
   | several epochs                 | learning                 | part         |             | modern tiny batch=32 steps=150
   | much dropout                   | learning                 | book         |             | modern tiny batch=32 steps=80 model.dropout=0.4
-  | noisy                          | learning underfit        | book         |             | modern tiny batch=1 steps=200 rate=0.002 matrix_rate=0.01 evaluate_tokens=512
-* | noisy to the end               | learning plateau unclear | book         |             | modern tiny batch=1 steps=300 schedule=constant-decay decay=0.01 evaluate_tokens=512 evaluate_every=10 patience=0
+  | noisy                          | learning underfit        | book         |             | modern tiny batch=1 steps=200 learning_rate=0.002 matrix_learning_rate=0.01 task.evaluation_tokens=512
+* | noisy to the end               | learning plateau unclear | book         |             | modern tiny batch=1 steps=300 schedule=constant-decay decay=0.01 task.evaluation_tokens=512 evaluate_every=10 patience=0
   | little to check on             | learning unclear         | book         | new line    | modern tiny batch=32 steps=80
 * | little to check on, long       | unclear plateau          | chapter      | new line    | modern tiny batch=16 steps=200
 * | a word to check on             | learning unclear         | book         | a word      | modern tiny batch=32 steps=40

@@ -11,12 +11,14 @@ import pytest
 from qkv.errors import InputError
 from qkv.models import bert, gpt, transformer
 from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
-from qkv.recipe import lessons, systems
-from qkv.recipe.recipe import KINDS, READING, TASKS, TRANSLATING
+from qkv.models.registry import LANGUAGE_MODELS, MODELS, TRANSLATORS
+from qkv.recipe import systems
+from qkv.recipe.recipe import TASKS
+from qkv.tasks import registry
 from reliability import families
 
 PRESETS = [*gpt.PRESETS, *bert.PRESETS, *transformer.PRESETS]
-NAMES = dict.fromkeys([*KINDS, *READING, *TRANSLATING, *systems.TEXTS, *systems.PICTURES, *systems.TABLES, *PRESETS])
+NAMES = dict.fromkeys([*MODELS, *systems.TEXTS, *systems.PICTURES, *systems.TABLES, *PRESETS])
 ENCODERS = [
     kind
     for config in (*get_args(TextEncoderConfig), *get_args(PictureEncoderConfig))
@@ -36,10 +38,10 @@ def values(folder: Path, data: str, **model: Any) -> dict[str, dict[str, Any]]:
 def resolved(recipe: dict[str, dict[str, Any]]) -> str:
     """Fill the gaps, all but the weights: an empty string, or the refusal."""
     try:
-        lesson = lessons.open_lesson(recipe, "the recipe", None)
-        lesson.choose(recipe, None)
-        lesson.choose_steps(recipe, 2, timed=False)
-        lesson.complete(recipe)
+        opened = registry.open_task(recipe, "the recipe", None)
+        opened.choose(recipe, None)
+        opened.choose_steps(recipe, 2, timed=False)
+        opened.complete(recipe)
     except InputError as refusal:
         return str(refusal)
     return ""
@@ -52,7 +54,7 @@ def test_a_model_fits_or_is_refused(tmp_path: Path, data: str) -> None:
     assert not refused.keys() & set(fitting), refused
     assert "nonsense" in refused
     # a translator's name asks for pairs, whatever the files are, so that its refusal is about those
-    about_models = {name: said for name, said in refused.items() if name not in (*TRANSLATING, *transformer.PRESETS)}
+    about_models = {name: said for name, said in refused.items() if name not in (*TRANSLATORS, *transformer.PRESETS)}
     for name, said in about_models.items():
         assert repr(name) in said
         assert "did you mean" in said or all(each in said for each in fitting), said
@@ -77,4 +79,4 @@ def test_a_model_that_fills_gaps_is_not_advised_to_itself(tmp_path: Path, name: 
     said = resolved({**values(tmp_path, "text", kind=name), "task": {"kind": "language-modelling"}})
     assert f"model {name!r} fills gaps" in said
     assert "did you mean" not in said
-    assert all(each in said for each in KINDS)
+    assert all(each in said for each in LANGUAGE_MODELS)

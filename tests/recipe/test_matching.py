@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from qkv.models.registry import defaults
 from qkv.recipe import choices
 from qkv.recipe.matching import matched_width, parameters
 
@@ -29,7 +30,7 @@ def test_as_many_parameters_as_modern(kind: str, vocabulary: int, tokens: int) -
 
 def test_a_width_that_is_said_stays() -> None:
     model = chosen("mlp", 30, 5_000, width=33)
-    assert (model["width"], model["layers"]) == (33, choices.LAYERS["mlp"])
+    assert (model["width"], model["layers"]) == (33, defaults("mlp").layers)
 
 
 def test_any_kind_can_be_matched() -> None:

@@ -16,10 +16,11 @@ import torch
 
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import InputError
+from qkv.models.registry import LANGUAGE_MODELS
+from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import memory
 from qkv.recipe.memory import needs, require_room
-from qkv.recipe.recipe import KINDS, Recipe, parse_model
-from qkv.tasks.language_modelling import LanguageModellingConfig
+from qkv.recipe.recipe import Recipe, parse_model
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
@@ -43,15 +44,16 @@ CHILD = """
 import json, re, sys
 from pathlib import Path
 import qkv.api
-from qkv.recipe import assembly, memory
+from qkv.recipe import memory
+from qkv import session as sessions
 
 def peak():
     # of this program alone: what getrusage says begins with its parent
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 before = peak()
-session = assembly.begin(json.loads(sys.argv[1]), Path("run"), numbered=False, minutes=1.0)
-for event in session.run.events(session.state, session.task):
+session = sessions.start(json.loads(sys.argv[1]), Path("run"), numbered=False, minutes=1.0)
+for event in session.run.events(session.state, session.objective):
     pass
 session.final_score()
 print(json.dumps([peak() - before, memory.needs(session.recipe).total]))
@@ -63,7 +65,7 @@ def recipe(model: dict[str, Any], **training: Any) -> Recipe:
         "steps": 10,
         "batch": 4,
         "optimizer": "adamw",
-        "rate": 0.01,
+        "learning_rate": 0.01,
         "device": "cpu",
         "dtype": "f32",
         **training,
@@ -93,7 +95,7 @@ def test_a_forecast_takes_no_random_numbers_from_the_run() -> None:
 
 
 def test_every_kind_is_forecast() -> None:
-    assert {shape["kind"] for shape in SHAPES} == set(KINDS)
+    assert {shape["kind"] for shape in SHAPES} == set(LANGUAGE_MODELS)
 
 
 def test_a_part_of_a_batch_needs_less_and_more_of_anything_needs_more() -> None:

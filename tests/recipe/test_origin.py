@@ -9,10 +9,11 @@ import pytest
 import torch
 
 import qkv
+from qkv import session as sessions
 from qkv.blocks import low_rank
 from qkv.errors import ConfigError, InputError
 from qkv.models.language_model import count, learning
-from qkv.recipe import assembly, origin
+from qkv.recipe import origin
 from small_tasks import begun, sentences, trained, write
 from small_tasks import origin as made
 from training.test_run import fingerprint
@@ -56,7 +57,7 @@ def test_everything_learns(
     before = theirs(origins[kind])
     assert all(torch.equal(each, before[name]) for name, each in encoder(session.model).items())
     assert session.prepared.tokenizer.json() == origin.opened(origins[kind]).tokenizer.json()
-    for _ in session.run.events(session.state, session.task):
+    for _ in session.run.events(session.state, session.objective):
         pass
     changed = [name for name, each in encoder(session.model).items() if not torch.equal(each, before[name])]
     assert len(changed) > len(before) // 2
@@ -80,14 +81,14 @@ def test_what_is_frozen_keeps_its_bits(
         assert all(torch.equal(each, before[name]) for name, each in encoder(model).items())
     learned = {name.split(".")[0] for name, p in session.model.named_parameters() if p.requires_grad}
     assert learned <= {"head", "encoder"}
-    fresh = assembly.fresh_state(session.recipe).model.state_dict()
+    fresh = sessions.fresh_state(session.recipe).model.state_dict()
     last = "head.outer.weight" if kind == "distil" else "head.weight"
     assert not torch.equal(session.model.state_dict()[last], fresh[last])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str, Path], tmp_path: Path) -> None:
-    said = {**STEPS, "rate": 0.02, "start": origins[kind], "lora": 4}
+    said = {**STEPS, "learning_rate": 0.02, "start": origins[kind], "lora": 4}
     session = trained(data["classification"], tmp_path / "run", "classification", training=said)
     assert len(low_rank.beside(session.model)) >= (1 if kind == "lstm" else 8)
     opened = qkv.load(tmp_path / "run")
@@ -105,7 +106,7 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
     assert all("bias" not in name for name in moved)
     assert opened.bundle.step in range(1, 7)
     if opened.bundle.step == 6:  # the last is the best: its answers are those of what was trained
-        rows = session.lesson.side("valid")
+        rows = session.task.side("valid")
         from qkv.evaluation import decisions
 
         torch.testing.assert_close(
@@ -121,11 +122,11 @@ def test_lora_resumes_to_the_same_bits(
     said = {**STEPS, "start": origins[kind], "lora": 2, "checkpoint_every": 2, "evaluate_every": 2}
     trained(data["classification"], tmp_path / "whole", "classification", training=said)
     cut = begun(data["classification"], tmp_path / "cut", "classification", training=said)
-    for event in cut.run.events(cut.state, cut.task):
+    for event in cut.run.events(cut.state, cut.objective):
         if getattr(event, "number", 0) == 3:
             break
-    again = assembly.resume(tmp_path / "cut")
-    for _ in again.run.events(again.state, again.task):
+    again = sessions.resume(tmp_path / "cut")
+    for _ in again.run.events(again.state, again.objective):
         pass
     assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
 
@@ -145,11 +146,11 @@ def test_a_recurrent_model_starts_as_it_was_and_only_what_is_narrow_learns(
 
 def test_a_recurrent_language_model_goes_on_with_lora(origins: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("\n".join(text for text, _ in sentences(900)) + "\n", encoding="utf-8")
-    training = {"steps": 8, "batch": 8, "threads": 1, "rate": 0.02, "lora": 4, "start": origins["lstm"]}
+    training = {"steps": 8, "batch": 8, "threads": 1, "learning_rate": 0.02, "lora": 4, "start": origins["lstm"]}
     values = {"corpus": {"files": [str(tmp_path / "other.txt")]}, "training": training}
-    session = assembly.begin(values, tmp_path / "run", numbered=False, minutes=5.0)
+    session = sessions.start(values, tmp_path / "run", numbered=False, minutes=5.0)
     assert len(low_rank.beside(session.model)) == 2
-    for _ in session.run.events(session.state, session.task):
+    for _ in session.run.events(session.state, session.objective):
         pass
     opened = qkv.load(tmp_path / "run")
     before: Any = origin.opened(origins["lstm"]).model
@@ -167,7 +168,7 @@ def test_what_has_no_end_reads_texts_longer_than_those_it_learned_from(origins: 
     for kind in ("lstm", "modern"):
         said = {**STEPS, "start": origins[kind]}
         session = begun(tmp_path / "table.csv", tmp_path / kind, "classification", training=said)
-        found[kind] = (session.recipe.model.context > 32, any("longer than" in note for note in session.lesson.notes))  # type: ignore[union-attr]
+        found[kind] = (session.recipe.model.context > 32, any("longer than" in note for note in session.task.notes))  # type: ignore[union-attr]
     assert found == {"lstm": (True, False), "modern": (False, True)}
 
 
@@ -175,7 +176,7 @@ def test_one_that_stopped_before_its_first_model_has_its_origins_words(
     origins: dict[str, str], data: dict[str, Path], tmp_path: Path
 ) -> None:
     session = begun(data["tagging"], tmp_path / "run", "tagging", training={**STEPS, "start": origins["gpt"]})
-    again = assembly.resume(tmp_path / "run")
+    again = sessions.resume(tmp_path / "run")
     assert again.prepared.tokenizer.json() == session.prepared.tokenizer.json()
 
 
@@ -183,7 +184,7 @@ def test_one_that_stopped_before_its_first_model_has_its_origins_words(
 def test_lower_layers_learn_more_slowly(
     kind: str, origins: dict[str, str], data: dict[str, Path], tmp_path: Path
 ) -> None:
-    said = {**STEPS, "start": origins[kind], "layer_decay": 0.5, "rate": 0.01}
+    said = {**STEPS, "start": origins[kind], "layer_decay": 0.5, "learning_rate": 0.01}
     session = begun(data["classification"], tmp_path / "run", "classification", training=said)
     rates = {
         id(p): group["lr"] for each in session.state.optimizers.values() for group in each.param_groups
@@ -199,7 +200,7 @@ def test_lower_layers_learn_more_slowly(
     assert named[block.format(1)] == pytest.approx(0.005)
     assert named[block.format(0)] == pytest.approx(0.0025)
     assert named["encoder.embedding.weight"] == pytest.approx(0.00125)
-    for _ in session.run.events(session.state, session.task):
+    for _ in session.run.events(session.state, session.objective):
         pass
 
 

@@ -9,14 +9,16 @@ import pytest
 
 import small_pairs
 import small_tasks
+from qkv import session as sessions
 from qkv.config import parse, set_value
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
-from qkv.recipe import assembly, choices, dial
-from qkv.recipe.recipe import KINDS, PRESETS, SHIPPED, Recipe, load, parse_model, read, sections
-from qkv.tasks.language_modelling import LanguageModellingConfig
+from qkv.models.registry import LANGUAGE_MODELS, LANGUAGE_PRESETS
+from qkv.objectives.language_modelling import LanguageModellingConfig
+from qkv.recipe import choices, dial
+from qkv.recipe.recipe import SHIPPED, Recipe, load, parse_model, read, sections
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
@@ -47,7 +49,7 @@ def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
         ({"model": {"kind": "gpt", "width": 50, "heads": 3}}, "does not divide into 3 heads"),
         ({"model": {"kind": "modern", "heads": 4, "key_heads": 3}}, "multiple of key_heads"),
         ({"model": {"kind": "lstm", "heads": 3}}, "unknown key"),
-        ({"training": {"rate": -1.0}}, "training.rate"),
+        ({"training": {"learning_rate": -1.0}}, "training.learning_rate"),
         ({"training": {"dtype": "f64"}}, "f32"),
         ({"training": {"batch": 5, "accumulate": 2}}, "multiple of accumulate"),
         ({"model": 3}, "a section"),
@@ -62,12 +64,12 @@ def test_mistakes_are_named(values: dict[str, object], message: str) -> None:
 
 def test_set_values() -> None:
     values: dict[str, object] = {}
-    numbers = ("model.layers=4", "training.rate=1e-3", "training.clip=.5")
+    numbers = ("model.layers=4", "training.learning_rate=1e-3", "training.clip=.5")
     for assignment in (*numbers, "model.kind=gpt", "corpus.files=['a', 'b']"):
         set_value(values, assignment)
     assert values == {
         "model": {"layers": 4, "kind": "gpt"},
-        "training": {"rate": 1e-3, "clip": 0.5},
+        "training": {"learning_rate": 1e-3, "clip": 0.5},
         "corpus": {"files": ["a", "b"]},
     }
     for wrong in ("layers=4", "model.layers", "=3", "model.=3"):
@@ -79,10 +81,10 @@ def test_presets_unfold_and_can_be_changed() -> None:
     model = sections({"model": {"kind": "gpt-nano", "width": 96}}, "here")["model"]
     assert model == {"kind": "gpt", "layers": 3, "heads": 3, "width": 96}
     assert sections({"model": {"kind": "gpt2"}}, "here")["model"]["context"] == 1024
-    assert PRESETS["gpt2-xl"] == GPTConfig(layers=48, heads=25, width=1600, context=1024)
+    assert LANGUAGE_PRESETS["gpt2-xl"] == GPTConfig(layers=48, heads=25, width=1600, context=1024)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *PRESETS])
+@pytest.mark.parametrize("kind", [*LANGUAGE_MODELS, *LANGUAGE_PRESETS])
 @pytest.mark.parametrize("tokens", [40, 5_000, 100_000, 5_000_000])
 def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
     values = sections({"model": {"kind": kind}}, "here")
@@ -96,7 +98,7 @@ def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
     assert training.steps >= 1
     assert training.evaluate_every >= 1
     assert "auto" not in (training.optimizer, training.device, training.dtype)
-    assert min(training.rate, training.batch, training.threads) > 0
+    assert min(training.learning_rate, training.batch, training.threads) > 0
 
 
 @pytest.mark.parametrize("kind", ["modern", "gpt", "modern-fast"])
@@ -113,12 +115,15 @@ def test_every_row_of_the_dial_takes_a_width_or_heads(kind: str, row: dial.Rung,
 
 def test_the_rules_leave_what_the_user_set() -> None:
     said = {"layers": 7, "heads": 2, "width": 64, "context": 16, "dropout": 0.0}
-    values = {"model": {"kind": "gpt", **said}, "training": {"rate": 0.5, "patience": 0, "batch": 6, "accumulate": 3}}
+    values = {
+        "model": {"kind": "gpt", **said},
+        "training": {"learning_rate": 0.5, "patience": 0, "batch": 6, "accumulate": 3},
+    }
     choices.choose_model(values, 10, 1000)
     choices.choose_training(values, 1000)
     choices.choose_steps(values, 1000, 10)
     assert {name: values["model"][name] for name in said} == said
-    assert values["training"]["rate"] == 0.5
+    assert values["training"]["learning_rate"] == 0.5
     assert values["training"]["patience"] == 0
     assert values["training"]["batch"] == 6
 
@@ -138,7 +143,7 @@ def test_rates_follow_the_optimizer(kind: str) -> None:
         values: dict[str, dict[str, object]] = {"model": {"kind": kind}, "training": {"optimizer": optimizer}}
         choices.choose_model(values, 50, 10**6)
         choices.choose_training(values, 10**6)
-        rates[optimizer] = values["training"]["rate"]
+        rates[optimizer] = values["training"]["learning_rate"]
     assert rates["muon"] != rates["adamw"]
 
 
@@ -198,7 +203,7 @@ def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
             rows = [f"{n % 7},{n % 5},{n % 7 + 0.5 * (n % 5)}" for n in range(100)]
             Path(files[0]).write_text("\n".join(["height,weight,score", *rows]) + "\n")
         values |= {"corpus": {**values.get("corpus", {}), "files": files}, "training": {"steps": 2}}
-        assembly.begin(values, tmp_path / "run", numbered=False, minutes=1.0)
+        sessions.start(values, tmp_path / "run", numbered=False, minutes=1.0)
         return
     if path.stem == "bert-mini":
         text = tmp_path / "a.txt"
@@ -208,7 +213,7 @@ def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
             "training": {"steps": 2},
             "tokenizer": {"kind": "wordpiece", "size": 300},
         }
-        assembly.begin(values, tmp_path / "run", numbered=False, minutes=1.0)
+        sessions.start(values, tmp_path / "run", numbered=False, minutes=1.0)
         return
     values = sections(values, str(path))
     choices.choose_model(values, 65, 100_000)

@@ -14,10 +14,11 @@ import torch
 
 import qkv
 from cli.commands import run
+from qkv import session as sessions
 from qkv.errors import InputError
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
-from qkv.recipe import assembly, bundle
+from qkv.recipe import bundle
 from qkv.studies.verify import Proofs
 from small_tasks import origin, sentences, trained, write
 
@@ -47,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("runs")
     for task in TASKS:
         data = write(folder / f"data-{task}", task)
-        trained(data, folder / task, task, model=BERT, training={"steps": 8, "rate": 0.01})
+        trained(data, folder / task, task, model=BERT, training={"steps": 8, "learning_rate": 0.01})
     for kind in ("masked", "distil"):
         start = {"start": str(origin(folder / f"origin-{kind}", kind)), "steps": 6}
         trained(folder / "data-classification" / "table.csv", folder / f"from-{kind}", "classification", training=start)
@@ -59,8 +60,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "corpus": {"files": [str(text)], "documents": "paragraphs"},
         "training": {"steps": 4, "batch": 4, "threads": 1},
     }
-    session = assembly.begin(values, folder / "filled", numbered=False, minutes=5.0)
-    for _ in session.run.events(session.state, session.task):
+    session = sessions.start(values, folder / "filled", numbered=False, minutes=5.0)
+    for _ in session.run.events(session.state, session.objective):
         pass
     return {path.name: path for path in folder.iterdir()}
 
@@ -186,7 +187,7 @@ AS_THEIRS = {"pooling": "last", "head": "no-bias"}
 def test_around_a_decoder_too(task: str, kind: str, start: bool, name: str, tmp_path: Path) -> None:
     """From scratch with WordPiece, fine-tuned with byte pairs, whose padding is what ends a text."""
     model = {} if task == "tagging" else dict(AS_THEIRS)
-    training: dict[str, Any] = {"steps": 6, "rate": 0.01}
+    training: dict[str, Any] = {"steps": 6, "learning_rate": 0.01}
     if start:
         training["start"] = str(origin(tmp_path / "origin", kind))
     else:

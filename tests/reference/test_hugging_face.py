@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from qkv.interop import gpt2, llama, qwen3
-from qkv.interop.names import Table, export_weights, import_weights
+from qkv.interop.tensor_names import Table, export_weights, import_weights
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig

@@ -20,7 +20,7 @@ from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.interop import gguf, llama
 from qkv.interop.imported import Imported
-from qkv.interop.names import export_weights
+from qkv.interop.tensor_names import export_weights
 
 if not os.environ.get("CI"):
     pytest.importorskip("transformers", reason="parity with Hugging Face needs the extra: pip install 'qkv[hf]'")

@@ -25,10 +25,11 @@ import torch
 import torch._dynamo  # every optimizer imports it, and it is as heavy as the rest of torch
 
 from qkv import api
+from qkv import session as sessions
 from qkv.cli import app, compare, progress, train
 from qkv.errors import QkvError
 from qkv.interop import export
-from qkv.recipe import assembly, bundle
+from qkv.recipe import bundle
 from qkv.storage import verify
 from qkv.training import checkpoints
 from qkv.training import run as running
@@ -121,8 +122,8 @@ def several(commands: list[dict[str, Any]], report: str) -> None:
 
 def go_on(folder: str) -> None:
     """Resume a run and train to its end, without the report that the command prints after it."""
-    session = assembly.resume(Path(folder))
-    for _ in session.run.events(session.state, session.task):
+    session = sessions.resume(Path(folder))
+    for _ in session.run.events(session.state, session.objective):
         pass
 
 
@@ -136,8 +137,8 @@ def before_a_write(folder: str, step: int, go: str) -> int:
 
 
 def _write(folder: str, step: int, go: str) -> None:
-    session = assembly.resume(Path(folder))
-    for event in session.run.events(session.state, session.task):
+    session = sessions.resume(Path(folder))
+    for event in session.run.events(session.state, session.objective):
         if isinstance(event, Step) and event.number == step:
             sys.stderr.write("ready\n")
             sys.stderr.flush()

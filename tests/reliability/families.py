@@ -10,14 +10,18 @@ import numpy as np
 
 import small_pairs
 import small_tasks
+from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS
 from qkv.recipe import systems
-from qkv.recipe.recipe import KINDS, TRANSLATING
 
 LABELLED = ("classification", "regression", "multi-label", "tagging", "images")
 ORIGINS = ("modern", "gpt", "lstm", "bert", "distil", "masked")  # that small_tasks makes
 WRITERS = ("modern", "gpt", "lstm")  # of those, language models
 NUMBERS = {"numbers": "class", "numbers, regression": "amount"}  # the kind of data, and its label
 DATA = ("text", *LABELLED, "two texts", *NUMBERS, "translation")
+EVALUATED = {  # keys of [task] that say how much is evaluated; of labelled data, examples
+    "text": ("evaluation_tokens", "final_evaluation_tokens"),
+    "translation": ("evaluation_sentences", "final_evaluation_sentences"),
+}
 
 
 class Family(NamedTuple):
@@ -37,9 +41,9 @@ def models(data: str) -> list[str]:
     """The names that `--model` takes for a kind of data, without presets, which differ in size only."""
     match data:
         case "text":
-            return [*KINDS, "bert", "masked"]
+            return [*LANGUAGE_MODELS, "bert", "masked"]
         case "translation":
-            return list(TRANSLATING)
+            return list(TRANSLATORS)
         case "numbers" | "numbers, regression":
             return list(systems.TABLES)
         case "two texts":
@@ -105,7 +109,10 @@ def write(folder: Path, data: str) -> list[str]:
 def command(family: Family, data: list[str], run: Path, *, start: Path | None = None, steps: int = 6) -> list[str]:
     """`qkv train`, or `qkv finetune`, in a few steps with checkpoints between."""
     verb = ["train", *data, "--model", family.model] if start is None else ["finetune", str(start), *data]
-    settings = ["threads=1", "checkpoint_every=2", "evaluate_every=3", "evaluate_tokens=40", "evaluate_last=40"]
+    settings = ["threads=1", "checkpoint_every=2", "evaluate_every=3"]
     settings += [] if family.data == "translation" else ["batch=4"]
     sets = [word for each in settings for word in ("--set", f"training.{each}")]
+    sets += [
+        word for key in EVALUATED.get(family.data, ("evaluation_examples",)) for word in ("--set", f"task.{key}=40")
+    ]
     return [*verb, *family.more, "--run", str(run), "--steps", str(steps), "--json", *sets]

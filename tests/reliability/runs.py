@@ -15,10 +15,11 @@ TRANSLATORS = ("transformer", "rnn-translator")
 def command(text: Path, run: Path, family: str = "modern", *, steps: int = 120, **more: object) -> list[str]:
     """`qkv train` for a tiny model, with dropout and accumulation."""
     shape = {"layers": 2, "width": 24, "context": 16, "dropout": 0.1} | ({"heads": 3} if family != "lstm" else {})
-    training = {"threads": 1, "batch": 4, "accumulate": 2, "evaluate_tokens": 200, "patience": 0}
+    training = {"threads": 1, "batch": 4, "accumulate": 2, "patience": 0}
     every = {"checkpoint_every": 10, "evaluate_every": 20}
     settings = {f"model.{key}": value for key, value in shape.items()}
     settings |= {f"training.{key}": value for key, value in (training | every).items()}
+    settings |= {"task.evaluation_tokens": 200}
     settings |= {key.replace("__", "."): value for key, value in more.items()}
     words = [
         "train",
@@ -38,8 +39,9 @@ def command(text: Path, run: Path, family: str = "modern", *, steps: int = 120, 
 def pair_command(files: list[Path], run: Path, family: str, *, steps: int = 60, **more: object) -> list[str]:
     """`qkv train` for a tiny translator, with dropout."""
     heads = {"layers": 1, "heads": 2, "hidden": 32} if family == "transformer" else {}
-    every = {"threads": 1, "checkpoint_every": 10, "evaluate_every": 20, "evaluate_tokens": 10, "evaluate_last": 10}
+    every = {"threads": 1, "checkpoint_every": 10, "evaluate_every": 20}
     settings: dict[str, object] = {"task.tokens": 256, "tokenizer.size": 400}
+    settings |= {"task.evaluation_sentences": 10, "task.final_evaluation_sentences": 10}
     settings |= {f"model.{key}": value for key, value in {"width": 16, "dropout": 0.1, **heads}.items()}
     settings |= {f"training.{key}": value for key, value in every.items()}
     settings |= {key.replace("__", "."): value for key, value in more.items()}

@@ -12,10 +12,22 @@ from reliability.report import record
 from reliability.runs import FAMILIES, command, fingerprint
 
 HUGE = {
-    "rate 1e9": {"training__rate": 1e9, "training__matrix_rate": 1e9},
-    "rate 1e6, no clipping": {"training__rate": 1e6, "training__matrix_rate": 1e6, "training__clip": 0},
-    "an update overflows": {"training__rate": 1e9, "training__matrix_rate": 1e9, "training__weight_decay": 1e9},
-    "a forward pass overflows": {"training__rate": 1e6, "training__matrix_rate": 1e6, "training__weight_decay": 1e3},
+    "rate 1e9": {"training__learning_rate": 1e9, "training__matrix_learning_rate": 1e9},
+    "rate 1e6, no clipping": {
+        "training__learning_rate": 1e6,
+        "training__matrix_learning_rate": 1e6,
+        "training__clip": 0,
+    },
+    "an update overflows": {
+        "training__learning_rate": 1e9,
+        "training__matrix_learning_rate": 1e9,
+        "training__weight_decay": 1e9,
+    },
+    "a forward pass overflows": {
+        "training__learning_rate": 1e6,
+        "training__matrix_learning_rate": 1e6,
+        "training__weight_decay": 1e3,
+    },
 }
 
 
@@ -34,7 +46,7 @@ def test_divergence(nursery: Nursery, tmp_path: Path, text: Path, family: str) -
                 last = [line for line in done.err.splitlines() if line.startswith("qkv: ")]
                 assert len(last) == 1, done.err
                 assert "diverged at step" in last[0]
-                assert "lower rate" in last[0]
+                assert "lower learning rate" in last[0]
                 lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
                 assert lines[-1]["loss"] is None, lines[-1]
         except AssertionError as error:

@@ -13,7 +13,7 @@ import small_pairs
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import ConfigError, InputError
-from qkv.evaluation.judging import judged
+from qkv.evaluation.labelled_evaluation import judged
 from qkv.studies import picture, untaught
 from qkv.studies.compare import compare
 from qkv.studies.contest import Plan

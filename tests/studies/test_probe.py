@@ -17,8 +17,8 @@ from qkv.data.labelled.reading import read_examples
 from qkv.errors import InputError
 from qkv.models.bert import BertConfig
 from qkv.recipe import bundle
-from qkv.recipe.reader import Reader
 from qkv.studies.probe import last_beside, layers_of, probe
+from qkv.tasks.reader import Reader
 from text.kinds import tokenizer
 
 

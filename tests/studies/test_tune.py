@@ -75,7 +75,7 @@ def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
     found = tune(search(tmp_path, say=said.append))
     assert found.recipe == tmp_path / "search" / BEST
     assert [each["state"] for each in found.trials] == ["complete", "complete"]
-    assert found.trials[0]["figures"]["linear.rate"] == space.systems.TEXTS["linear"].rate
+    assert found.trials[0]["figures"]["linear.learning_rate"] == space.systems.TEXTS["linear"].rate
     values = read(found.recipe)
     assert values["model"]["encoder"]["kind"] == "linear"
     assert values["training"]["steps"] > 0
@@ -92,11 +92,11 @@ def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_winner_is_trained_by_its_recipe(tmp_path: Path) -> None:
-    from qkv.recipe import assembly
+    from qkv import session as sessions
 
     found = tune(search(tmp_path, trials=1))
     assert found.recipe is not None
-    session = assembly.begin(read(found.recipe), tmp_path / "run", numbered=False, minutes=1.0)
+    session = sessions.start(read(found.recipe), tmp_path / "run", numbered=False, minutes=1.0)
     assert session.recipe.training.steps == read(found.recipe)["training"]["steps"]
 
 

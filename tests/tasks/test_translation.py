@@ -1,47 +1,26 @@
-"""The loss of pairs: which are looked at, and those that no context can hold."""
+"""What the rules choose for a translator."""
 
 from __future__ import annotations
 
-import numpy as np
+import time
+from pathlib import Path
+from typing import Any
+
 import pytest
-import torch
 
-from qkv.data.labelled.encoding import Rows
-from qkv.data.parallel.encoding import PairRows
-from qkv.models.rnn_translator import RNNTranslatorConfig
-from qkv.tasks.translation import pairs_loss, spread
-
-LENGTHS = [3, 5, 4, 40, 2]
+import small_pairs
+from qkv.tasks.translation.task import HOUR, TranslationTask
 
 
-def rows(lengths: list[int], seed: int) -> Rows:
-    ids = np.random.default_rng(seed).integers(1, 11, sum(lengths)).astype(np.uint16)
-    return Rows(ids, np.cumsum([0, *lengths]))
-
-
-def test_what_is_looked_at_is_spread() -> None:
-    assert spread(10, 3).tolist() == [0, 2, 6]
-    assert spread(5, 5).tolist() == spread(5, 900).tolist() == [0, 1, 2, 3, 4]
-    assert spread(7, 1).tolist() == [0]
-    assert len(set(spread(1014, 200).tolist())) == 200
-
-
-@torch.no_grad()
-def test_pairs_that_the_context_cannot_hold_are_left_out() -> None:
-    torch.manual_seed(0)
-    model = RNNTranslatorConfig(vocabulary=11, width=8, context=16).build().eval()
-    whole = PairRows(rows(LENGTHS, 1), rows(LENGTHS, 2), np.arange(5))
-    found = pairs_loss(model, whole, 0, 5, "cpu")
-    total, pieces = 0.0, 0
-    for row, length in enumerate(LENGTHS):
-        if length > model.context:
-            continue
-        source, target = (
-            torch.from_numpy(each.row(row).astype(np.int64))[None] for each in (whole.sources, whole.targets)
-        )
-        tokens = torch.cat([torch.zeros(1, 1, dtype=torch.long), target[:, :-1]], 1)
-        logits = model(source, torch.ones_like(source, dtype=torch.bool), tokens)
-        total -= float(logits.log_softmax(-1).gather(2, target[..., None]).sum())
-        pieces += length
-    assert found == pytest.approx(total / pieces, rel=1e-4)
-    assert pairs_loss(model, PairRows(rows([40], 1), rows([40], 2), np.arange(1)), 0, 5, "cpu") == 0.0
+@pytest.mark.parametrize(
+    ("model", "seconds", "said"),
+    [({}, 300.0, True), ({}, HOUR + 60, False), ({}, None, False), ({"kind": "transformer-tiny"}, 300.0, False)],
+)
+def test_a_faster_learner_is_named_where_time_is_short_and_nobody_chose(
+    model: dict[str, Any], seconds: float | None, said: bool, tmp_path: Path
+) -> None:
+    values: dict[str, Any] = {"corpus": {"files": small_pairs.write(tmp_path)}, "model": model}
+    opened = TranslationTask.open(values, "the test", None)
+    opened.choose(values, None if seconds is None else time.perf_counter() + seconds)
+    assert any("--model rnn-translator" in note for note in opened.notes) == said
+    assert values["model"]["kind"] == "transformer"

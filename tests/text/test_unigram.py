@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qkv.errors import RefusedError
 from qkv.text.charsmap import BadTable, Rewriting, rewriting
-from qkv.text.streaming import StreamDecoder
+from qkv.text.streaming_decoder import StreamDecoder
 from qkv.text.tags import may_be_left_out, tags, written_tag
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.words import words_of

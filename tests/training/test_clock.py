@@ -116,14 +116,14 @@ def test_nothing_moves_while_all_goes_as_planned() -> None:
 def test_the_rate_bends_and_ends_where_it_should(steps: int, at: int, moved: int, schedule: str) -> None:
     at = min(at, steps - 1)
     moved = max(moved, at + 1, 4)  # beyond the warm-up
-    turns = ((at, moved),)
+    changes = ((at, moved),)
 
     def rate(step: int, *, bent: bool) -> float:
-        return share(step, steps, schedule, 3, 0.03, 0.5, turns if bent else ())  # type: ignore[arg-type]
+        return share(step, steps, schedule, 3, 0.03, 0.5, changes if bent else ())  # type: ignore[arg-type]
 
     assert all(rate(step, bent=True) == rate(step, bent=False) for step in range(at))
     assert rate(at, bent=True) == pytest.approx(rate(at, bent=False))  # no jump
-    assert progress(moved, steps, 0, turns) == pytest.approx(1.0)
+    assert progress(moved, steps, 0, changes) == pytest.approx(1.0)
     assert rate(moved, bent=True) == pytest.approx(0.03)
     after = [rate(step, bent=True) for step in range(max(at, 3), moved + 1)]
     assert after == sorted(after, reverse=True)
@@ -160,6 +160,6 @@ def run(folder: Path, config: TrainingConfig, plans: list[TrainingConfig], clock
 
 def test_turns_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="in order"):
-        TrainingConfig(steps=10, turns=((5, 4),))
+        TrainingConfig(steps=10, steps_changes=((5, 4),))
     with pytest.raises(ValueError, match="in order"):
-        TrainingConfig(steps=10, turns=((5, 8), (3, 9)))
+        TrainingConfig(steps=10, steps_changes=((5, 8), (3, 9)))

@@ -76,7 +76,7 @@ def test_where_evaluations_became_rarer_the_recipe_gives_the_same_run(tmp_path: 
 
     config = replace(TRAINING, steps=20, evaluate_every=2, checkpoint_every=5)
     run(tmp_path / "first", config, plans, Slow(0.0, closing=0.0, longest=100))
-    assert plans[-1].evaluations == ((4, 7),)
+    assert plans[-1].evaluate_every_changes == ((4, 7),)
     assert [step for step in range(1, 21) if plans[-1].evaluates(step)] == [2, 4, 11, 18]
     run(tmp_path / "second", plans[-1], [], None)
     metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("first", "second")]

@@ -11,8 +11,8 @@ import pytest
 
 from qkv.evaluation.baselines import Baselines
 from qkv.training.diagnosis import KINDS, diagnose, overfitting
+from qkv.training.early_warning import Watch
 from qkv.training.history import History
-from qkv.training.watch import Watch
 
 BASELINES = Baselines(
     vocabulary=65,

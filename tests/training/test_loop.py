@@ -88,7 +88,9 @@ def test_divergence_stops_before_the_update(where: str) -> None:
 
 
 def test_an_absurd_rate_is_found_out() -> None:
-    wild = replace(TRAINING, rate=1e6, matrix_rate=1e6, steps=50, warmup=0, clip=0.0, optimizer="adamw")
+    wild = replace(
+        TRAINING, learning_rate=1e6, matrix_learning_rate=1e6, steps=50, warmup=0, clip=0.0, optimizer="adamw"
+    )
     made = state("gpt", wild, dropout=0.0)
     with pytest.raises(DivergedError):
         list(train(made, task(), wild))
@@ -96,7 +98,7 @@ def test_an_absurd_rate_is_found_out() -> None:
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant-decay"])
 def test_schedules_rise_then_fall(schedule: str) -> None:
-    shares = [share(step, 100, schedule, warmup=10, final=0.1, decay=0.3) for step in range(100)]
+    shares = [share(step, 100, schedule, warmup=10, final_fraction=0.1, decay=0.3) for step in range(100)]
     assert shares[:10] == sorted(shares[:10])
     assert shares[10:] == sorted(shares[10:], reverse=True)
     assert shares[10] == pytest.approx(1.0)
@@ -112,8 +114,11 @@ GOLDEN = (3.135494, 2.869138, 2.693043)
     ("given", "open_"),
     [
         ({"steps": 10}, ["batch = 0", "rate = 0.0", "optimizer = 'auto'", "device = 'auto'", "dtype = 'auto'"]),
-        ({"steps": 10, "batch": 4, "optimizer": "muon", "rate": 0.1, "device": "cpu", "dtype": "f32"}, ["matrix_rate"]),
-        ({"batch": 4, "optimizer": "adamw", "rate": 0.1, "device": "cpu", "dtype": "f32"}, ["steps = 0"]),
+        (
+            {"steps": 10, "batch": 4, "optimizer": "muon", "learning_rate": 0.1, "device": "cpu", "dtype": "f32"},
+            ["matrix_learning_rate"],
+        ),
+        ({"batch": 4, "optimizer": "adamw", "learning_rate": 0.1, "device": "cpu", "dtype": "f32"}, ["steps = 0"]),
     ],
 )
 def test_settings_that_are_still_open_are_named(given: dict[str, Any], open_: list[str]) -> None:

@@ -12,7 +12,13 @@ from qkv.models.bert import BertConfig
 from qkv.models.masked import MaskedConfig
 from qkv.training.optimizers import is_matrix, optimizers
 
-SETTINGS: dict[str, Any] = {"rate": 1.0, "matrix_rate": 1.0, "betas": (0.9, 0.95), "momentum": 0.9, "weight_decay": 0.1}
+SETTINGS: dict[str, Any] = {
+    "learning_rate": 1.0,
+    "matrix_learning_rate": 1.0,
+    "betas": (0.9, 0.95),
+    "momentum": 0.9,
+    "weight_decay": 0.1,
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)

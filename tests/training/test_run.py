@@ -16,7 +16,7 @@ import torch
 
 from qkv.errors import InputError, InterruptedRun, RefusedError
 from qkv.storage import locked, verify
-from qkv.training import checkpoints, journal
+from qkv.training import checkpoints, metrics_log
 from qkv.training.run import Evaluation, PutAside, Run, Saved, Stopped
 from qkv.training.settings import TrainingConfig
 from tiny import CONFIGS, TRAINING, state, task
@@ -180,14 +180,14 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Sig
 
 def test_metrics_hold_values_only(tmp_path: Path) -> None:
     go(tmp_path)
-    lines = journal.read(tmp_path / "metrics.jsonl")
+    lines = metrics_log.read(tmp_path / "metrics.jsonl")
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13))
     assert {key for line in lines for key in line} == {"step", "loss", "gradient_norm", "rate_share", "validation_loss"}
-    assert all("seconds" in line for line in journal.read(tmp_path / "timings.jsonl"))
+    assert all("seconds" in line for line in metrics_log.read(tmp_path / "timings.jsonl"))
 
 
 def test_a_journal_writes_null_for_what_is_not_a_number(tmp_path: Path) -> None:
-    made = journal.Journal(tmp_path / "log.jsonl")
+    made = metrics_log.Journal(tmp_path / "log.jsonl")
     made.write(loss=float("nan"))
     made.close()
     assert json.loads((tmp_path / "log.jsonl").read_text()) == {"loss": None}
@@ -198,15 +198,15 @@ def test_seconds_add_up_over_sittings(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "timings.jsonl"
     for ticks in ([100.0, 101.0, 103.0], [700.0, 705.0, 706.0]):
         clock = iter(ticks)
-        monkeypatch.setattr(journal.time, "perf_counter", lambda clock=clock: next(clock))
-        made = journal.Timings(path)
+        monkeypatch.setattr(metrics_log.time, "perf_counter", lambda clock=clock: next(clock))
+        made = metrics_log.Timings(path)
         made.take(1, 10)
         made.take(2, 10)
         made.close()
-    assert [line["seconds"] for line in journal.read(path)] == [1, 3, 8, 9]
-    assert [line["tokens_per_second"] for line in journal.read(path)] == [10, 7, 2, 3]
-    assert journal.elapsed(path) == 9
-    assert journal.elapsed(tmp_path / "none") == 0
+    assert [line["seconds"] for line in metrics_log.read(path)] == [1, 3, 8, 9]
+    assert [line["tokens_per_second"] for line in metrics_log.read(path)] == [10, 7, 2, 3]
+    assert metrics_log.elapsed(path) == 9
+    assert metrics_log.elapsed(tmp_path / "none") == 0
 
 
 AVERAGING = replace(ROUGH, average=3, checkpoint_every=2, evaluate_every=4, keep=1)

@@ -268,7 +268,7 @@ def sample(
 
 def main(folder: str) -> None:
     """Pages to look at."""
-    from qkv.inspection.filling import fill, template
+    from qkv.inspection.page_template import fill, template
 
     page = template()
     samples = {

@@ -12,7 +12,7 @@ import data_at_hand
 import qkv
 from qkv.inspection import page
 from qkv.inspection.subject import Inputs, Subject
-from qkv.recipe import looking
+from qkv.tasks import looking
 from web.acts import timed
 from web.browser import Browser, executable
 

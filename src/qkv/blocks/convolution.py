@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from qkv.blocks.bounded import PastState
+from qkv.blocks.bounded_state import PastState
 from qkv.blocks.tap import Tap
 
 SHORT = 8  # kernels up to it are quicker as one product of matrices, longer ones as a kernel that slides

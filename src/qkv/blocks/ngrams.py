@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks.bounded import PastState
+from qkv.blocks.bounded_state import PastState
 from qkv.blocks.state import KeyValueState
 
 STIR = 2_654_435_761  # 2³² divided by the golden ratio (Knuth): neighbours fall far apart

@@ -58,14 +58,14 @@ def help_text() -> str:
 def application() -> App:
     from cyclopts import App
 
-    from qkv.cli.helping import Reflowing
+    from qkv.cli.help import HelpFormatter
 
     app = App(
         name="qkv",
         help="qkv VERB --help explains one verb.",
         version_flags=[],
         help_format="plaintext",
-        help_formatter=Reflowing(),
+        help_formatter=HelpFormatter(),
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from qkv.cli.numbers import Length, Seed, Temperature, TopP
-from qkv.cli.options import named
+from qkv.cli.options import Length, Seed, Temperature, TopP, named
 from qkv.cli.output import Json, document, notes, print_answer, print_message, print_text
 
 LONGEST = 2**20  # bytes of a line that is typed or piped in
@@ -54,7 +53,7 @@ def chat(
     """
     import qkv
     from qkv.errors import InputError
-    from qkv.text.chat import Message, choose
+    from qkv.text.chat_formats import Message, choose
 
     words = " ".join(named(message, "chat"))
     opened = qkv.load(model)

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli.lines import TOGETHER, bunches
-from qkv.cli.numbers import Top
-from qkv.cli.options import Column, Second, named
+from qkv.cli.options import Column, Second, Top, named
 from qkv.cli.output import Growing, Json, notes, print_rows
 
 if TYPE_CHECKING:
-    from qkv.evaluation.answers import Decision
+    from qkv.evaluation.predictions import Decision
 
 
 def classify(
@@ -55,7 +54,7 @@ def classify(
     """
     import qkv
     from qkv.data.findings import Findings
-    from qkv.recipe.rows import rows_in
+    from qkv.tasks.labelled.predict import rows_in
 
     opened = qkv.load(model)
     said: set[str] = set()
@@ -86,7 +85,7 @@ def classify(
 
 def answers_of(config: Any) -> None:
     """Refuse, before a file is read, a model that decides nothing."""
-    from qkv.evaluation.answers import require
+    from qkv.evaluation.predictions import require
 
     if not hasattr(config, "columns"):
         require(config, "classifier", "classify")

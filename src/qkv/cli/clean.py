@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
-from qkv.cli.output import Json, counted, document, notes, print_answer, table
-from qkv.data.limits import Limits, Skippable
+from qkv.cli.output import Json, document, notes, print_answer, table
+from qkv.data.clean.limits import Limits, Skippable
+from qkv.visible import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from qkv.data.cleaning import Report
+    from qkv.data.clean.pipeline import CleaningReport
 
 DEFAULTS = Limits()
 
@@ -50,7 +51,7 @@ def clean(
     """
     from qkv.cli.options import corpus as corpus_of
     from qkv.cli.progress import reading
-    from qkv.data.cleaning import clean as run
+    from qkv.data.clean.pipeline import clean as run
     from qkv.errors import InputError
 
     _require_known(data)
@@ -103,11 +104,11 @@ def _new_files(out: str | None, dropped: str | None, report: str | None, force: 
     return paths
 
 
-def _facts(report: Report, data: list[str], out: str | None) -> dict[str, Any]:
+def _facts(report: CleaningReport, data: list[str], out: str | None) -> dict[str, Any]:
     filters = []
-    for tally in report.tallies:
-        values = vars(tally) | {"share": _share(tally.dropped_documents, tally.documents)}
-        filters.append(values | {"bytes_share": _share(tally.dropped_bytes, tally.bytes)})
+    for count in report.filters:
+        values = vars(count) | {"share": _share(count.dropped_documents, count.documents)}
+        filters.append(values | {"bytes_share": _share(count.dropped_bytes, count.bytes)})
     return {
         "data": data,
         "out": out if report.kept_documents else None,
@@ -133,18 +134,18 @@ def _save(facts: dict[str, Any], path: Path) -> None:
     write_file(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 
-def _print(report: Report, out: str | None) -> None:
+def _print(report: CleaningReport, out: str | None) -> None:
     notes(report.notes)
     if report.documents == 1:
         notes(["the text is one document, judged as a whole; --documents paragraphs (or lines) judges its parts."])
     rows = []
-    for each in report.tallies:
+    for each in report.filters:
         shares = (_share(each.dropped_documents, each.documents), _share(each.dropped_bytes, each.bytes))
         limit = "" if each.limit is None else f"{each.limit:,}"
         dropped = (f"{each.dropped_documents:,}", f"{shares[0]:.2%}", f"{each.dropped_bytes:,}", f"{shares[1]:.2%}")
         rows.append((each.name, limit, f"{each.documents:,}", *dropped))
     table("", ("filter", "limit", "seen", "dropped", "share", "bytes", "share"), rows)
-    for each in report.tallies:
+    for each in report.filters:
         for example in each.examples:
             print_answer(f"{each.name}: {example}")
     documents = f"kept {report.kept_documents:,} of {counted(report.documents, 'document')}"
@@ -155,8 +156,8 @@ def _print(report: Report, out: str | None) -> None:
         print_answer(f"wrote {out}{read}.")
 
 
-def _nothing_left(report: Report) -> str:
-    worst = max(report.tallies, key=lambda each: each.dropped_documents)
+def _nothing_left(report: CleaningReport) -> str:
+    worst = max(report.filters, key=lambda each: each.dropped_documents)
     lead = (
         f"nothing is left of {counted(report.documents, 'document')}: {worst.name} dropped {worst.dropped_documents:,}"
     )

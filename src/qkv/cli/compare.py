@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.numbers import Minutes, TrainingSeed, within
-from qkv.cli.options import Column, Data, Documents, Encoding, Filter, Identity, Label, Second, Task, named, which
-from qkv.cli.output import STARTED, Json, document, notes, print_answer, table
-from qkv.cli.train import Many, stem
+from qkv.cli.options import (
+    DATA,
+    MODEL,
+    NO_SPLIT,
+    Data,
+    Minutes,
+    SplitOptions,
+    TokenizerName,
+    TrainingSeed,
+    named,
+    which,
+    within,
+)
+from qkv.cli.output import OUTPUT, STARTED, Json, document, notes, print_answer, table
+from qkv.cli.train import stem
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
@@ -19,35 +30,46 @@ if TYPE_CHECKING:
 
 def compare(
     *data: Data,
-    minutes: Minutes = 10.0,
-    models: str | None = None,
-    start: Annotated[list[str] | None, Parameter(name="--from", negative="")] = None,
-    seeds: Annotated[int, within(Range(1, 1_000))] = 1,
-    metric: Literal["auto", "accuracy", "f1", "macro_f1", "matthews"] = "auto",
-    equal: Literal["time", "parameters"] = "time",
-    report: Literal["valid", "test"] | None = None,
-    picture: Path | None = None,
-    tokenizer: str | None = None,
-    valid: Many = None,
-    test: Many = None,
-    documents: Documents = None,
-    task: Task = None,
-    text: Column = None,
-    text2: Second = None,
-    label: Label = None,
-    id: Identity = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
-    run: Path | None = None,
+    reading: SplitOptions = NO_SPLIT,
+    report: Annotated[
+        Literal["valid", "test"] | None,
+        Parameter(group=DATA, help="The data that the table reports: valid or test. Default: valid."),
+    ] = None,
+    models: Annotated[
+        str | None, Parameter(group=MODEL, help="Which networks, as bag,cnn,lstm. Default: all that fit the data.")
+    ] = None,
+    start: Annotated[
+        list[str] | None,
+        Parameter(name="--from", negative="", group=MODEL, help="A model to fine-tune as well. Repeat it for more."),
+    ] = None,
+    tokenizer: TokenizerName = None,
+    metric: Annotated[
+        Literal["auto", "accuracy", "f1", "macro_f1", "matthews"],
+        Parameter(group=MODEL, help="The metric of classes; f1 is that of the second of two."),
+    ] = "auto",
+    equal: Annotated[
+        Literal["time", "parameters"],
+        Parameter(group=MODEL, help="What networks on text have in common: their time, or also their parameters."),
+    ] = "time",
+    seeds: Annotated[
+        int, within(Range(1, 1_000), group=MODEL, help="How often each network is trained; scores are means.")
+    ] = 1,
     seed: TrainingSeed = 0,
+    minutes: Minutes = 10.0,
+    picture: Annotated[
+        Path | None, Parameter(group=OUTPUT, help="Also plot the scores with their intervals: FILE.svg or FILE.png.")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        Parameter(group=OUTPUT, help="The folder of all results. Default: runs/compare-DATA, numbered when taken."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare every architecture that fits the data under one time budget.
 
-    Networks are trained as `qkv train` does it, each for the same time, and
-    shown beside systems that need none: one answer for all, naive Bayes and
-    TF-IDF with logistic regression; of text, n-grams. Which is best is decided
-    on examples held out of the training side, never on those of the table.
+    Networks are trained as by `qkv train`, each for the same time, and compared with baselines: majority class,
+    naive Bayes and TF-IDF with logistic regression; of text, n-grams. Which is best is decided on examples held out
+    of the training set, never on those of the table.
 
     qkv compare reviews.csv
     qkv compare sst2/ --minutes 30 --seeds 3
@@ -57,34 +79,9 @@ def compare(
     Parameters
     ----------
     minutes
-        How long you have, in all; divided evenly among the networks.
-    models
-        Which networks, as bag,cnn,lstm. All that fit when nothing is said.
-    start
-        A model to fine-tune beside them: a run, a model folder, a Hugging Face folder. Repeat it for more.
-    seeds
-        How often each network is trained; figures are means.
-    metric
-        What classes are judged by. Accuracy when nothing is said; CoLA has matthews, MRPC f1 (of the second
-        of two).
-    equal
-        What networks on text have in common besides their time: with parameters, also their size.
-    report
-        The side that the table shows: valid (the default) or test.
-    picture
-        Also draw the figures with their intervals into this .svg or .png file.
-    tokenizer
-        auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.
-    valid
-        Examples or text for the table. Otherwise a part is held out.
-    test
-        Examples of the test side, for --report test.
-    run
-        The folder for the results and all runs. runs/compare-DATA when nothing is said, numbered when taken.
-    seed
-        Where all randomness starts from.
+        The time budget, in all; divided evenly among the networks.
     """
-    from qkv.cli.progress import reading, show
+    from qkv.cli import progress as shown
     from qkv.config import plain
     from qkv.errors import InputError
     from qkv.studies import compare as study
@@ -96,13 +93,10 @@ def compare(
         raise InputError("no data was named. Give a table, a folder or a text, as in: qkv compare reviews.csv")
     if picture is not None:
         drawing.check(picture)
-    options: dict[str, Any] = {
-        "files": files, "valid": valid, "test": test, "documents": documents, "task": task, "text": text,
-        "text2": text2, "label": label, "id": id, "filter": filter, "encoding": encoding, "report": report,
-    }  # fmt: skip
-    with reading() as progress:
+    corpus: dict[str, Any] = {"files": files, **reading.given(), **({"report": report} if report else {})}
+    with shown.reading() as progress:
         plan = Plan(
-            corpus={key: value for key, value in options.items() if value is not None},
+            corpus=corpus,
             folder=run or Path("runs") / f"compare-{stem(files[0])}",
             minutes=minutes,
             models=tuple(name.strip() for name in (models or "").split(",") if name.strip()),
@@ -115,7 +109,7 @@ def compare(
             began=STARTED,
             progress=progress,
             say=lambda line: notes([line]),
-            watch=show,
+            watch=shown.show,
         )
         found, folder = study.compare(plan)
     if picture is not None:

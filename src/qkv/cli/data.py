@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from qkv import ranges
 from qkv.cli.clean import clean
-from qkv.cli.numbers import within
-from qkv.cli.options import Column, Data, Documents, Encoding, Filter
+from qkv.cli.options import MODEL, NO_SPLIT, Data, SplitOptions, TokenizerName, refuse, within
 from qkv.cli.options import corpus as corpus_of
-from qkv.cli.output import Json, counted, document, notes, print_answer, table
+from qkv.cli.output import Json, document, notes, print_answer, table
+from qkv.visible import counted
 
 app = App(
     name="data",
@@ -89,29 +89,30 @@ def get(name: str, *, json: Json = False) -> None:
 @app.command
 def describe(
     *data: Data,
-    documents: Documents = None,
-    text: Column = None,
-    text2: Annotated[str | None, Parameter(help="The column of the second text, where pairs are judged.")] = None,
-    label: Annotated[str | None, Parameter(help="The column that holds the label: its name, or its number.")] = None,
-    id: Annotated[str | None, Parameter(help="The column that names the example.")] = None,
-    task: Annotated[
-        str | None, Parameter(help="classification, regression, multi-label, tagging or images. Guessed, if not said.")
-    ] = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
+    reading: SplitOptions = NO_SPLIT,
     json: Json = False,
 ) -> None:
-    """What files hold: of text the counts, the beginning and the tokenizer that `auto` would choose; of tables, tagged
-    words and pictures the task, the columns, the labels with their counts, lengths and copies."""
-    from qkv.cli.examples import describe_examples, wanted
-    from qkv.cli.progress import reading
+    """Describe what files hold: of text the counts, the beginning and the tokenizer that `auto` would choose; of
+    tables, tagged words and images the task, the columns, the labels with their counts, lengths and copies; of
+    parallel text the languages, the pairs, their lengths and copies."""
+    from qkv.cli import progress as shown
+    from qkv.cli.examples import describe_examples, describe_pairs, detected_in
     from qkv.data.describing import describe as look
 
-    columns = {"text2": text2, "label": label, "id": id, "task": task}
-    if wanted(data, columns, documents, filter, encoding):
-        return describe_examples(data, {"text": text, "filter": filter, "encoding": encoding, **columns}, json)
-    corpus = corpus_of(data, "data describe", documents=documents, text=text, filter=filter, encoding=encoding)
-    with reading() as watch:
+    given = reading.given()
+    columns = {name: given.get(name) for name in ("text2", "label", "id", "task")}
+    detected = detected_in(data, columns, reading.documents, reading.filter, reading.encoding)
+    of_pairs, verb = ("source", "target", "languages"), "qkv data describe"
+    if detected.content == "pairs":
+        refuse(reading, ("text", "valid", "test", "filter"), verb, "these files as parallel text")
+        pairs = {name: given.get(name) for name in (*of_pairs, "encoding")}
+        return describe_pairs(data, pairs, detected, json)
+    if detected.content == "examples":
+        refuse(reading, of_pairs, verb, "these files as labelled examples")
+        return describe_examples(data, given, detected, json)
+    refuse(reading, (*of_pairs, "test"), verb, "these files as plain text")
+    corpus = corpus_of(data, "data describe", **given)
+    with shown.reading() as watch:
         found = look(corpus, watch)
     if json:
         return document({"data": list(data), **found.values()})
@@ -129,30 +130,25 @@ def describe(
 @app.command
 def check(
     *data: Data,
-    valid: Annotated[list[str] | None, Parameter(help="Text to validate on, as in training.", negative="")] = None,
+    reading: SplitOptions = NO_SPLIT,
     context: Annotated[
-        int | None, within(ranges.CONTEXT, help="The model's context, in tokens. Else that of a run of given --steps.")
+        int | None,
+        within(ranges.CONTEXT, group=MODEL, help="The context, in tokens. Default: that of a run with --steps."),
     ] = None,
-    tokenizer: Annotated[
-        str, Parameter(help="auto, characters, words, bpe, wordpiece, a tokenizer.json, or a model's folder.")
-    ] = "auto",
-    documents: Documents = None,
-    text: Column = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
+    tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
-    """Say everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
+    """Report everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
+    from qkv.cli import progress as shown
     from qkv.cli.options import which
-    from qkv.cli.progress import reading
     from qkv.data.checking import check as look
     from qkv.recipe.choices import context_for
 
-    corpus = corpus_of(
-        data, "data check", valid=valid, documents=documents, text=text, filter=filter, encoding=encoding
-    )
-    config, given = which(tokenizer)
-    with reading() as watch:
+    others = ("task", "text2", "label", "id", "source", "target", "languages", "test")
+    refuse(reading, others, "qkv data check", "plain text")
+    corpus = corpus_of(data, "data check", **reading.given())
+    config, given = which(tokenizer or "auto")
+    with shown.reading() as watch:
         report = look(corpus, config, lambda tokens: context or context_for(tokens), given, watch)
     if json:
         found = {"problems": [str(error) for error in report.problems], "more_problems": report.more_problems}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli.lines import bunches, require
-from qkv.cli.numbers import Top
-from qkv.cli.options import named
-from qkv.cli.output import Growing, Json, counted, document, notes, print_answer, shortened, table
+from qkv.cli.options import Top, named
+from qkv.cli.output import Growing, Json, document, notes, print_answer, table
+from qkv.visible import counted, shortened
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from qkv import ranges
-from qkv.cli.numbers import within
 from qkv.cli.options import (
     Column,
     Data,
@@ -23,9 +22,11 @@ from qkv.cli.options import (
     Task,
     corpus,
     pairs,
+    within,
 )
-from qkv.cli.output import Json, document, notes, table
+from qkv.cli.output import Json, document, notes, print_answer
 from qkv.cli.waiting import waiting
+from qkv.visible import counted
 
 
 def evaluate(
@@ -67,19 +68,18 @@ def evaluate(
     window
         Score independent windows of this many tokens, as nanoGPT's validation does. Otherwise windows overlap by half.
     beams
-        How many translations a translator follows at once; 5 when nothing is said.
+        The beam width of a translator. Default: 5.
     beside
         Another translator to compare with on the same sentences, by the paired bootstrap.
     """
     import qkv
-    from qkv.cli.translated import judge
     from qkv.errors import InputError
-    from qkv.recipe.examining import JUDGES
-    from qkv.recipe.recipe import TRANSLATING
+    from qkv.models.registry import TRANSLATORS
+    from qkv.tasks.labelled.evaluate import JUDGES
 
     opened = qkv.load(model)
     kind = opened.bundle.config.kind
-    wanted = "labelled examples" if kind in JUDGES else "pairs of texts" if kind in TRANSLATING else "text"
+    wanted = "labelled examples" if kind in JUDGES else "pairs of texts" if kind in TRANSLATORS else "text"
     others: dict[str, dict[str, Any]] = {
         "text": {"--window": window, "--documents": documents},
         "labelled examples": {"--text2": text2, "--label": label, "--id": id, "--task": task},
@@ -99,8 +99,8 @@ def evaluate(
         columns["filter"] = filter
         return judged(opened, model, data, columns, json)
     if wanted == "pairs of texts":
-        chosen = pairs(data, "evaluate", source=source, target=target, languages=languages, encoding=encoding)
-        return judge(opened, model, chosen, metric, 5 if beams is None else beams, beside, json)
+        aligned = pairs(data, "evaluate", source=source, target=target, languages=languages, encoding=encoding)
+        return judge(opened, model, aligned, metric, 5 if beams is None else beams, beside, json)
     chosen = corpus(data, "evaluate", documents=documents, text=text, filter=filter, encoding=encoding)
     if kind == "masked":
         return filled(opened, model, data, chosen, json)
@@ -109,45 +109,87 @@ def evaluate(
 
 def scored(opened: Any, model: str, data: tuple[str, ...], chosen: Any, window: int | None, json: bool) -> None:
     """A language model on text."""
-    from qkv.evaluation.pace import Pace
+    from qkv.cli.report import show
+    from qkv.evaluation.timed_scoring import Pace
+    from qkv.tasks.language_modelling.report import score_table
 
     with waiting() as progress:
         score = opened.evaluate(corpus=chosen, window=window, pace=Pace(progress=progress, stage="scoring tokens"))
     notes(opened.notes)
     if json:
         return document({"model": model, "data": list(data), "window": window, **score.values(), "notes": opened.notes})
-    rows = [
-        ("loss (nats a token)", f"{score.loss:.4f}", score.interval()),
-        ("perplexity", f"{score.perplexity:.4f}", score.interval("perplexity")),
-        ("bits per byte", f"{score.bits_per_byte:.4f}", score.interval("bits_per_byte")),
-        ("bits per character", f"{score.bits_per_character:.4f}", score.interval("bits_per_character")),
-        ("tokens scored", f"{score.tokens:,}", ""),
-    ]
-    return table("", ("score", "value", "95 % interval"), rows)
+    return show([score_table(score)])
 
 
 def filled(opened: Any, model: str, data: tuple[str, ...], chosen: Any, json: bool) -> None:
     """A model that fills gaps, on text."""
-    from qkv.cli import gaps
-    from qkv.recipe.gaps import score_gaps
+    from qkv.cli.report import show
+    from qkv.tasks.masked_language_modelling.evaluate import score_gaps
+    from qkv.tasks.masked_language_modelling.report import score_table
 
     with waiting() as progress:
         score, said = score_gaps(opened.bundle, chosen, progress)
     notes(said)
     if json:
         return document({"model": model, "data": list(data), **score.values(), "notes": said})
-    return gaps.show(score)
+    return show([score_table(score)])
 
 
 def judged(opened: Any, model: str, data: tuple[str, ...], columns: dict[str, Any], json: bool) -> None:
     """A classifier or a tagger on labelled examples."""
-    from qkv.cli.judged import mistakes, show
     from qkv.cli.options import examples
+    from qkv.cli.report import show
+    from qkv.tasks.labelled.report import judgement_sections, mistakes
 
     with waiting() as progress:
         found, read = opened.examined(examples(data, "evaluate", **columns), progress)
     notes(opened.notes)
     if not json:
-        return show(found, read, ", ".join(data))
+        return show(judgement_sections(found, read, ", ".join(data)))
     values = {"model": model, "data": list(data), "examples": len(read), **found.values(), **found.tables()}
     return document({**values, "mistakes": mistakes(found, read), "notes": opened.notes})
+
+
+def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: str | None, json: bool) -> None:
+    """`qkv evaluate` of a translator: its scores, by length, the worst outputs; another system beside it."""
+    import qkv
+    from qkv.cli.report import show
+    from qkv.evaluation.timed_scoring import Pace
+    from qkv.tasks.translation import predict
+    from qkv.tasks.translation.evaluate import Examiner
+    from qkv.tasks.translation.report import WORST, detail_sections, score_sections
+
+    examiner = Examiner(opened.bundle, pairs, metric)
+    other = None if beside is None else qkv.load(beside)
+    if other is not None:
+        predict.require(other.bundle)
+    with waiting() as progress:
+        pace = Pace(progress=progress, stage="translating")
+        said, loss = examiner.outputs(opened.bundle, beams, opened.device, pace)
+        compared = None
+        if other is not None:
+            compared = said.beside(examiner.outputs(other.bundle, beams, other.device, pace)[0])
+    score = said.score(loss)
+    notes(examiner.notes)
+    if not json:
+        print_answer(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}", "")
+        show([*score_sections({"": score}), *detail_sections(said)])
+        print_answer("", *([] if compared is None else [f"beside {beside}: {compared}"]))
+        return None
+    columns = {"source": said.sources, "said": said.said, "references": said.references}
+    return document(
+        {
+            "model": model,
+            "data": list(pairs.files),
+            "beams": beams,
+            "metric": examiner.metric,
+            **score.values(),
+            "by_length": [vars(each) for each in said.by_length()],
+            "worst": [
+                {"row": row, "score": value, **{name: column[row] for name, column in columns.items()}}
+                for row, value in said.worst(WORST)
+            ],
+            **({} if compared is None else {"beside": {"model": beside, **compared.values()}}),
+            "notes": examiner.notes,
+        }
+    )

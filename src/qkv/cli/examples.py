@@ -1,14 +1,15 @@
-"""`qkv data describe` of labelled files: what was guessed, the labels, the lengths, a few examples."""
+"""`qkv data describe` of labelled files and of parallel text: what was guessed, the labels, the lengths, examples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.options import examples, named
+from qkv.cli.options import examples, named, pairs
 from qkv.cli.output import document, notes, print_answer, table
 
 if TYPE_CHECKING:
+    from qkv.data.detect import Detected
     from qkv.data.labelled.describing import ExamplesDescription
 
 MOST_LABELS = 30
@@ -22,28 +23,51 @@ _TASKS = {
 }
 
 
-def wanted(
+def detected_in(
     data: tuple[str, ...], columns: Mapping[str, Any], documents: str | None, filter: str | None, encoding: str | None
-) -> bool:
-    """Whether the files are to be described as examples: their columns were named, or they plainly are."""
-    from qkv.data.labelled.describing import labelled
+) -> Detected:
+    """What the files are described as: just what `qkv train` would take them for."""
+    from qkv.data.detect import detect
     from qkv.errors import InputError
 
-    if any(columns.values()):
-        if documents:
-            option = next(f"--{name}" for name, value in columns.items() if value)
-            raise InputError(f"--documents {documents} is for plain text, {option} for labelled examples. Give one.")
-        return True
-    return not documents and labelled(named(data, "data describe"), encoding or "utf-8", filter)
+    if documents and any(columns.values()):
+        option = next(f"--{name}" for name, value in columns.items() if value)
+        raise InputError(f"--documents {documents} is for plain text, {option} for labelled examples. Give one.")
+    files = named(data, "data describe")
+    return detect({"files": files, "documents": documents, "filter": filter, "encoding": encoding, **columns})
 
 
-def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: bool) -> None:
+def describe_pairs(data: tuple[str, ...], options: Mapping[str, Any], detected: Detected, json: bool) -> None:
+    from qkv.cli.progress import reading
+    from qkv.data.parallel.describing import describe_pairs as describe
+
+    config = pairs(data, "data describe", **options)
+    with reading() as watch:
+        description = describe(config, watch, detected.beginnings)
+    if json:
+        return document({"data": list(data), **description.values()})
+    notes(note for note in description.notes if not note.startswith("task: "))  # the table says it
+    ways = ", ".join(f"{source} to {target}" for source, target in description.directions)
+    rows = [("task", f"translation: {ways}")]
+    rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
+    rows += [(f"{side} pairs", f"{count:,}") for side, count in description.sides.items()]
+    for side, lengths in description.lengths.items():
+        rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
+    rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
+    table(", ".join(data), ("what", "value"), rows, words=("value",))
+    print_answer("", "for example:")
+    for pair in description.beginning:
+        print_answer(f"  {pair['source']}  |  {pair['target']}")
+    return None
+
+
+def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], detected: Detected, json: bool) -> None:
     from qkv.cli.progress import reading
     from qkv.data.labelled.describing import describe_examples as look
 
     config = examples(data, "data describe", **options)
     with reading() as watch:
-        found = look(config, watch)
+        found = look(config, watch, detected.beginnings)
     if json:
         return document({"data": list(data), **found.values()})
     notes(note for note in found.notes if not note.startswith("task: "))  # the table says it
@@ -62,8 +86,8 @@ def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], json: b
 
 def _facts(found: ExamplesDescription) -> list[tuple[str, str]]:
     what = "each pair of texts" if found.pairs else "each row of numbers" if found.ranges else "each text"
-    pairs = _TASKS[found.task].replace("each text", what)
-    rows = [("task", f"{found.task}: {pairs}")]
+    meaning = _TASKS[found.task].replace("each text", what)
+    rows = [("task", f"{found.task}: {meaning}")]
     rows += [(role, f"column {column!r}") for role, column in found.columns.items()]
     alone = len(found.sides) == 1
     rows += [("examples" if alone else f"{side} examples", f"{count:,}") for side, count in found.sides.items()]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.lines import lines, require
-from qkv.cli.numbers import Top
-from qkv.cli.options import named
+from qkv.cli.options import Top, named
 from qkv.cli.output import Growing, Json, print_answer, table
 
 if TYPE_CHECKING:
-    from qkv.generation.filling import Filled
+    from qkv.generation.fill_mask import Filled
 
 
 def fill(

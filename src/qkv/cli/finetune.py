@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
+from cyclopts import Parameter
+
 from qkv import ranges
-from qkv.cli.numbers import MinutesOrNone, SeedOrNone, StepsOrNone, within
-from qkv.cli.options import Column, Data, Encoding, Identity, Label, Second, Task, named
+from qkv.cli.options import (
+    MODEL,
+    NO_SPLIT,
+    ClassWeights,
+    Data,
+    Flag,
+    MinutesOrNone,
+    RecipeFile,
+    Resume,
+    Run,
+    SeedOrNone,
+    Settings,
+    SplitOptions,
+    StepsOrNone,
+    named,
+    within,
+)
 from qkv.cli.output import Json
-from qkv.cli.train import Flag, Many, resumed, started, work
+from qkv.cli.train import resumed, started, work
 from qkv.ranges import Range
 
 
 def finetune(
     model: str,
     *data: Data,
+    reading: SplitOptions = NO_SPLIT,
+    freeze: Annotated[Flag, Parameter(group=MODEL, help="Train only the head; the model is frozen.")] = False,
+    lora: Annotated[
+        int | None,
+        within(Range(1, 2**16, "a rank, as 8"), group=MODEL, help="Train LoRA adapters of this rank, as 8."),
+    ] = None,
+    layer_decay: Annotated[
+        float | None,
+        within(ranges.ABOVE_ZERO, group=MODEL, help="Each layer's learning rate, relative to the layer above, as 0.9."),
+    ] = None,
+    class_weights: ClassWeights = False,
+    seed: SeedOrNone = None,
+    recipe: RecipeFile = None,
+    set: Settings = None,
     minutes: MinutesOrNone = None,
     steps: StepsOrNone = None,
-    freeze: Flag = False,
-    lora: Annotated[int | None, within(Range(1, 2**16, "a rank, as 8"))] = None,
-    layer_decay: Annotated[float | None, within(ranges.ABOVE_ZERO)] = None,
-    valid: Many = None,
-    test: Many = None,
-    task: Task = None,
-    text: Column = None,
-    text2: Second = None,
-    label: Label = None,
-    id: Identity = None,
-    class_weights: Flag = False,
-    encoding: Encoding = None,
-    run: Path | None = None,
-    resume: Flag = False,
-    seed: SeedOrNone = None,
-    recipe: Path | None = None,
-    set: Many = None,
+    run: Run = None,
+    resume: Resume = False,
     json: Json = False,
 ) -> None:
-    """Teach a model that has learned from much text a task of your own.
+    """Fine-tune a trained or imported model on a task of your own.
 
-    A table with labels makes a classifier or a tagger of it; text goes on
-    training a language model.
+    A table with labels makes a classifier or a tagger of it; text continues the training of a language model.
 
     qkv finetune MINILM reviews.csv
     qkv finetune runs/sotu-modern reviews.csv --freeze
@@ -51,31 +65,7 @@ def finetune(
     model
         The model to start from: a run, a model folder, a Hugging Face folder or a .gguf file.
     minutes
-        How long you have, in all. 5 when nothing is said.
-    steps
-        The number of steps, instead of a time.
-    freeze
-        Only the part that decides learns; the model underneath stays as it is.
-    lora
-        The rank of narrow layers that learn beside the model's own (LoRA); 8 is usual.
-    layer_decay
-        The rate of each layer beside that of the one above it, as 0.9: lower layers move less.
-    valid
-        Examples to check on. Otherwise a tenth is held out.
-    test
-        Examples to judge the model by in the end.
-    class_weights
-        Every class counts alike, however rare: a mistake on one of few examples weighs more.
-    run
-        The run's folder. runs/DATA-MODEL when nothing is said, numbered when taken.
-    resume
-        Continue the run in --run where it stopped.
-    seed
-        Where all randomness starts from. 0 when nothing is said.
-    recipe
-        A recipe: a file, or the name of one of qkv's own, such as sentiment. Options and --set override it.
-    set
-        One value of the recipe, as --set training.rate=0.0001. Repeat it for more.
+        The time budget, in all. Default: 5.
     """
     from qkv.cli.train import stem
     from qkv.errors import InputError
@@ -90,15 +80,8 @@ def finetune(
         "training.steps": steps,
         "training.seed": seed,
         "corpus.files": named(data, "finetune") or None,
-        "corpus.valid": valid,
-        "corpus.test": test,
-        "corpus.task": task,
-        "corpus.text": text,
-        "corpus.text2": text2,
-        "corpus.label": label,
-        "corpus.id": id,
+        **{f"corpus.{name}": value for name, value in reading.given().items()},
         "task.weights": "balanced" if class_weights else None,
-        "corpus.encoding": encoding,
     }
     given = {key: value for key, value in options.items() if value is not None}
     if resume:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.numbers import Length, Seed, Temperature, TopK, TopP, within
-from qkv.cli.options import named, standard_input
+from qkv.cli.options import Length, Seed, Temperature, TopK, TopP, named, standard_input, within
 from qkv.cli.output import Json, document, notes, print_answer, print_text, table
 
 if TYPE_CHECKING:

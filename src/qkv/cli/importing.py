@@ -32,7 +32,7 @@ def import_model(
         A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT, MarianMT as Helsinki-NLP's
         opus-mt), a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched.
     to
-        The folder to write. models/NAME when nothing is said.
+        The folder to write. Default: models/NAME.
     force
         Replace a model folder of this name.
     """

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from qkv.cli.decks import show_decks
-from qkv.cli.numbers import within
-from qkv.cli.output import Json, counted, document, notes, print_answer, shortened, table
+from qkv.cli.options import within
+from qkv.cli.output import Json, document, notes, print_answer, table
 from qkv.ranges import Range
+from qkv.visible import counted, shortened
 
 if TYPE_CHECKING:
-    from qkv.inspection.roles import Head
+    from qkv.inspection.head_roles import Head
     from qkv.inspection.subject import Subject
 
 SHOWN = 16  # rows of a table on a terminal
@@ -61,7 +62,7 @@ def inspect(
     second
         The second text, where the model judges pairs.
     target
-        What a translator is to have said; its own translation when nothing is said.
+        The translation to look at. Default: the model's own.
     head
         LAYER.HEAD, both from 1, as 2.5: the worked example of that head, with every number.
     token
@@ -88,8 +89,8 @@ def inspect(
     import qkv
     from qkv.extras import require
     from qkv.inspection import page
-    from qkv.inspection.decks import decks as lectures
-    from qkv.recipe.looking import subject as looked_at
+    from qkv.inspection.deck_examples import decks as lectures
+    from qkv.tasks.looking import subject as looked_at
 
     if png is not None:
         require("PIL", "--png (--svg needs nothing)")
@@ -159,22 +160,22 @@ def pictures(subject: Subject, at: tuple[int, int] | None, svg: Path | None, png
 def finder(subject: Subject, data: str | None, ablate: int) -> list[Head]:
     """Every head's clearest role, relations of a CoNLL-U file, alignments of a translator; the first ones ablated."""
     from qkv.errors import InputError
-    from qkv.inspection import finding
+    from qkv.inspection import head_table
 
     if ablate < 0:
         raise InputError(f"--ablate {ablate}: expected how many heads are taken out, 0 or more.")
     if data is None:
-        return finding.found(subject, ablate=ablate)
+        return head_table.found(subject, ablate=ablate)
     if data.removesuffix(".gz").endswith(".conllu"):
         from qkv.inspection.edges import read
 
-        return finding.found(subject, sentences=read(data, TEXTS), ablate=ablate)
+        return head_table.found(subject, sentences=read(data, TEXTS), ablate=ablate)
     from itertools import islice
 
     from qkv.cli.lines import lines
 
     most = TEXTS if subject.inputs.source is None else PAIRS
-    return finding.found(subject, texts=list(islice(lines([], data, "inspect"), most)), ablate=ablate)
+    return head_table.found(subject, texts=list(islice(lines([], data, "inspect"), most)), ablate=ablate)
 
 
 def show_essentials(subject: Subject) -> None:
@@ -231,7 +232,7 @@ def show_next(subject: Subject) -> None:
 
 def show_worked(subject: Subject, layer: int, head: int, token: int) -> None:
     from qkv.inspection.trace import trace
-    from qkv.inspection.worked import slide, worked
+    from qkv.inspection.worked_example import slide, worked
 
     seen = trace(subject, layers=[layer], heads=[head]).layer(layer)
     made = worked(seen, head, token)
@@ -268,7 +269,7 @@ def show_heads(found: list[Head]) -> None:
 
 
 def show_lens(subject: Subject) -> None:
-    from qkv.inspection.lens import lens
+    from qkv.inspection.logit_lens import lens
 
     last = len(subject.inputs.tokens) - 1
     rows = [
@@ -279,7 +280,7 @@ def show_lens(subject: Subject) -> None:
 
 
 def show_why(subject: Subject) -> None:
-    from qkv.inspection.why import why
+    from qkv.inspection.attribution import why
 
     found = why(subject)
     each = [found.of_words(method) for method in found.methods]

@@ -66,9 +66,9 @@ def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
 
 
 def _bunched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
-    from qkv.data.decoding import decode
+    from qkv.data.files.decode import decode
     from qkv.data.findings import Findings
-    from qkv.data.rows import LONGEST_ROW
+    from qkv.data.formats.rows import LONGEST_ROW
     from qkv.errors import DataError
 
     findings, rest = Findings(), ""

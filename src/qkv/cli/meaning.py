@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.lines import lines
-from qkv.cli.output import document, notes, print_answer, shortened, table
+from qkv.cli.output import document, notes, print_answer, table
+from qkv.visible import shortened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +23,7 @@ PAIRS = 6  # pairs of texts that are shown for every layer
 
 def show_near(opened: Any, texts: list[str], file: str, top: int, layer: Layer, pool: Pool, json: bool) -> None:
     """The texts of a file that are nearest to each of those given."""
-    from qkv.evaluation.contexts import nearest_texts
+    from qkv.evaluation.contextual_similarity import nearest_texts
 
     said: set[str] = set()
 
@@ -53,7 +54,7 @@ def show_word(model: str, word: str, texts: list[str] | None, json: bool) -> Non
     """The cosines of one word's vectors in every two texts, layer by layer."""
     import qkv
     from qkv.errors import InputError
-    from qkv.evaluation.contexts import CONTEXTS
+    from qkv.evaluation.contextual_similarity import CONTEXTS
 
     given = texts or list(CONTEXTS.get(word, ()))
     if len(given) < 2:
@@ -79,7 +80,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     import qkv
     from qkv.cli.options import examples
     from qkv.data.labelled.reading import read_examples
-    from qkv.evaluation.judging import NAMES
+    from qkv.evaluation.labelled_evaluation import NAMES
     from qkv.extras import require
     from qkv.studies import picture as drawing
     from qkv.studies.probe import NEED, probe

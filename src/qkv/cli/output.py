@@ -11,19 +11,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from qkv.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from qkv.recipe.starting import Session
 
 STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
 
+OUTPUT = Group("Output", sort_key=3)
 Json = Annotated[
-    bool, Parameter(name="--json", negative="", show_default=False, help="One JSON document on standard output.")
+    bool,
+    Parameter(
+        name="--json",
+        negative="",
+        show_default=False,
+        group=OUTPUT,
+        help="One JSON document on standard output.",
+    ),
 ]
 
 
@@ -35,19 +42,6 @@ def program() -> str:
     if called.stem != "qkv":
         return f"{Path(sys.executable).name} -m qkv"
     return os.path.relpath(called) if called.is_absolute() and called.is_relative_to(Path.cwd()) else str(called)
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
-def weights(session: Session) -> str:
-    """The size of a model, and how much learns where not all of it does."""
-    from qkv.models.language_model import learning
-
-    kept, moving = session.parameters, learning(session.model)
-    how = " (LoRA)" if session.recipe.training.lora else ""
-    return f"{kept:,} parameters" + (f"; {moving:,} learn{how}" if how or moving < kept else "")
 
 
 def console() -> Console:
@@ -149,8 +143,3 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     if title:  # as rich's own title it would be cut to the table's width
         shown.print(Text(visible(title), style="italic"), soft_wrap=True)
     shown.print(grid)
-
-
-def shortened(text: str, longest: int = 120) -> str:
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain if len(plain) <= longest else plain[: longest - 1] + "…"

@@ -14,20 +14,14 @@ from qkv.visible import visible
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from qkv.recipe.assembly import Session
+    from qkv.tasks.protocol import Session
+    from qkv.training.early_warning import Watch
     from qkv.training.run import Event
-    from qkv.training.watch import Watch
 
 REFRESH_SECONDS = 0.5
 TOLD = 0.15  # a move of the end by more than this share is worth a line
 LINE_SECONDS = 5.0
 ENOUGH, ENOUGH_SECONDS = 5, 1.0  # steps and seconds after which the speed of a run is known
-UNITS = {
-    "language-modelling": "tokens",
-    "masked-language-modelling": "hidden pieces",
-    "tagging": "words",
-    "translation": "pieces",
-}
 LONG = 5.0  # seconds; what is over sooner needs no forecast
 
 
@@ -95,7 +89,7 @@ class Display:
         self.first: int | None = None
         self.number = 0
         self.tokens = 0
-        self.unit = UNITS.get(session.recipe.task.kind, "examples")
+        self.unit = session.task.unit
         self.curve = Curve()
         self.losses: deque[float] = deque(maxlen=5)
         self.validation: float | None = None
@@ -140,7 +134,7 @@ class Display:
 
     def _forecast(self) -> list[str]:
         """How long it will take, once, when some steps have been timed; the first is slower than the rest."""
-        from qkv.recipe.forecast import ahead
+        from qkv.tasks.forecast import ahead
 
         if self.laps is None or self.unit != "tokens":
             return []
@@ -205,7 +199,7 @@ def _figure(scores: dict[str, Any]) -> str:
     """What is looked at first, in words."""
     if "bits_per_byte" in scores:
         return f"{scores['bits_per_byte']:.3f} bits per byte"
-    from qkv.evaluation.judging import NAMES
+    from qkv.evaluation.labelled_evaluation import NAMES
 
     told = ((name, value) for name, value in scores.items() if name not in ("loss", "judged", "parts"))
     shown = [(NAMES.get(name, name.replace("_", " ")), value) for name, value in told if isinstance(value, float)]

@@ -12,7 +12,7 @@ from qkv.cli.options import named
 from qkv.cli.output import Growing, Json, notes, print_rows
 
 if TYPE_CHECKING:
-    from qkv.evaluation.answers import TaggedWord
+    from qkv.evaluation.predictions import TaggedWord
 
 
 def tag(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.numbers import within
-from qkv.cli.options import named, standard_input, which
+from qkv.cli.options import named, standard_input, which, within
 from qkv.cli.output import Json, document, notes, print_answer, table
 
 if TYPE_CHECKING:

@@ -9,154 +9,94 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv.cli import tracking
-from qkv.cli.numbers import MinutesOrNone, SeedOrNone, StepsOrNone
 from qkv.cli.options import (
-    Column,
+    DATA,
+    MODEL,
+    NO_SPLIT,
+    ClassWeights,
     Data,
-    Documents,
-    Encoding,
-    Filter,
-    Identity,
-    Label,
-    Languages,
-    Learned,
+    Flag,
     Metric,
-    Second,
-    Several,
-    SourceColumn,
-    TargetColumn,
+    MinutesOrNone,
+    RecipeFile,
+    Resume,
+    Run,
+    SeedOrNone,
+    Settings,
+    SplitOptions,
+    StepsOrNone,
+    TokenizerName,
     named,
-    spoken,
     which,
 )
-from qkv.cli.output import STARTED, Json, document, notes, print_answer
+from qkv.cli.output import OUTPUT, STARTED, Json, document, notes, print_answer, print_message
 
 if TYPE_CHECKING:
-    from qkv.recipe.assembly import Session
+    from qkv.data.detect import Detected
+    from qkv.tasks.protocol import Session
 
 
-Many = Annotated[list[str] | None, Parameter(negative="")]
 NOTHING_SAID = ("train", "training", "dev", "valid", "test", "data", "input", "model", "best")  # as names of files
 # options whose names are not their keys
 SAID = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", "task.kind": "task"}
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 def train(
     *data: Data,
-    model: str | None = None,
-    tokenizer: str | None = None,
+    reading: SplitOptions = NO_SPLIT,
+    directions: Annotated[
+        Literal["forward", "both"] | None,
+        Parameter(group=DATA, help="both also learns from target to source (`qkv translate --to`). Default: forward."),
+    ] = None,
+    model: Annotated[
+        str | None, Parameter(group=MODEL, help="A model of the table above. Default: by the task.")
+    ] = None,
+    tokenizer: TokenizerName = None,
+    class_weights: ClassWeights = False,
+    metric: Annotated[Metric, Parameter(group=MODEL)] = None,
+    seed: SeedOrNone = None,
+    recipe: RecipeFile = None,
+    set: Settings = None,
     minutes: MinutesOrNone = None,
     steps: StepsOrNone = None,
-    valid: Several = None,
-    documents: Documents = None,
-    test: Several = None,
-    task: Learned = None,
-    text: Column = None,
-    text2: Second = None,
-    label: Label = None,
-    id: Identity = None,
-    class_weights: Flag = False,
-    source: SourceColumn = None,
-    target: TargetColumn = None,
-    languages: Languages = None,
-    directions: Literal["forward", "both"] | None = None,
-    metric: Metric = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
-    run: Path | None = None,
-    resume: Flag = False,
-    seed: SeedOrNone = None,
-    recipe: Path | None = None,
-    set: Many = None,
-    tensorboard: Flag = False,
+    run: Run = None,
+    resume: Resume = False,
+    tensorboard: Annotated[
+        Flag, Parameter(group=OUTPUT, help="Also write TensorBoard files into the run folder.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Train a model on your data, and evaluate it.
+    """Train a model on your data, and evaluate it. The task follows from the data: text makes a language
+    model, a table with labels a classifier, words with tags (CoNLL) a tagger, images an image classifier,
+    two files that are translations line by line (or a table of both) a translator. Reads .txt .csv .tsv
+    .jsonl .parquet, CoNLL, idx, npz, folders of images, also in .gz .zip .zst.
 
-    Text makes a language model; a table with a text and a label column a
-    classifier; words with tags (CoNLL) a tagger; pictures a classifier of
-    pictures; two files that translate each other line by line, or a table
-    of both, a translator. Reads .txt and other text, .csv .tsv .jsonl
-    .parquet, CoNLL, idx, npz and folders of pictures, also in .gz .zip .zst.
-    Writes a run folder: the best model, checkpoints to resume from, the
-    resolved recipe, metrics and a card.
-
-    qkv train book.txt
-    qkv train python-docs --minutes 1
-    qkv train book.txt --model gpt-nano --steps 500
-    qkv train notes/ --filter '*.md' --documents paragraphs
-    qkv train notes/ --model bert-mini --minutes 15
+    qkv train book.txt --model gpt-nano --minutes 1
+    qkv train notes/ --filter '*.md' --documents paragraphs --model bert-mini
     qkv train reviews.csv --text review --label stars
-    qkv train train.conllu --valid dev.conllu
     qkv train train.en train.de --valid val.en val.de
-    qkv train pairs.tsv --source english --target german
-    qkv train words.tsv --metric errors --model rnn-translator
     qkv train --run runs/book-modern --resume
+
+    MODELS
 
     Parameters
     ----------
-    model
-        modern (the default), modern-fast, gpt, llama, qwen2, rnn, gru, lstm, mlp, cnn, or a preset: gpt-nano,
-        gpt-micro, gpt-mini, gpt2, gpt2-medium, gpt2-large, gpt2-xl. bert-tiny, bert-mini, bert-small, bert-medium,
-        bert-base and bert-large learn to fill gaps. On labelled texts: linear, mlp, bag, cnn, rnn, gru, lstm (the
-        default), encoder, bert, modern, gpt or a preset; on pictures cnn or vision; on tables of numbers linear or
-        mlp. On texts and their translations: transformer (the default), transformer-tiny, transformer-small,
-        transformer-base, transformer-big or rnn-translator.
-    tokenizer
-        auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.
     minutes
-        How long you have, in all: picks size, context, batch and steps for this machine. 5 when nothing is said.
-    steps
-        The number of steps, instead of a time.
-    valid
-        Text or examples to check on; of pairs, source and target file. Otherwise a tenth is held out: whole
-        documents, or the end of the only one; of pairs a twentieth, unless val.en and val.de stand by train.en and
-        train.de.
-    class_weights
-        Every class counts alike, however rare: a mistake on one of few examples weighs more.
-    test
-        Labelled examples, or pairs, to judge the model by in the end.
-    directions
-        both: every pair is learned from target to source as well, and `qkv translate --to` says which way.
-    run
-        The run's folder. runs/DATA-MODEL when nothing is said, numbered when taken.
-    resume
-        Continue the run in --run where it stopped.
-    seed
-        Where all randomness starts from. 0 when nothing is said.
-    recipe
-        A recipe: a file, or the name of one of qkv's own, such as gpt-nano. Options and --set override it.
-    set
-        One value of the recipe, as --set model.layers=4. Repeat it for more.
-    tensorboard
-        Also write TensorBoard files into the run folder.
+        The time budget, in all: sets size, batch and steps for this machine. Default: 5.
     """
+    split = reading.given()
     options = {
         "model.kind": model,
         "tokenizer.kind": tokenizer,
         "training.steps": steps,
         "training.seed": seed,
         "corpus.files": named(data, "train") or None,
-        "corpus.valid": valid,
-        "corpus.documents": documents,
-        "corpus.test": test,
-        "corpus.task": None if task == "translation" else task,
-        "task.kind": task if task == "translation" else None,
-        "corpus.text": text,
-        "corpus.text2": text2,
-        "corpus.label": label,
-        "corpus.id": id,
+        **{f"corpus.{name}": value for name, value in split.items() if (name, value) != ("task", "translation")},
+        "task.kind": reading.task if reading.task == "translation" else None,
         "task.weights": "balanced" if class_weights else None,
-        "corpus.source": source,
-        "corpus.target": target,
-        "corpus.languages": languages,
         "corpus.directions": directions,
         "task.metric": metric,
-        "corpus.filter": filter,
-        "corpus.encoding": encoding,
     }
-    spoken(languages)
     given = {key: value for key, value in options.items() if value is not None}
     if tensorboard:
         tracking.require()
@@ -177,18 +117,19 @@ def started(
     called: str = "",
 ) -> Session:
     """A new run from a recipe file, the options above it and every --set above those; `called` so, if nobody says."""
+    from qkv import session as sessions
     from qkv.cli.progress import reading
     from qkv.config import plain, set_value
     from qkv.errors import ConfigError, InputError
-    from qkv.recipe import assembly
     from qkv.recipe.recipe import read
+    from qkv.tasks.registry import detected_of
 
     if minutes is not None and steps_said(options, settings):
         raise InputError("--minutes and the number of steps both say how long to train. Give one of them.")
     if options.get("training.steps", 1) < 1:
         raise InputError(f"--steps {options['training.steps']}: expected at least 1.")
     values: dict[str, Any] = read(recipe) if recipe else {}
-    moved = ("turns", "evaluations")  # by the clock of the run that the recipe is of
+    moved = ("steps_changes", "evaluate_every_changes")  # by the clock of the run that the recipe is of
     for settled in ("steps", *moved) if minutes is not None else moved if steps_said(options, settings) else ():
         values.get("training", {}).pop(settled, None)
     if tokenizer := options.pop("tokenizer.kind", None):
@@ -206,18 +147,25 @@ def started(
                 remedy = f"Name it before --{side}, which takes all files that follow it."
                 raise ConfigError(f"no text to train on: --{side} has {', '.join(map(str, taken))}. {remedy}")
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
-    target = run or Path("runs") / (called or f"{stem(files[0])}-{model_name(values)}")
+    detected = detected_of(values)
+    target = run or Path("runs") / (called or f"{stem(files[0])}-{model_name(values, detected)}")
     with reading() as progress:
-        return assembly.begin(
-            values, target, numbered=run is None, minutes=minutes or 5.0, began=STARTED, progress=progress
+        return sessions.start(
+            values,
+            target,
+            numbered=run is None,
+            minutes=minutes or 5.0,
+            began=STARTED,
+            progress=progress,
+            detected=detected,
         )
 
 
-def model_name(values: dict[str, Any]) -> str:
+def model_name(values: dict[str, Any], detected: Detected) -> str:
     """The model's part of a run's name: as it is said, or what the data ask for."""
-    from qkv.recipe.lessons import usual_model
+    from qkv.tasks.registry import usual_model
 
-    return str(values.get("model", {}).get("kind") or usual_model(values))
+    return str(values.get("model", {}).get("kind") or usual_model(values, detected))
 
 
 def steps_said(options: dict[str, Any], settings: list[str]) -> bool:
@@ -227,10 +175,11 @@ def steps_said(options: dict[str, Any], settings: list[str]) -> bool:
 
 def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], more: list[str]) -> Session:
     """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be said again."""
+    from qkv import session as sessions
     from qkv.cli.progress import reading
     from qkv.errors import InputError
-    from qkv.recipe import assembly
     from qkv.recipe.recipe import load
+    from qkv.tasks.registry import detected_of
 
     names = [SAID.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
     changed = [f"--{name.rpartition('.')[2]}" for name in names]
@@ -242,8 +191,8 @@ def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], mo
     if run is None:
         if not data:
             raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
-        values = {"corpus": {"files": list(data)}, "model": {"kind": options.get("model.kind")}}
-        base = Path("runs") / f"{stem(data[0])}-{model_name(values)}"
+        values: dict[str, Any] = {"corpus": {"files": list(data)}, "model": {"kind": options.get("model.kind")}}
+        base = Path("runs") / f"{stem(data[0])}-{model_name(values, detected_of(values))}"
         taken = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
         there = [folder for folder in taken if (folder / "recipe.toml").is_file()]
         if not there:
@@ -254,7 +203,7 @@ def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], mo
         if [Path(name).resolve() for name in data] != [Path(name).resolve() for name in files]:
             raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
     with reading() as progress:
-        return assembly.resume(run, progress)
+        return sessions.resume(run, progress)
 
 
 def stem(name: str) -> str:
@@ -268,22 +217,20 @@ def stem(name: str) -> str:
 
 def work(session: Session, tensorboard: bool, json: bool) -> None:
     """Run the training, show it, then evaluate the best model and say what to do next."""
-    from qkv.cli import gaps, judged, translated
     from qkv.cli.progress import show
-    from qkv.cli.report import announce, finish
+    from qkv.cli.report import finish
     from qkv.errors import InterruptedRun, OutputError, signal_of
-    from qkv.recipe.doctor import Doctor
 
-    notes(session.lesson.notes)
-    task: str = session.recipe.task.kind
-    doctor = Doctor(session) if task == "language-modelling" else None
-    other: Any = {"masked-language-modelling": gaps, "translation": translated}.get(task, judged)
-    announce(session, doctor) if doctor else other.announce(session)
+    notes(session.task.notes)
+    doctor = session.task.examine(session)
+    print_message(*session.task.plan(session, doctor))
     with tracking.board(session.run.folder, tensorboard) as record:
-        for event in show(session.run.events(session.state, session.task), session, doctor.watch if doctor else None):
+        for event in show(
+            session.run.events(session.state, session.objective), session, doctor.watch if doctor else None
+        ):
             record(event)
     try:
-        result = finish(session, doctor, quiet=json) if doctor else other.finish(session, quiet=json)
+        result = finish(session, doctor, quiet=json)
         if json:
             document(result)
         print_answer(end="", flush=True)

@@ -8,8 +8,7 @@ from cyclopts import Parameter
 
 from qkv import ranges
 from qkv.cli.lines import bunches
-from qkv.cli.numbers import Seed, TopK, TopP, within
-from qkv.cli.options import named
+from qkv.cli.options import Seed, TopK, TopP, named, within
 from qkv.cli.output import Growing, Json, notes, print_answer, print_rows, print_text
 
 TOGETHER = 256  # texts that are translated at once
@@ -113,7 +112,7 @@ def translate(
 def early(texts: list[str], file: str | None) -> None:
     """Refuse long texts before the model is opened where they cannot be cut into sentences; of a file, say so."""
     from qkv.extras import advice, installed, require
-    from qkv.recipe.translating import LONG, SPLITTING, long
+    from qkv.tasks.translation.predict import LONG, SPLITTING, long
 
     if file is None and texts != ["-"]:
         if any(map(long, texts)):
@@ -129,7 +128,7 @@ def one_line(text: str) -> str:
 
 def aligned(opened: Any, said: Any) -> list[str]:
     """Numbers of the words, then the words."""
-    from qkv.recipe.translating import pharaoh
+    from qkv.tasks.translation.predict import pharaoh
 
     pairs, sources, written = pharaoh(opened.align(said))
     words = " ".join(f"{sources[one]}-{written[other]}" for one, other in pairs)
@@ -138,7 +137,7 @@ def aligned(opened: Any, said: Any) -> list[str]:
 
 def values(opened: Any, said: Any, alignments: bool) -> dict[str, Any]:
     """A translation for JSON."""
-    from qkv.recipe.translating import pharaoh
+    from qkv.tasks.translation.predict import pharaoh
 
     found: dict[str, Any] = {"text": said.text, "logprob": said.logprob, "carried": list(said.carried)}
     if not alignments:

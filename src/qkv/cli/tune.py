@@ -6,41 +6,53 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
+from cyclopts import Parameter
+
 from qkv import ranges
-from qkv.cli.numbers import MinutesOrNone, TrainingSeed, within
-from qkv.cli.options import Column, Data, Documents, Encoding, Filter, Identity, Label, Second, Task, named, which
-from qkv.cli.output import Json, document, notes, print_answer, program, table
-from qkv.cli.train import Many, stem
+from qkv.cli.options import (
+    MODEL,
+    NO_SPLIT,
+    TIME,
+    Data,
+    MinutesOrNone,
+    SplitOptions,
+    TokenizerName,
+    TrainingSeed,
+    named,
+    which,
+    within,
+)
+from qkv.cli.output import OUTPUT, Json, document, notes, print_answer, program, table
+from qkv.cli.train import stem
 
 SHOWN = 10  # trials of the table, the best
 
 
 def tune(
     *data: Data,
-    minutes: MinutesOrNone = None,
-    trials: Annotated[int | None, within(ranges.COUNT)] = None,
-    each: MinutesOrNone = None,
-    model: str | None = None,
-    store: str | None = None,
-    tokenizer: str | None = None,
-    valid: Many = None,
-    documents: Documents = None,
-    task: Task = None,
-    text: Column = None,
-    text2: Second = None,
-    label: Label = None,
-    id: Identity = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
-    run: Path | None = None,
+    reading: SplitOptions = NO_SPLIT,
+    model: Annotated[str | None, Parameter(group=MODEL, help="The model to tune. Default: several are tried.")] = None,
+    tokenizer: TokenizerName = None,
     seed: TrainingSeed = 0,
+    minutes: MinutesOrNone = None,
+    trials: Annotated[
+        int | None, within(ranges.COUNT, group=TIME, help="The number of trials; those of an earlier call count.")
+    ] = None,
+    each: Annotated[MinutesOrNone, Parameter(help="Minutes of a trial. Default: an eighth of --minutes.")] = None,
+    store: Annotated[
+        str | None,
+        Parameter(group=OUTPUT, help="A file, or an SQL address as sqlite:///study.db. Default: a journal in --run."),
+    ] = None,
+    run: Annotated[
+        Path | None, Parameter(group=OUTPUT, help="The folder of the search. Default: runs/tune-DATA.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Search for the rate, width, dropout, batch and parts that suit the data.
+    """Search for the learning rate, width, dropout, batch size and parts that suit the data.
 
-    Every trial is a short training, judged on the development side; those that
-    lag behind are cut short. The same command goes on where it was stopped or
-    killed. The winner is a recipe, best.toml, for qkv train.
+    Every trial is a short training, evaluated on the validation set; those that
+    lag behind are pruned. The same command continues a search that was stopped or
+    killed. The best trial is a recipe, best.toml, for qkv train.
 
     qkv tune reviews.csv --minutes 20
     qkv tune reviews.csv --trials 30 --model lstm
@@ -50,25 +62,9 @@ def tune(
     Parameters
     ----------
     minutes
-        How long to search, in all; trials of an earlier call count.
-    trials
-        How many trials, in all; those of an earlier call count.
-    each
-        The minutes of a trial, at most. An eighth of --minutes when nothing is said.
-    model
-        The system whose numbers are searched. Several are tried when nothing is said.
-    store
-        A file, or an SQL address as sqlite:///study.db. A journal in the folder when nothing is said.
-    tokenizer
-        auto (the default), characters, words, bpe, wordpiece, a tokenizer.json file, or a model's folder.
-    valid
-        Examples or text to judge trials by. Otherwise a part is held out.
-    run
-        The folder of the search. runs/tune-DATA when nothing is said.
-    seed
-        Where all randomness starts from.
+        The time budget, in all; that of an earlier call counts.
     """
-    from qkv.cli.progress import reading
+    from qkv.cli import progress as shown
     from qkv.config import plain
     from qkv.errors import InputError
     from qkv.studies import tune as study
@@ -76,14 +72,10 @@ def tune(
     files = named(data, "tune")
     if not files:
         raise InputError("no data was named. Give a table, a folder or a text, as in: qkv tune reviews.csv")
-    options: dict[str, Any] = {
-        "files": files, "valid": valid, "documents": documents, "task": task, "text": text, "text2": text2,
-        "label": label, "id": id, "filter": filter, "encoding": encoding,
-    }  # fmt: skip
-    with reading() as progress:
+    with shown.reading() as progress:
         found = study.tune(
             study.Search(
-                corpus={key: value for key, value in options.items() if value is not None},
+                corpus={"files": files, **reading.given()},
                 folder=run or Path("runs") / f"tune-{stem(files[0])}{f'-{model}' if model else ''}",
                 model=model,
                 trials=trials,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings
-from qkv.data.formats import Builtin, Source
 from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
 from qkv.storage import sha256
@@ -93,7 +93,7 @@ class CatalogSet:
 
 
 def _sources(path: Path) -> list[Source]:
-    from qkv.data.sources import found_in
+    from qkv.data.files.discover import found_in
 
     return found_in(path)
 

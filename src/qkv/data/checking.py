@@ -12,14 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from qkv.data import catalog, standard_input
+from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files import standard_input
+from qkv.data.files.discover import expand
+from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Caution, Findings
-from qkv.data.formats import Builtin, Source
+from qkv.data.formats.text import read_source
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.progress import Progress, silent
-from qkv.data.readers import read_source
-from qkv.data.sources import expand
 from qkv.data.tokens import Cutter, require
 from qkv.errors import ConfigError, QkvError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from qkv.config import plain
-from qkv.data import standard_input
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files import standard_input
+from qkv.data.files.discover import expand
+from qkv.data.files.unpack import Builtin
 from qkv.data.findings import Findings
-from qkv.data.formats import Builtin
+from qkv.data.formats.text import read
 from qkv.data.progress import Progress
-from qkv.data.readers import read
 from qkv.data.survey import Parts, survey
 from qkv.text.training import choose
 
@@ -37,9 +38,11 @@ class Description:
     """What `auto` would choose."""
     beginning: str
     notes: tuple[str, ...]
+    validation_characters: int | None = None
+    """Of the validation text, where it was given."""
 
     def values(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
@@ -48,6 +51,7 @@ def describe(corpus: CorpusConfig, progress: Progress) -> Description:
         parts = Parts.of(corpus, spool, whole=True, progress=progress)
         found = survey(parts, progress)
         beginning, words = _beginning_and_words(parts)
+        validation = expand(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else None
     finally:
         if spool is not None:
             spool.unlink(missing_ok=True)
@@ -67,6 +71,9 @@ def describe(corpus: CorpusConfig, progress: Progress) -> Description:
         tokenizer=plain(choose(statistics)),
         beginning=beginning,
         notes=(*parts.findings.notes(), *found.findings.notes()),
+        validation_characters=None
+        if validation is None
+        else sum(len(text) for text, _ in read(validation, corpus, Findings())),
     )
 
 

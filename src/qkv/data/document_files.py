@@ -17,8 +17,8 @@ from io import BufferedWriter
 from pathlib import Path
 
 from qkv.data.corpus import Documents
+from qkv.data.files.unpack import CHUNK, disguise
 from qkv.data.findings import shown
-from qkv.data.formats import CHUNK, disguise
 from qkv.errors import DataError, InputError, StorageError
 from qkv.storage import PARTIAL, flush, writing
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qkv.data.decoding import decode, require_encoding
+from qkv.data.files.decode import decode, require_encoding
+from qkv.data.files.unpack import CHUNK, Builtin, Source, changed, read_bytes, unreadable, wide_encoding
 from qkv.data.findings import Findings
-from qkv.data.formats import CHUNK, Builtin, Source, changed, read_bytes, unreadable, wide_encoding
 from qkv.data.holes import require_no_hole, require_stored
-from qkv.data.progress import Progress
+from qkv.data.progress import Progress, Watch, counted
 from qkv.data.survey import Parts
 
 # raise when the same bytes would be read as other documents or split otherwise
@@ -49,14 +49,7 @@ def fingerprint(parts: Parts, progress: Progress) -> tuple[str, Stamp]:
     """sha256 over content, order, reading options and split; and the files' stamps."""
     require_encoding(parts.corpus.encoding)
     stamp = Stamp.of(parts.sources)
-    total = sum(size for _, size, _ in stamp.files)
-    done = 0
-
-    def watch(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("fingerprinting", done, total)
-
+    watch = counted(progress, "fingerprinting", sum(size for _, size, _ in stamp.files))
     for source in parts.sources:
         _require_plausible(source, parts.corpus.encoding)
     hashes: dict[Path, str] = {}
@@ -93,7 +86,7 @@ def _require_plausible(source: Source | Builtin, encoding: str) -> None:
         raise unreadable(source.shown, error) from None
 
 
-def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Callable[[int], None]) -> list[str]:
+def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Watch) -> list[str]:
     if isinstance(source, Builtin):
         return ["built in", _text_hash(source)]
     if source.path not in hashes:
@@ -101,7 +94,7 @@ def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Callable
     return [source.format, source.packing, source.member or "", hashes[source.path]]
 
 
-def _file_hash(source: Source, watch: Callable[[int], None]) -> str:
+def _file_hash(source: Source, watch: Watch) -> str:
     digest = hashlib.sha256()
     try:
         left = source.path.stat().st_size

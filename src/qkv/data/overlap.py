@@ -8,13 +8,13 @@ compared by their hash.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from qkv.data.findings import Caution
+from qkv.data.identity import hash64
 from qkv.data.splits import Census, Side
 
 LONG = 40
@@ -49,7 +49,7 @@ class Overlap:
 
     def _count(self, mine: dict[int, int], text: str) -> None:
         for unit in units(text):
-            key = int.from_bytes(hashlib.blake2b(unit.encode(), digest_size=8).digest(), "little")
+            key = hash64(unit.encode())
             if key < self.limit:
                 mine[key] = len(unit)
         if len(mine) > MOST_UNITS:

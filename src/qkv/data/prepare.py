@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from qkv.config import plain
-from qkv.data import cache, standard_input
+from qkv.data import cache
 from qkv.data.alphabet import alphabet
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files import standard_input
 from qkv.data.findings import Caution
 from qkv.data.fingerprints import Stamp, fingerprint
 from qkv.data.overlap import Overlap

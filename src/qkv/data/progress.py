@@ -1,4 +1,4 @@
-"""How long work says how far it is: the stage, what is done, and the whole where it is known."""
+"""Long work reports how far it is: the stage, what is done, and the whole where it is known."""
 
 from __future__ import annotations
 
@@ -11,3 +11,15 @@ Watch = Callable[[int], None]
 
 def silent(stage: str, done: int, total: int | None) -> None:
     pass
+
+
+def counted(progress: Progress, stage: str, total: int | None = None) -> Watch:
+    """Report the sum of the bytes that were read so far."""
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(stage, done, total)
+
+    return watch

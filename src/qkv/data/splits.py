@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.readers import Piece
+from qkv.data.formats.text import Piece
 
 # the border between the sides is drawn from this many documents; those that follow are held against it
 SAMPLE = 2_000_000

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files.discover import expand
+from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Caution, Findings
-from qkv.data.formats import Builtin, Source
+from qkv.data.formats.text import Piece, read
 from qkv.data.progress import Progress, silent
-from qkv.data.readers import Piece, read
-from qkv.data.sources import expand
 from qkv.data.splits import Border, Census, Side
 from qkv.data.tokens import Cutter
 from qkv.text.statistics import Counting, Statistics

@@ -2,7 +2,7 @@
 
     uniform     every piece equally likely: ln(vocabulary)
     unigram     how often each piece occurs
-    n-gram      what followed the last few pieces (ngrams.py), orders 2 to 6
+    n-gram      what followed the last few pieces (ngram_model.py), orders 2 to 6
     gzip, xz    general compressors (compression.py), of the validation text alone and after the training text
 
 Single pieces are counted in all of the training text. n-grams are too, up to COUNTED tokens; beyond that, or where time
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation import compression, copies, ngrams
+from qkv.evaluation import compression, copies, ngram_model
 
 Array = NDArray[Any]
 
@@ -128,9 +128,9 @@ def measure(
     """
     began = time.perf_counter()
     known = spread(train.tokens, most)
-    found = ngrams.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
+    found = ngram_model.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
     if len(known) < len(train.tokens):
-        found[0] = ngrams.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
+        found[0] = ngram_model.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
     nats = -np.log(found)
     numbers = np.zeros(len(places), dtype=np.int64) if groups is None else groups
     losses = nats.mean(axis=1)

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from qkv.blocks.as_built import as_built, evaluating
 from qkv.blocks.pooling import FirstPooling
 from qkv.data.labelled.encoding import Rows
-from qkv.evaluation import packed
+from qkv.evaluation import unpadded_bert
 from qkv.models.classifier import Classifier, EncoderPooling
 from qkv.models.tagger import Tagger
-from qkv.tasks import reading
-from qkv.tasks.classification import Problem
-from qkv.tasks.reading import Source
-from qkv.tasks.tagging import words_of
+from qkv.objectives import reading
+from qkv.objectives.classification import Problem
+from qkv.objectives.reading import Source
+from qkv.objectives.tagging import words_of
 
 TOGETHER = 8192  # tokens, padding included
 PICTURES = 256
@@ -41,7 +41,7 @@ def answers(
     rows: Source,
     problem: Problem,
     autocast: Autocast = nullcontext,
-    precision: packed.Precision = "f32",
+    precision: unpadded_bert.Precision = "f32",
     watch: Watch | None = None,
 ) -> NDArray[np.float32]:
     """A share for every label (N, L), or the numbers (N, 1)."""
@@ -77,7 +77,7 @@ def _scores(
     model: nn.Module,
     rows: Source,
     autocast: Autocast,
-    precision: packed.Precision = "f32",
+    precision: unpadded_bert.Precision = "f32",
     watch: Watch | None = None,
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
     device = str(next(model.parameters()).device)
@@ -100,11 +100,11 @@ def _scores(
                 watch(done)
 
 
-def _reader(model: nn.Module, precision: packed.Precision) -> Callable[[reading.Texts], Tensor] | None:
+def _reader(model: nn.Module, precision: unpadded_bert.Precision) -> Callable[[reading.Texts], Tensor] | None:
     """The model without padding, where it is a classifier or a tagger around BERT that nobody looks into."""
-    if not isinstance(model, Classifier | Tagger) or not packed.fits(model.encoder) or not as_built(model):
+    if not isinstance(model, Classifier | Tagger) or not unpadded_bert.fits(model.encoder) or not as_built(model):
         return None
-    inside = packed.Packed(model.encoder, precision)
+    inside = unpadded_bert.Packed(model.encoder, precision)
     last = len(inside.model.blocks)
     first = isinstance(model, Classifier) and isinstance(model.pooling, FirstPooling | EncoderPooling)
 

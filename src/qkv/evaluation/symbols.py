@@ -16,7 +16,7 @@ import numpy as np
 
 from qkv.evaluation import intervals
 from qkv.evaluation.intervals import Array, Difference, Estimate
-from qkv.evaluation.lengths import ByLength, Figure, binned
+from qkv.evaluation.scores_by_length import ByLength, Figure, binned
 
 
 @dataclass(frozen=True)

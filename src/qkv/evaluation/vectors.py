@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.pooling import FirstPooling, LastPooling, MaxPooling, MeanPooling
 from qkv.errors import InputError
-from qkv.evaluation import packed
+from qkv.evaluation import unpadded_bert
 from qkv.models.language_model import LanguageModel
 from qkv.short_repr import ShortRepr
 from qkv.text.tokenizer import Tokenizer
@@ -27,7 +27,7 @@ from qkv.text.tokenizer import Tokenizer
 Joined = Literal["mean", "sum", "concat"]
 Layer = int | Joined
 Pool = Literal["mean", "first", "last", "max"]
-Precision = packed.Precision
+Precision = unpadded_bert.Precision
 POOLINGS = {"mean": MeanPooling(), "first": FirstPooling(), "last": LastPooling(), "max": MaxPooling()}
 LAST = 4  # layers that are joined
 TOGETHER = 8192  # tokens that go through the model at once
@@ -98,7 +98,7 @@ def batches(
     inside = getattr(model, "encoder", model)
     if precision not in get_args(Precision):
         raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
-    fast = packed.Packed(inside, precision) if packed.fits(inside) else None
+    fast = unpadded_bert.Packed(inside, precision) if unpadded_bert.fits(inside) else None
     order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
     device = next(model.parameters()).device
     for where in _cut(order, rows):

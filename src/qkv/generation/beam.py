@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv import ranges
-from qkv.blocks.packed import packed
+from qkv.blocks.prepacked_linear import packed
 from qkv.blocks.state import State
 from qkv.errors import InputError
 from qkv.generation.branches import branching

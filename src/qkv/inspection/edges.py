@@ -22,9 +22,9 @@ from torch import Tensor
 
 from qkv.errors import DataError, InputError
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.roles import Head
+from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.head_roles import Head
 from qkv.inspection.subject import Inputs, StackName, Subject, stacks
-from qkv.inspection.walking import Attended, walk
 from qkv.text.tokenizer import Tokenizer
 
 REACH = 10  # words: fixed distances that are tried

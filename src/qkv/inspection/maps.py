@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, stacks
-from qkv.inspection.walking import Attended, walk
 
 MOST = 3_000_000  # weights of a tower that are packed whole
 BYTES = 2_200_000  # of a larger tower's largest weights, three each: a page stays below 5 MB

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from qkv.errors import InputError
 from qkv.generation.sampling import Sampling, steps
-from qkv.inspection.lens import Piece
+from qkv.inspection.logit_lens import Piece
 from qkv.inspection.subject import Subject, forward
 
 TOP = 10

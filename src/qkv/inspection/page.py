@@ -1,7 +1,7 @@
 """The document behind a page: every view of a model on a text as plain JSON, "qkv-inspect/1".
 
-`document` gives it; `write` puts it into the page (`filling.py`). It says of every view what is exact. For people,
-layers and heads count from 1; layer 0 is what enters the first block.
+`document` gives it; `write` puts it into the page (`page_template.py`). It says of every view what is exact. Layers and
+heads count from 1, as people count them; layer 0 is what enters the first block.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from qkv.blocks.residual import PostNorm, PreNorm
 from qkv.errors import InputError
-from qkv.inspection import anatomy, filling, lens, maps, meaning, next_words, why
-from qkv.inspection.roles import Head
+from qkv.inspection import anatomy, attribution, logit_lens, maps, next_words, page_template, word_in_contexts
+from qkv.inspection.head_roles import Head
 from qkv.inspection.subject import Subject, stacks
 from qkv.inspection.trace import trace
-from qkv.inspection.worked import worked
+from qkv.inspection.worked_example import worked
 from qkv.models.language_model import count
 from qkv.storage import write_file
 from qkv.text.words import words_of
@@ -59,7 +59,7 @@ def document(
     """All views that this model has. `heads`: the finder's table; `head`: layer and head of the worked example;
     `explain`: whether to attribute the answer: not at all, by what takes no minutes, or by every method."""
     found: dict[str, Any] = {
-        "format": filling.FORMAT,
+        "format": page_template.FORMAT,
         "model": described(subject),
         "text": subject.text,
         "answer": subject.answer,
@@ -160,16 +160,17 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
     """Lens, next words, attribution, meaning: what this model has of them."""
     found: dict[str, tuple[Any, str]] = {}
     length = len(subject.inputs.tokens)
-    if lens.reads(subject):
+    if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
-        said = f"the {lens.TOP} likeliest pieces at the last {len(places)} of {length} tokens; the last layer is exact"
-        rows = [_padded(asdict(each), places.start) for each in lens.lens(subject, places=list(places))]
+        said = f"the {logit_lens.TOP} likeliest pieces at the last {len(places)} of {length} tokens"
+        said += "; the last layer is exact"
+        rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
         found["lens"] = rows, said
     if subject.answer == "next":
         steps = [asdict(each) for each in next_words.next_words(subject)]
         found["next"] = {"steps": steps}, f"the {next_words.TOP} likeliest pieces after each knob"
-    effort = why.Effort() if explain == "whole" else why.affordable(subject) if explain else None
-    if effort is not None and (made := _tried(lambda: why.why(subject, effort=effort))) is not None:
+    effort = attribution.Effort() if explain == "whole" else attribution.affordable(subject) if explain else None
+    if effort is not None and (made := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
         values = {
             "methods": [{"name": each.name, "values": [round(v, 5) for v in each.values]} for each in made.methods],
             "target": made.target,
@@ -179,9 +180,9 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
             "places": made.places,
             "words": made.words,
         }
-        more = "" if effort == why.Effort() else "; --why takes the time for all of it"
+        more = "" if effort == attribution.Effort() else "; --why takes the time for all of it"
         found["why"] = values, made.how + more
-    if meaning.draws(subject) and (moved := _tried(lambda: meaning.meaning(subject))) is not None:
+    if word_in_contexts.draws(subject) and (moved := _tried(lambda: word_in_contexts.meaning(subject))) is not None:
         found["meaning"] = (
             moved.values(),
             "the first two principal axes of all layers together, each layer's mean taken off",
@@ -215,7 +216,7 @@ def halves(values: Tensor) -> dict[str, Any]:
 def write(path: Path, found: dict[str, Any]) -> None:
     """One page that opens from disk; written whole or not at all."""
     try:
-        template = filling.template()
+        template = page_template.template()
     except FileNotFoundError:
         raise InputError("this copy of qkv has no page to fill. Build it with: make web, or use --json.") from None
-    write_file(path, filling.fill(template, found))
+    write_file(path, page_template.fill(template, found))

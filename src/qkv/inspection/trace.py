@@ -22,8 +22,8 @@ from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.tap import taps
 from qkv.errors import InputError
 from qkv.inspection import notebook
+from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, chosen, hooked, main_stack, stacks
-from qkv.inspection.walking import Attended, walk
 from qkv.short_repr import ShortRepr
 
 MOST = 2 * 2**30  # bytes that a trace may hold

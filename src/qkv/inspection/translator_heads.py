@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.roles import Head, ranked
+from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.head_roles import Head, ranked
 from qkv.inspection.subject import Inputs, Subject, stacks
-from qkv.inspection.walking import Attended, walk
 from qkv.text.words import Words, words_of
 
 ROUNDS = 5

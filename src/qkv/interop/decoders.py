@@ -13,8 +13,8 @@ from typing import Any
 
 from qkv.config import plain
 from qkv.errors import ConfigError
-from qkv.interop.heads import Family, headed, inside, twin, write_labels
-from qkv.interop.names import Row, Table
+from qkv.interop.architectures import Family, headed, inside, twin, write_labels
+from qkv.interop.tensor_names import Row, Table
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.tagger import TaggerConfig
 from qkv.text.tokenizer import Tokenizer

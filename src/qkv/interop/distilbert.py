@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qkv.errors import ConfigError
-from qkv.interop.heads import DISTILBERT, inside, read_labels, twin, write_labels
-from qkv.interop.names import Row, Table, require, sizes
+from qkv.interop.architectures import DISTILBERT, inside, read_labels, twin, write_labels
+from qkv.interop.tensor_names import Row, Table, require, sizes
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.masked import MaskedConfig

@@ -21,12 +21,12 @@ from qkv.data.labelled.encoding import between
 from qkv.data.parallel.encoding import end_of
 from qkv.errors import RefusedError
 from qkv.generation.beam import Translator
-from qkv.interop import comparing_translators, decoders, huggingface, marian_tokenizer
-from qkv.interop.comparing import SENTENCES, Comparison, Reader, compare, reads
+from qkv.interop import decoders, huggingface, marian_tokenizer, translator_parity
+from qkv.interop.architectures import folded
 from qkv.interop.folder import Exportable, card, settings
-from qkv.interop.heads import folded
 from qkv.interop.imported import filled
-from qkv.interop.names import export_weights
+from qkv.interop.parity import SENTENCES, Comparison, Reader, compare, reads
+from qkv.interop.tensor_names import export_weights
 from qkv.models.language_model import LanguageModel
 from qkv.reading import require_replaceable
 from qkv.storage import new_folder, replace_folder
@@ -89,7 +89,7 @@ def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Compar
     if outside and (theirs := _transformers(folder, bundle)):
         readers |= theirs
     if translates:
-        return comparing_translators.compare(bundle, readers)
+        return translator_parity.compare(bundle, readers)
     return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, bundle.config.context, pairs=_pairs(bundle))
 
 

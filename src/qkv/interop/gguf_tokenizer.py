@@ -8,7 +8,7 @@ from typing import Any
 
 from qkv.interop.gguf_file import Refuse
 from qkv.text.foreign import byte_bpe, sentencepiece
-from qkv.text.roles import Roles
+from qkv.text.special_tokens import Roles
 from qkv.text.tokenizer import Tokenizer
 
 SECTION = "tokenizer.ggml."

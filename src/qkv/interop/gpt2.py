@@ -12,8 +12,8 @@ from typing import Any
 from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop import decoders
-from qkv.interop.heads import GPT2, Judge, inside
-from qkv.interop.names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Table, require, sizes
+from qkv.interop.architectures import GPT2, Judge, inside
+from qkv.interop.tensor_names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Table, require, sizes
 from qkv.models.gpt import GPTConfig
 
 MODEL_TYPES = ("gpt2",)

@@ -12,13 +12,13 @@ from types import ModuleType
 from typing import Any
 
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop import bert, decoders, distilbert, gpt2, heads, llama, marian, marian_tokenizer, qwen3
+from qkv.interop import architectures, bert, decoders, distilbert, gpt2, llama, marian, marian_tokenizer, qwen3
 from qkv.interop.imported import Imported, fitted
-from qkv.interop.names import import_weights
 from qkv.interop.tensor_files import TensorFiles
+from qkv.interop.tensor_names import import_weights
 from qkv.reading import plain_file, read_json
 from qkv.text import foreign
-from qkv.text.roles import Roles
+from qkv.text.special_tokens import Roles
 from qkv.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -157,7 +157,7 @@ def twin(config: Any) -> ModuleType:
     """The room of the architecture that a model of ours is one of; what has none gets a sentence."""
     encoder = getattr(config, "encoder", config)
     if encoder is not config:
-        heads.inside(config)  # around many encoders theirs has no models that judge
+        architectures.inside(config)  # around many encoders theirs has no models that judge
     match encoder.kind:
         case "gpt":
             return gpt2

@@ -14,9 +14,9 @@ from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop import decoders
-from qkv.interop.heads import LLAMA, QWEN2, Judge, inside
-from qkv.interop.names import Row, Table, require, sizes, untied
+from qkv.interop.architectures import LLAMA, QWEN2, Judge, inside
 from qkv.interop.qwen3 import window, window_values
+from qkv.interop.tensor_names import Row, Table, require, sizes, untied
 from qkv.models.llama import LlamaConfig
 
 MODEL_TYPES = ("llama", "qwen2")

@@ -22,11 +22,11 @@ from qkv.config import parse
 from qkv.errors import ConfigError, InputError
 from qkv.interop.gguf_file import LONGEST_NAME, Refuse, opened
 from qkv.interop.imported import Imported
-from qkv.interop.names import PLAIN, Transform, interleaved
+from qkv.interop.tensor_names import PLAIN, Transform, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.reading import plain_file
 from qkv.text.foreign import sentencepiece
-from qkv.text.roles import Roles
+from qkv.text.special_tokens import Roles
 from qkv.text.tokenizer import Tokenizer
 
 UNKNOWN, START, END = 0, 1, 2  # fixed, with their names

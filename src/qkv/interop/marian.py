@@ -15,8 +15,8 @@ from torch import Tensor
 from qkv.blocks.positions import sinusoids
 from qkv.config import parse
 from qkv.errors import ConfigError, RefusedError
-from qkv.interop.names import AS_A_ROW, Row, Table, require, sizes
 from qkv.interop.tensor_files import TensorFiles
+from qkv.interop.tensor_names import AS_A_ROW, Row, Table, require, sizes
 from qkv.models.transformer import TransformerConfig
 
 MODEL_TYPES = ("marian",)

@@ -13,8 +13,8 @@ from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop import decoders
-from qkv.interop.heads import QWEN3, Judge, inside
-from qkv.interop.names import Row, Table, require, sizes, untied
+from qkv.interop.architectures import QWEN3, Judge, inside
+from qkv.interop.tensor_names import Row, Table, require, sizes, untied
 from qkv.models.modern import ModernConfig
 
 MODEL_TYPES = ("qwen3",)

@@ -8,13 +8,14 @@ layer (dilations, van den Oord et al. 2016). Nothing else than where it looks te
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
-from qkv.blocks.bounded import PastState
+from qkv.blocks.bounded_state import PastState
 from qkv.blocks.convolution import Convolution, GatedConvolution
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.norms import RMSNorm
@@ -22,6 +23,7 @@ from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ModelDefaults, adamw, muon
 
 
 @strict
@@ -35,6 +37,9 @@ class CNNConfig:
     growth: Width = 2  # each layer looks so many times further back than the one below
     context: Context = 256  # the length of a training window; dilations stay below it, then start again from 1
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "cnn": ModelDefaults({"muon": muon((0.9, 0.95)), "adamw": adamw(0.008)}, layers=6, shorter_windows=False),
+    }
 
     @property
     def dilations(self) -> list[int]:

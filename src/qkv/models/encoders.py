@@ -30,8 +30,8 @@ from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 from qkv.models.text_cnn import TextCNNConfig
 
 ReaderConfig = BertConfig | EncoderConfig | BagConfig | LinearConfig | TextCNNConfig | RecurrentEncoderConfig
-WriterConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
-TextEncoderConfig = ReaderConfig | WriterConfig
+LanguageConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
+TextEncoderConfig = ReaderConfig | LanguageConfig
 PictureEncoderConfig = PictureCNNConfig | PatchesConfig
 
 
@@ -47,7 +47,7 @@ def build(config: TextEncoderConfig | PictureEncoderConfig, labels: int) -> Any:
     """The encoder of a config; a linear one gives a score for each label, a language model leaves its head behind."""
     if isinstance(config, LinearConfig):
         return replace(config, width=labels).build()
-    if isinstance(config, get_args(WriterConfig)):
+    if isinstance(config, get_args(LanguageConfig)):
         return FromLanguageModel(config.build(), config.width)
     return config.build()
 

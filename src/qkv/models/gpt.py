@@ -8,7 +8,8 @@ Deck 004's table says 117, 345, 762 and 1542 million parameters; the real sizes 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
-from qkv.blocks.bounded import remembered, window_mask
+from qkv.blocks.bounded_state import remembered, window_mask
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward, TanhGELU
@@ -27,6 +28,7 @@ from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
+from qkv.models.defaults import ModelDefaults, adamw, muon
 
 
 @strict
@@ -39,6 +41,13 @@ class GPTConfig:
     context: Context = 256
     window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "gpt": ModelDefaults(
+            {"muon": muon((0.9, 0.95)), "adamw": adamw(0.004)},
+            shorter_windows=False,
+            heap_fragmentation={"f32": 1.35, "bf16": 1.4},
+        ),
+    }
 
     def __post_init__(self) -> None:
         width_of_head(self.width, self.heads)

@@ -7,7 +7,8 @@ With a next-sentence head as well it also says whether the second sentence follo
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,7 @@ from qkv.blocks.norms import LayerNorm
 from qkv.blocks.tap import Tap
 from qkv.config import strict
 from qkv.models.bert import Bert, BertConfig
+from qkv.models.defaults import ModelDefaults, OptimizerDefaults, adamw
 from qkv.models.encoded import Encoded
 
 
@@ -27,6 +29,14 @@ class MaskedConfig(Encoded):
     kind: Literal["masked"] = "masked"
     encoder: BertConfig = BertConfig()
     next_sentence: Literal["none", "linear"] = "none"  # linear: as BertForPreTraining
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "masked": ModelDefaults(
+            {
+                "muon": OptimizerDefaults(3e-3, (0.9, 0.98), matrix_learning_rate=0.02, momentum=0.95),
+                "adamw": adamw(1e-3, (0.9, 0.98)),
+            }
+        ),
+    }
 
     def __post_init__(self) -> None:
         expected = "none" if self.next_sentence == "none" else "first"

@@ -9,13 +9,14 @@ residual; with them it can be made as deep as asked.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
-from qkv.blocks.bounded import PastState
+from qkv.blocks.bounded_state import PastState
 from qkv.blocks.convolution import Convolution
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
@@ -24,6 +25,7 @@ from qkv.blocks.norms import RMSNorm
 from qkv.blocks.residual import PreNorm
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ModelDefaults, adamw, muon
 
 
 @strict
@@ -36,6 +38,9 @@ class MLPConfig:
     context: Context = 64  # how far back it sees
     embedding_width: WidthOrZero = 0  # numbers a token; 0: so many that all of them together are 8 times the width
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "mlp": ModelDefaults({"muon": muon((0.9, 0.95)), "adamw": adamw(0.008)}, layers=2, shorter_windows=False),
+    }
 
     def build(self) -> MLP:
         return MLP(self)

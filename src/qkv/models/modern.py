@@ -8,7 +8,8 @@ Rotary positions (Su et al. 2021), RMSNorm (Zhang and Sennrich 2019), gated feed
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
-from qkv.blocks.bounded import remembered, window_mask
+from qkv.blocks.bounded_state import remembered, window_mask
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import GatedFeedForward
 from qkv.blocks.heads import TiedHead
@@ -26,6 +27,7 @@ from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ModelDefaults, adamw, muon
 
 
 @strict
@@ -44,6 +46,11 @@ class ModernConfig:
     norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "modern": ModelDefaults(
+            {"muon": muon((0.8, 0.95)), "adamw": adamw(0.004)}, heap_fragmentation={"f32": 1.45, "bf16": 1.85}
+        ),
+    }
 
     def __post_init__(self) -> None:
         if self.heads % (self.key_heads or self.heads):

@@ -9,7 +9,8 @@ part brings.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block
-from qkv.blocks.bounded import PastState
+from qkv.blocks.bounded_state import PastState
 from qkv.blocks.feedforward import FeedForward, SquaredReLU
 from qkv.blocks.ngrams import NgramEmbedding, Shifted, ShiftedState, TokenShift
 from qkv.blocks.norms import RMSNorm
@@ -26,6 +27,7 @@ from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, Count, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ModelDefaults, OptimizerDefaults, adamw
 
 
 @strict
@@ -40,6 +42,14 @@ class ModernFastConfig:
     table: Count = 32_768  # rows of the n-grams' table
     context: Context = 64
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "modern-fast": ModelDefaults(
+            {
+                "muon": OptimizerDefaults(0.03, (0.8, 0.95), matrix_learning_rate=0.05, momentum=0.9),
+                "adamw": adamw(0.01),
+            }
+        ),
+    }
 
     def __post_init__(self) -> None:
         if width_of_head(self.width, self.heads) % 2:

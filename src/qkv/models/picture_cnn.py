@@ -12,7 +12,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from qkv.blocks.pictures import RandomShift
+from qkv.blocks.image_patches import RandomShift
 from qkv.blocks.tap import Tap
 from qkv.config import CountOrZero, Layers, Width, strict
 

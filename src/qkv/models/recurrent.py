@@ -8,8 +8,8 @@ Deck 003's character model is `input = "one-hot"` with one layer, and its loss l
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from qkv.blocks.recurrent import LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.state import RecurrentState
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
+from qkv.models.defaults import ModelDefaults, adamw, muon
 
 
 @strict
@@ -33,6 +34,23 @@ class RecurrentConfig:
     input: Literal["embedding", "one-hot"] = "embedding"
     start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "rnn": ModelDefaults(
+            {"adamw": adamw(0.004, (0.9, 0.99)), "muon": muon((0.9, 0.99))},
+            heap_fragmentation={"f32": 2.2, "bf16": 2.2},
+            evaluated_widths=4,
+        ),
+        "gru": ModelDefaults(
+            {"adamw": adamw(0.008, (0.9, 0.99)), "muon": muon((0.9, 0.99))},
+            heap_fragmentation={"f32": 1.6, "bf16": 1.6},
+            evaluated_widths=4,
+        ),
+        "lstm": ModelDefaults(
+            {"adamw": adamw(0.012, (0.9, 0.99)), "muon": muon((0.9, 0.99))},
+            heap_fragmentation={"f32": 1.25, "bf16": 1.3},
+            evaluated_widths=4,
+        ),
+    }
 
     def build(self) -> RecurrentLanguageModel:
         return RecurrentLanguageModel(self)

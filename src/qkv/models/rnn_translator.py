@@ -10,8 +10,8 @@ would make training a walk from word to word, is left out. The encoder may read 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +25,7 @@ from qkv.blocks.recurrent import Directions, Recurrent, ZeroStart
 from qkv.blocks.state import MemoryState, RecurrentState
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ModelDefaults, adamw
 
 Remembered = DecoderState[RecurrentState]
 CELLS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {
@@ -48,6 +49,9 @@ class RNNTranslatorConfig:
     bridge: Literal["linear", "last"] = "linear"  # last: the decoder starts from the encoder's last vector as it is
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "rnn-translator": ModelDefaults({"adamw": adamw(4e-3, (0.9, 0.98))}),
+    }
 
     def __post_init__(self) -> None:
         if self.width % self.directions:

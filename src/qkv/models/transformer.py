@@ -9,7 +9,8 @@ head. With `norm = "pre"` the norms come first (Xiong et al. 2020), and one more
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -28,6 +29,7 @@ from qkv.blocks.residual import PostNorm, PreNorm
 from qkv.blocks.state import KeyValueState, MemoryState, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, LayersOrZero, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ModelDefaults, OptimizerDefaults
 
 Remembered = DecoderState[KeyValueState]
 
@@ -46,6 +48,9 @@ class TransformerConfig:
     norm: Literal["post", "pre"] = "post"
     activation: Literal["relu", "silu", "gelu"] = "relu"
     dropout: Share = 0.0
+    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+        "transformer": ModelDefaults({"muon": OptimizerDefaults(3e-3, (0.9, 0.98), matrix_learning_rate=0.02)}),
+    }
 
     def __post_init__(self) -> None:
         width_of_head(self.width, self.heads)

@@ -18,15 +18,16 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.data.parallel.encoding import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.evaluation.formats import FormatCheck
+from qkv.evaluation.quantization_loss import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.imported import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
+from qkv.models.registry import ModelConfig, TableConfig
 from qkv.reading import plain_file, read_json, require_replaceable
-from qkv.recipe.recipe import ModelConfig, TableConfig, parse_model
+from qkv.recipe.recipe import parse_model
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
-from qkv.text.roles import Roles
+from qkv.text.special_tokens import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors

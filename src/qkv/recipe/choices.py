@@ -9,9 +9,10 @@ import dataclasses
 import math
 from typing import Any
 
+from qkv.models.registry import LANGUAGE_MODELS, defaults
 from qkv.recipe.dial import USUAL, Rung
 from qkv.recipe.matching import matched_width, parameters
-from qkv.recipe.recipe import KINDS
+from qkv.recipe.recipe import Recipe
 from qkv.training import devices
 from qkv.training.clock import LOOKING
 from qkv.training.settings import TrainingConfig
@@ -25,25 +26,6 @@ EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward p
 LAST, LAST_IN_TIME = 131_072, 32_768  # tokens are looked at in the last evaluation; fewer where minutes count
 FORWARD = 1 / 3  # of a step's time: the way back takes twice as long as the way forward
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
-
-# Rates for AdamW and Muon, and AdamW's betas, by model and optimizer, the usual one first: decision 0004.
-MUON = {"rate": 0.01, "matrix_rate": 0.04, "momentum": 0.9}
-RATES: dict[str, dict[str, dict[str, Any]]] = {
-    "modern": {"muon": {**MUON, "betas": [0.8, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
-    "gpt": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
-    "llama": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
-    "qwen2": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.004, "betas": [0.9, 0.95]}},
-    "modern-fast": {
-        "muon": {"rate": 0.03, "matrix_rate": 0.05, "momentum": 0.9, "betas": [0.8, 0.95]},
-        "adamw": {"rate": 0.01, "betas": [0.9, 0.95]},
-    },
-    "rnn": {"adamw": {"rate": 0.004, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
-    "gru": {"adamw": {"rate": 0.008, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
-    "lstm": {"adamw": {"rate": 0.012, "betas": [0.9, 0.99]}, "muon": {**MUON, "betas": [0.9, 0.99]}},
-    "mlp": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.008, "betas": [0.9, 0.95]}},
-    "cnn": {"muon": {**MUON, "betas": [0.9, 0.95]}, "adamw": {"rate": 0.008, "betas": [0.9, 0.95]}},
-}
-LAYERS = {"mlp": 2, "cnn": 6}  # of models whose width follows: they get as many parameters as `modern` would have
 
 
 def fill(section: dict[str, Any], config: Any, **chosen: Any) -> None:
@@ -71,12 +53,12 @@ def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL
         }
     if "heads" in shape:
         shape.update(fitting(model, shape))
-    if model["kind"] in LAYERS:
+    if (layers := defaults(model["kind"]).layers) is not None:
         usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens, row), **shape}
-        own = {"layers": LAYERS[model["kind"]], "context": context_for(tokens, row)} | model
+        own = {"layers": layers, "context": context_for(tokens, row)} | model
         width = model.get("width") or matched_width(own, parameters(usual)) or shape["width"]
         shape = {"layers": own["layers"], "width": width}
-    fill(model, KINDS[model["kind"]], **shape, context=context_for(tokens, row))
+    fill(model, LANGUAGE_MODELS[model["kind"]], **shape, context=context_for(tokens, row))
     if tokens < TINY or dropout:
         model.setdefault("dropout", 0.2 if tokens < TINY else dropout)
 
@@ -104,10 +86,11 @@ def context_for(tokens: int, row: Rung = USUAL) -> int:
 def choose_training(values: Values, tokens: int, row: Rung = USUAL, threads: int = 0) -> None:
     """Everything of the training section but the number of steps."""
     training, model = values.setdefault("training", {}), values["model"]
-    fill(training, TrainingConfig, optimizer=next(iter(RATES[model["kind"]])))
-    rates = dict(RATES[model["kind"]][training["optimizer"]])
+    usual = defaults(model["kind"])
+    fill(training, TrainingConfig, optimizer=usual.optimizer)
+    rates = usual.optimizers[training["optimizer"]].values()
     if tokens < TINY:  # a page is learned by heart in a moment: go slower, and the table of next words stays honest
-        rates.update({name: rates[name] / 4 for name in ("rate", "matrix_rate") if name in rates})
+        rates.update({name: rates[name] / 4 for name in ("learning_rate", "matrix_learning_rate") if name in rates})
     fill(training, TrainingConfig, **rates)
     training.setdefault("patience", 8 if tokens < TINY else 4)  # of EVALUATIONS; on a page they are noisy
     fill(
@@ -117,7 +100,7 @@ def choose_training(values: Values, tokens: int, row: Rung = USUAL, threads: int
     fill(training, TrainingConfig, device=device, dtype=dtype)
     work = training["batch"] * model["context"] * model["width"]
     fill(training, TrainingConfig, threads=1 if work < SHARED else threads or devices.choose_threads())
-    fill(training, TrainingConfig, compile="off", matrix_rate=training["rate"])
+    fill(training, TrainingConfig, compile="off", matrix_learning_rate=training["learning_rate"])
 
 
 def device_and_dtype(training: dict[str, Any]) -> tuple[str, str]:
@@ -159,11 +142,17 @@ def choose_steps(values: Values, tokens: int, steps: int, *, timed: bool = False
     every = max(1, steps // EVALUATIONS)
     if timed:  # a token that is looked at takes a third of one that is learned from
         every = max(every, math.ceil(FORWARD * evaluated / (LOOKING * a_step)))
-    fill(training, TrainingConfig, evaluate_every=every, evaluate_tokens=evaluated)
+    fill(training, TrainingConfig, evaluate_every=every)
     last = LAST_IN_TIME if timed else LAST
-    fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"], evaluate_last=last)
+    fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"])
+    task = values.setdefault("task", {})
+    task.setdefault("evaluation_tokens", evaluated)
+    task.setdefault("final_evaluation_tokens", last)
 
 
-def last_tokens(training: TrainingConfig, context: int) -> int:
+def last_tokens(recipe: Recipe) -> int:
     """How much of the validation text the last evaluation looks at: all of it, unless that would take long."""
-    return max(training.evaluate_last, training.length * training.batch * context // 10)
+    training = recipe.training
+    return max(
+        recipe.task.final_evaluation_tokens or LAST, training.length * training.batch * recipe.model.context // 10
+    )

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from qkv.models.modern import ModernConfig
-from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.training import devices
 from qkv.training.loop import Step, start, train
 from qkv.training.settings import TrainingConfig
@@ -124,8 +124,8 @@ def pace(device: str, dtype: str) -> Pace:
         steps=1000,
         batch=REFERENCE_BATCH,
         optimizer="muon",
-        rate=1e-3,
-        matrix_rate=1e-3,
+        learning_rate=1e-3,
+        matrix_learning_rate=1e-3,
         device=device,
         dtype=dtype,  # type: ignore[arg-type]
     )

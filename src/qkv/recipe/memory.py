@@ -3,13 +3,13 @@
 What a model keeps of a batch for the way back is not guessed: slices of it, a layer or two, a row or two, narrow, are
 run forward, and what autograd holds is counted. It grows with layers, rows and width in straight lines, with the
 context in a line or, where attention keeps its weights, in a parabola, so the slices tell the whole. Between what it
-gives out the C library leaves holes: how many was measured, by kind (bench/memory.py).
+gives out the C library leaves gaps (heap fragmentation): how much was measured, by kind (bench/memory.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -19,14 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from qkv.blocks.bounded import LONG
+from qkv.blocks.bounded_state import LONG
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError
-from qkv.evaluation.language import NUMBERS, TOKENS
+from qkv.evaluation.perplexity import NUMBERS, TOKENS
 from qkv.models.language_model import count
+from qkv.models.registry import defaults
+from qkv.objectives.cross_entropy import LARGE
+from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.recipe.recipe import Recipe
-from qkv.tasks.cross_entropy import LARGE
-from qkv.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.training import devices
 from qkv.training.optimizers import is_matrix
 
@@ -38,23 +39,20 @@ class Measured:
     """What bench/memory.py found in one number format."""
 
     program: int  # torch's code as it comes into use, buffers, what learning a tokenizer leaves behind
-    holes: Mapping[str, float]  # by kind, times what is in use
-    usual_holes: float
+    fragmentation: float  # of the heap, times what is in use, where a model has no figure of its own
     looked: float  # times the f32 numbers of an evaluation
 
 
 # in bf16 kernels are made as they are asked for, and values that are kept in half the bytes are worked on in f32
 MEASURED = {
-    "f32": Measured(60 * 2**20, {"modern": 1.45, "gpt": 1.35, "rnn": 2.2, "gru": 1.6, "lstm": 1.25}, 1.4, 1.0),
-    "bf16": Measured(90 * 2**20, {"modern": 1.85, "gpt": 1.4, "rnn": 2.2, "gru": 1.6, "lstm": 1.3}, 1.9, 1.9),
+    "f32": Measured(60 * 2**20, 1.4, 1.0),
+    "bf16": Measured(90 * 2**20, 1.9, 1.9),
 }
 MAPPED = 2.5  # addresses that a process maps for each byte in use
 PARTED = 1.25  # more where gradients of one part lie between the values of the next
 CONTEXT = 32  # of a slice; half of it is run as well
 NARROW = 64  # of a slice: kernels of recurrent layers round smaller widths up
 PIECES = 8
-LAYER = {"rnn": 4, "gru": 4, "lstm": 4}  # times its width: what a layer holds at once of a token only looked at
-USUAL_LAYER = 9  # with a feed-forward
 SMALLER = "Make the model smaller: --set model.layers=... or --set model.width=..."
 
 
@@ -98,12 +96,13 @@ def trained_bytes(recipe: Recipe) -> int:
     rows = training.batch // training.accumulate
     numbers = rows * model.context * model.vocabulary
     known = measured(recipe)
-    holes = known.holes.get(model.kind, known.usual_holes) * (PARTED if training.accumulate > 1 else 1)
+    own = defaults(model.kind).heap_fragmentation.get(training.dtype, known.fragmentation)
+    fragmentation = own * (PARTED if training.accumulate > 1 else 1)
     inputs = numbers if getattr(model, "input", "") == "one-hot" else 0
     small = kept_bytes(recipe, rows) + BYTES * inputs
     if numbers >= LARGE:  # one table, and what its product with the head works on: both are given back to the system
-        return round(holes * small + 1.5 * BYTES * numbers)
-    return round(holes * (small + 3 * BYTES * numbers))
+        return round(fragmentation * small + 1.5 * BYTES * numbers)
+    return round(fragmentation * (small + 3 * BYTES * numbers))
 
 
 def evaluated_bytes(recipe: Recipe) -> int:
@@ -112,14 +111,15 @@ def evaluated_bytes(recipe: Recipe) -> int:
     tokens = min(TOKENS, NUMBERS // model.vocabulary)
     if training.accumulate > 1:
         tokens = min(tokens, training.batch // training.accumulate * model.context)
-    layer = LAYER.get(model.kind, USUAL_LAYER) * model.width
+    layer = defaults(model.kind).evaluated_widths * model.width
     return round(measured(recipe).looked * BYTES * max(tokens, model.context) * (model.vocabulary + layer))
 
 
 def kept_bytes(recipe: Recipe, rows: int) -> int:
     """What autograd keeps of so many windows, but for the logits."""
     with devices.enough_memory(recipe.training, recipe.model.context):
-        return _kept_bytes(recipe.model, recipe.task, recipe.training.dtype, rows)
+        objective = LanguageModellingConfig(positions=recipe.task.positions)
+        return _kept_bytes(recipe.model, objective, recipe.training.dtype, rows)
 
 
 @lru_cache(maxsize=8)  # a run asks twice: whether it fits, and what to say

@@ -18,7 +18,7 @@ from qkv.blocks import low_rank
 from qkv.errors import InputError
 from qkv.generation.beam import Translator
 from qkv.models.bert import BertConfig
-from qkv.models.encoders import WriterConfig
+from qkv.models.encoders import LanguageConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
 from qkv.training.optimizers import TABLES
@@ -66,7 +66,7 @@ def encoder_weights(source: Bundle) -> dict[str, Tensor]:
     found = source.model.state_dict()
     if config.kind in INSIDE:
         return {name.removeprefix("encoder."): each for name, each in found.items() if name.startswith("encoder.")}
-    if isinstance(config, get_args(WriterConfig)):
+    if isinstance(config, get_args(LanguageConfig)):
         return {name: each for name, each in found.items() if not name.startswith("head.")}
     return found
 
@@ -86,7 +86,7 @@ def whole(name: str, said: dict[str, Any]) -> dict[str, Any]:
     from qkv.config import plain
 
     config: Any = opened(name).config
-    if not isinstance(config, get_args(WriterConfig)):
+    if not isinstance(config, get_args(LanguageConfig)):
         raise InputError(
             f"{name}: a {config.kind} model reads texts and cannot go on learning to write them. Give labelled "
             "examples (a table, CoNLL), or a language model."

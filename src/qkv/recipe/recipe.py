@@ -1,14 +1,11 @@
-"""Recipe = model + tokenizer + corpus + task + training. The unions below are the registries: typed and greppable.
-
-To add an architecture or a task, write its file and add its config to the union here.
-"""
+"""Recipe = model + tokenizer + corpus + task + training. Models are listed in `models/registry.py`, tasks below."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import tomli_w
 from pydantic import Field
@@ -18,56 +15,40 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.parallel.config import ParallelConfig
 from qkv.errors import ConfigError
-from qkv.models import bert, gpt
-from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig
-from qkv.models.cnn import CNNConfig
-from qkv.models.gpt import GPTConfig
-from qkv.models.llama import LlamaConfig
+from qkv.models import bert
+from qkv.models.encoders import LanguageConfig
 from qkv.models.masked import MaskedConfig
-from qkv.models.mlp import MLPConfig
-from qkv.models.modern import ModernConfig
-from qkv.models.modern_fast import ModernFastConfig
-from qkv.models.recurrent import RecurrentConfig
-from qkv.models.rnn_translator import RNNTranslatorConfig
-from qkv.models.table import LinearTableConfig, MLPTableConfig
-from qkv.models.tagger import TaggerConfig
-from qkv.models.transformer import TransformerConfig
+from qkv.models.registry import (
+    LANGUAGE_MODELS,
+    LANGUAGE_PRESETS,
+    MODELS,
+    LabelledConfig,
+    ModelConfig,
+    TranslatorConfig,
+    by_kind,
+)
+from qkv.objectives.classification import ClassificationConfig
+from qkv.objectives.language_modelling import LanguageModellingConfig
+from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig
+from qkv.objectives.tagging import TaggingConfig
+from qkv.objectives.translation import TranslationConfig
+from qkv.recipe.migration import current
 from qkv.storage import write_file
-from qkv.tasks.classification import ClassificationConfig
-from qkv.tasks.language_modelling import LanguageModellingConfig
-from qkv.tasks.masked_language_modelling import MaskedLanguageModellingConfig
-from qkv.tasks.tagging import TaggingConfig
-from qkv.tasks.translation import TranslationConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-LanguageConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig
-TableConfig = LinearTableConfig | MLPTableConfig
-LabelledConfig = ClassifierConfig | TaggerConfig | TableConfig
-ReadingConfig = BertConfig | MaskedConfig | LabelledConfig
-TranslatorConfig = TransformerConfig | RNNTranslatorConfig
-ModelConfig = LanguageConfig | ReadingConfig | TranslatorConfig
 LabelledTaskConfig = ClassificationConfig | TaggingConfig
 TaskConfig = LanguageModellingConfig | MaskedLanguageModellingConfig | LabelledTaskConfig | TranslationConfig
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 
 
-def _kinds(union: Any) -> dict[str, Any]:
-    return {kind: config for config in get_args(union) for kind in get_args(get_type_hints(config)["kind"])}
-
-
-# the names by which a model is called, and the config of each
-KINDS = _kinds(LanguageConfig)
-READING = _kinds(ReadingConfig)
-TRANSLATING = _kinds(TranslatorConfig)
-PRESETS: dict[str, LanguageConfig] = {**gpt.PRESETS}
-TASKS = _kinds(TaskConfig)
-LABELLED = _kinds(LabelledTaskConfig)
+TASKS = by_kind(TaskConfig)
+LABELLED = by_kind(LabelledTaskConfig)
 MASKED = "masked-language-modelling"
 TRANSLATION = "translation"
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
+FORMAT = 2  # of saved recipes; older ones are converted by `migration.py`
 
 
 @strict
@@ -81,7 +62,9 @@ class Recipe:
     def save(self, path: Path) -> None:
         sections = {name: plain(getattr(self, name)) for name in SECTIONS}
         write_file(
-            path, "# Everything about this run, resolved. `qkv train --recipe` takes it.\n" + tomli_w.dumps(sections)
+            path,
+            "# Everything about this run, resolved. `qkv train --recipe` takes it.\n"
+            + tomli_w.dumps({"format": FORMAT, **sections}),
         )
 
 
@@ -114,7 +97,7 @@ class TranslationRecipe(Recipe):
 def read(recipe: Path) -> dict[str, dict[str, Any]]:
     """The sections of a recipe, not yet complete: of a file, or of one of qkv's own by its name."""
     path = find(recipe)
-    values = read_toml(path)
+    values = current(read_toml(path), FORMAT, str(path))
     check_sections(values, str(path))
     return values
 
@@ -160,18 +143,18 @@ def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
     check_sections(values, where)
     model = values.get("model", {})
     kind = model.get("kind", "modern")
-    if isinstance(kind, str) and kind in PRESETS:
+    if isinstance(kind, str) and kind in LANGUAGE_PRESETS:
         shape = ("kind", "layers", "heads", "width")  # the rest follows from the text, where the preset leaves it open
-        usual = plain(type(PRESETS[kind])())
-        chosen = {k: v for k, v in plain(PRESETS[kind]).items() if k in shape or v != usual[k]}
+        usual = plain(type(LANGUAGE_PRESETS[kind])())
+        chosen = {k: v for k, v in plain(LANGUAGE_PRESETS[kind]).items() if k in shape or v != usual[k]}
         values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
-    elif str(kind) not in KINDS:
+    elif str(kind) not in LANGUAGE_MODELS:
         if kind in (fillers := ("bert", "masked", *bert.PRESETS)):
             raise ConfigError(
                 f"{where}: model {kind!r} fills gaps and does not write text; expected a language model: "
-                f"{', '.join([*KINDS, *PRESETS])}."
+                f"{', '.join([*LANGUAGE_MODELS, *LANGUAGE_PRESETS])}."
             )
-        known = [*KINDS, *PRESETS, *fillers]
+        known = [*LANGUAGE_MODELS, *LANGUAGE_PRESETS, *fillers]
         near = difflib.get_close_matches(str(kind), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
         raise ConfigError(f"{where}: unknown model {kind!r}; {hint}")
@@ -198,9 +181,8 @@ class _ModelSection:
 
 def parse_model(values: Any, where: str) -> ModelConfig:
     """A model's config of any kind; messages name the key as `model.heads`."""
-    known = KINDS | READING | TRANSLATING
-    if not isinstance(values, dict) or str(values.get("kind")) not in known:
+    if not isinstance(values, dict) or str(values.get("kind")) not in MODELS:
         found = values.get("kind") if isinstance(values, dict) else values
-        raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(known)}.")
+        raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(MODELS)}.")
     section: _ModelSection = parse(_ModelSection, {"model": values}, where)
     return section.model

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qkv import session as sessions
 from qkv.data.progress import Progress
-from qkv.recipe import assembly
-from qkv.recipe.lesson import Values
-from qkv.recipe.starting import Session, fresh_state
+from qkv.session import fresh_state
 from qkv.storage import remove_folder
 from qkv.studies import space
+from qkv.tasks.protocol import Session, Values
 from qkv.training.loop import train
 from qkv.training.run import Evaluation
 
@@ -97,7 +97,7 @@ def attempt(
     began = time.perf_counter()
 
     def start() -> Session:
-        return assembly.begin(values, run, numbered=False, minutes=each or A_TEXT, progress=search.progress)
+        return sessions.start(values, run, numbered=False, minutes=each or A_TEXT, progress=search.progress)
 
     session = start()
     if subject.labelled and each is not None and (steps := _fitting(session, 60 * each)):
@@ -105,7 +105,7 @@ def attempt(
         values["training"]["steps"] = steps
         session = start()
     looked: set[int] = set()
-    events = session.run.events(session.state, session.task)
+    events = session.run.events(session.state, session.objective)
     try:
         for event in _evaluations(events):
             value = scores.take(event.scores)
@@ -133,7 +133,7 @@ def _fitting(session: Session, seconds: float) -> int | None:
     config = session.run.config
     marks: list[float] = []
     mark = time.perf_counter()
-    for step in train(fresh_state(session.recipe), session.task, config):
+    for step in train(fresh_state(session.recipe), session.objective, config):
         now = time.perf_counter()
         marks.append(now - mark)
         mark = now

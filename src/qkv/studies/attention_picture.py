@@ -12,8 +12,8 @@ from pathlib import Path
 import torch.nn.functional as F
 from torch import Tensor
 
+from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, main_stack, stacks
-from qkv.inspection.walking import Attended, walk
 from qkv.storage import write_file
 from qkv.studies.picture import PALE, Cells, Frame, Shape, Word, pillow, png, svg
 

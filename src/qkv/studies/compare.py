@@ -15,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qkv.recipe.lessons import task_to_study
-from qkv.recipe.page import cell
-from qkv.recipe.recipe import LABELLED
-from qkv.recipe.starting import claim
+from qkv.session import claim
 from qkv.storage import write_file
 from qkv.studies import compare_labelled, compare_text, picture
 from qkv.studies.contest import Comparison, Plan
 from qkv.studies.standing import NAMES, Entry
+from qkv.tasks.card import cell
+from qkv.tasks.labelled.task import LabelledTask
+from qkv.tasks.registry import task_to_study
 from qkv.visible import visible
 
 COLUMNS = ("system", "95 %", "macro-F1", "weights", "FLOPs", "seconds", "answers/s")
@@ -35,7 +35,7 @@ PICTURE = "compare.svg"
 
 def compare(plan: Plan) -> tuple[Comparison, Path]:
     """Do it all; gives what was found, and the folder that tells of it."""
-    labelled = task_to_study(plan.corpus, "compare") in LABELLED
+    labelled = issubclass(task_to_study(plan.corpus, "compare"), LabelledTask)
     folder = claim(plan.folder, numbered=True)
     plan = replace(plan, folder=folder)
     try:

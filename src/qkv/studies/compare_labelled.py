@@ -18,22 +18,23 @@ from qkv.data.labelled.reading import read_examples
 from qkv.errors import InterruptedRun, QkvError
 from qkv.evaluation import decisions
 from qkv.evaluation.classes import ClassScore
-from qkv.evaluation.judging import Judgement
-from qkv.evaluation.several import SeveralScore
+from qkv.evaluation.labelled_evaluation import Judgement
+from qkv.evaluation.multilabel import SeveralScore
 from qkv.evaluation.spans import SpanScore
 from qkv.extras import advice, installed
 from qkv.models.language_model import count
-from qkv.recipe import bundle, labelled_card, systems
-from qkv.recipe.labelled import PROBLEMS
-from qkv.recipe.labelled_words import remarks
-from qkv.recipe.language import autocast_of
+from qkv.recipe import bundle, systems
 from qkv.recipe.recipe import read
-from qkv.recipe.starting import Session
 from qkv.studies import untaught
 from qkv.studies.contest import Comparison, Plan, in_order
 from qkv.studies.standing import Entry, Measure, measure
+from qkv.tasks import card
+from qkv.tasks.labelled import report
+from qkv.tasks.labelled.defaults import PROBLEMS
+from qkv.tasks.language_modelling.task import autocast_of
+from qkv.tasks.protocol import Session
 from qkv.training import devices
-from qkv.training.operations import training_flops
+from qkv.training.flops import training_flops
 
 USUAL = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vision")}
 OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
@@ -152,23 +153,23 @@ def _taught(plan: Plan, name: str, values: dict[str, Any], minutes: float) -> En
     for seed in plan.all_seeds():
         plan.say(f"{name}, seed {seed}: {minutes:.2f} minutes")
         session, spent = plan.trained(values, name.replace(" ", "-"), seed, minutes)
-        recipe, lesson = session.recipe, session.lesson
+        recipe, task = session.recipe, session.task
         best: Any = bundle.load(session.run.folder, recipe.training.device).model
-        chosen: Judgement = lesson.judged(recipe, best, "valid")
+        chosen: Judgement = task.judged(recipe, best, "valid")
         answers, speed = _answers(session, best)
-        side = lesson.prepared.labelled.test
-        judgement = untaught.judge(answers, side, lesson.problem)
+        side = task.prepared.labelled.test
+        judgement = untaught.judge(answers, side, task.problem)
         found = {"valid": chosen, "test": judgement}
-        labelled_card.write(session, found, remarks(session, found))
+        card.write(session, report.card_content(session, found, report.remarks(session, found)))
         measures.append(measure(judgement, side, plan.metric))
-        held.append(measure(chosen, lesson.prepared.labelled.valid, plan.metric).value)
+        held.append(measure(chosen, task.prepared.labelled.valid, plan.metric).value)
         f1s.append(macro_f1(judgement))
-        flops.append(training_flops(best, session.task, recipe.training.batch, session.state.samples))
+        flops.append(training_flops(best, session.objective, recipe.training.batch, session.state.samples))
         seconds.append(spent)
         speeds.append(speed)
         parameters = count(best)
         runs.append({"run": str(session.run.folder), "seed": seed, "steps": session.state.step, **judgement.values()})
-        runs[-1]["epochs"] = session.state.samples / session.task.samples
+        runs[-1]["epochs"] = session.state.samples / session.objective.samples
         del session, best
         devices.give_back()
     known = [each for each in f1s if each is not None]
@@ -188,15 +189,15 @@ def _taught(plan: Plan, name: str, values: dict[str, Any], minutes: float) -> En
 
 def _answers(session: Session, model: Any) -> tuple[Any, float]:
     """What a model says about the reported side, from its texts on, and how many a second."""
-    recipe, lesson = session.recipe, session.lesson
-    side = lesson.prepared.labelled.test
+    recipe, task = session.recipe, session.task
+    side = task.prepared.labelled.test
     mark = time.perf_counter()
-    rows = lesson.prepared.rows(side, lesson.context)
+    rows = task.prepared.rows(side, task.context)
     autocast = autocast_of(recipe.training)
     if isinstance(side, TagExamples):
         answers = decisions.tags(model, rows, autocast)
     else:
-        answers = decisions.answers(model, rows, lesson.problem, autocast)
+        answers = decisions.answers(model, rows, task.problem, autocast)
     return answers, len(side) / max(time.perf_counter() - mark, 1e-9)
 
 

@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError, InterruptedRun, QkvError
-from qkv.evaluation import ngrams
+from qkv.evaluation import ngram_model
 from qkv.evaluation.baselines import COUNTED, ORDER, around, spread
-from qkv.evaluation.language import TOKENS, batches, losses_of
-from qkv.evaluation.language import Plan as Windows
+from qkv.evaluation.perplexity import TOKENS, batches, losses_of
+from qkv.evaluation.perplexity import Plan as Windows
 from qkv.models.language_model import count
+from qkv.models.registry import defaults
 from qkv.recipe import bundle
-from qkv.recipe.choices import LAYERS
 from qkv.recipe.matching import matched_width
 from qkv.recipe.recipe import parse_section, sections
-from qkv.recipe.starting import Session
 from qkv.studies.contest import Comparison, Plan, in_order
 from qkv.studies.standing import Entry, Measure
+from qkv.tasks.protocol import Session
 from qkv.training import devices
-from qkv.training.operations import training_flops
+from qkv.training.flops import training_flops
 
 Array = NDArray[Any]
 USUAL = ("mlp", "cnn", "rnn", "lstm", "gpt", "modern")
@@ -44,7 +44,7 @@ FEWEST = 256  # tokens of a half
 class TextPlan(Plan):
     def before(self, session: Session) -> None:
         """The best step is chosen on the first half of the held-out text."""
-        session.lesson.prepared = replace(session.lesson.prepared, valid=halves(session.lesson.prepared.valid)[0])
+        session.task.prepared = replace(session.task.prepared, valid=halves(session.task.prepared.valid)[0])
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _counted(data: Prepared, sides: list[Side]) -> Entry:
     found = []
     for side in sides:
         asked = around(side.stream.tokens, side.places, ORDER - 1)
-        shares = ngrams.probabilities(known, vocabulary, ORDER, *asked, side.reach)
+        shares = ngram_model.probabilities(known, vocabulary, ORDER, *asked, side.reach)
         found.append([side.of_shares(each) for each in shares])
     order = int(np.argmin([each.value for each in found[0]]))
     return Entry(
@@ -178,16 +178,17 @@ def _taught(plan: Plan, name: str, seed: int, minutes: float, data: Prepared, wa
     plan.say(f"{name}, seed {seed}: {minutes:.2f} minutes")
     section: dict[str, Any] = {"kind": name}
     if wanted:
-        layers = {"rnn": 1, "gru": 1, "lstm": 1, **LAYERS}.get(name, 2)
+        recurrent, own = name in ("rnn", "gru", "lstm"), defaults(name).layers
+        layers = own or (1 if recurrent else 2)
         shape = {"kind": name, "vocabulary": data.tokenizer.vocabulary, "layers": layers, "context": 64}
-        heads = {} if name in ("rnn", "gru", "lstm", *LAYERS) else {"heads": 1}
+        heads = {} if recurrent or own else {"heads": 1}
         if width := matched_width({**shape, **heads}, wanted):
             section |= {"layers": layers, "width": width}
     session, spent = plan.trained({"model": section}, name, seed, minutes)
     best: Any = bundle.load(session.run.folder, session.recipe.training.device).model
-    flops = training_flops(best, session.task, session.recipe.training.batch, session.state.samples)
+    flops = training_flops(best, session.objective, session.recipe.training.batch, session.state.samples)
     values = {"run": str(session.run.folder), "seed": seed, "steps": session.state.step}
-    values["epochs"] = session.state.samples / session.task.samples
+    values["epochs"] = session.state.samples / session.objective.samples
     made = Taught(session.run.folder, count(best), session.recipe.model.context, flops, spent, values)
     del session, best
     devices.give_back()

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from qkv import session as sessions
 from qkv.data.progress import Progress
 from qkv.errors import InputError
 from qkv.evaluation.intervals import Difference
-from qkv.recipe import assembly
-from qkv.recipe.starting import Session
 from qkv.studies.standing import NAMES, Entry, Metric, difference
+from qkv.tasks.protocol import Session
 from qkv.training.run import Event
 from qkv.version import __version__
 
@@ -62,9 +62,9 @@ class Plan:
         values = {"corpus": self.corpus, **values, "training": {**values.get("training", {}), "seed": seed}}
         if self.tokenizer and "start" not in values["training"]:
             values["tokenizer"] = self.tokenizer
-        session = assembly.begin(values, run, numbered=False, minutes=minutes, began=began, progress=self.progress)
+        session = sessions.start(values, run, numbered=False, minutes=minutes, began=began, progress=self.progress)
         self.before(session)
-        for _ in self.watch(session.run.events(session.state, session.task), session):
+        for _ in self.watch(session.run.events(session.state, session.objective), session):
             pass
         return session, time.perf_counter() - began
 

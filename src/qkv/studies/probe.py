@@ -20,7 +20,7 @@ from qkv.data.labelled.examples import Labelled, TagExamples, TextExamples
 from qkv.errors import InputError
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
-from qkv.evaluation.judging import Judgement, judged, judged_tags
+from qkv.evaluation.labelled_evaluation import Judgement, judged, judged_tags
 from qkv.extras import require
 from qkv.text.tokenizer import Tokenizer
 

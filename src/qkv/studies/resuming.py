@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
+from qkv import session as sessions
 from qkv.errors import RefusedError
-from qkv.recipe import assembly
 from qkv.training import checkpoints
 from qkv.training.loop import TrainingState, train
 
@@ -18,15 +18,15 @@ STEPS = 2  # before the save, and after it
 
 def resumed(run: Path) -> str:
     """What was compared, in words; RefusedError where the two differ. Nothing in the run's folder is changed."""
-    session = assembly.resume(run)
+    session = sessions.resume(run)
     config = session.recipe.training
     device = config.device
     last = config.length - 2 * STEPS
     kept = [path for path in checkpoints.numbered(run / "checkpoints") if int(path.name) <= last]
-    longer = replace(config, steps=max(config.steps, 2 * STEPS), turns=config.turns if kept else ())
+    longer = replace(config, steps=max(config.steps, 2 * STEPS), steps_changes=config.steps_changes if kept else ())
 
     def fresh() -> TrainingState:
-        state = assembly.fresh_state(session.recipe)
+        state = sessions.fresh_state(session.recipe)
         if kept:
             checkpoints.load(kept[-1], state, device)
         else:
@@ -34,7 +34,7 @@ def resumed(run: Path) -> str:
         return state
 
     def go(state: TrainingState, steps: int) -> None:
-        going = train(state, session.task, longer)
+        going = train(state, session.objective, longer)
         for _ in range(steps):
             next(going)
 
@@ -44,7 +44,7 @@ def resumed(run: Path) -> str:
     go(broken, STEPS)
     with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
         saved = checkpoints.save(Path(folder), broken, {}, device, keep=1)
-        again = assembly.fresh_state(session.recipe)
+        again = sessions.fresh_state(session.recipe)
         checkpoints.load(saved, again, device)
     go(again, STEPS)
     for name, tensor in straight.model.state_dict().items():

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from qkv.config import plain
+from qkv.models.registry import defaults
 from qkv.models.table import MLPTableConfig
-from qkv.recipe import choices, systems
-from qkv.recipe.lesson import Values
+from qkv.recipe import systems
+from qkv.tasks.protocol import Values
 
 BATCHES = (16, 32, 64)  # of language models
 POOLINGS = ("mean", "max", "attention")
@@ -75,7 +76,9 @@ def _training(trial: Drawing, name: str, system: systems.System, examples: int) 
     batch = trial.suggest_categorical(f"{name}.batch", (max(1, system.batch // 2), system.batch, 2 * system.batch))
     epochs = trial.suggest_int(f"{name}.epochs", 1, max(2, round(1.5 * system.epochs)))
     training = {
-        "rate": _rounded(trial.suggest_float(f"{name}.rate", system.rate / 8, system.rate * 4, log=True)),
+        "learning_rate": _rounded(
+            trial.suggest_float(f"{name}.learning_rate", system.rate / 8, system.rate * 4, log=True)
+        ),
         "weight_decay": _rounded(trial.suggest_float(f"{name}.weight_decay", 1e-4, 0.3, log=True)),
         "batch": min(batch, max(1, examples // 8)),
     }
@@ -110,7 +113,7 @@ def usual_table(name: str) -> dict[str, Any]:
 
 def _taught(system: systems.System) -> dict[str, Any]:
     decay = max(1e-4, system.weight_decay)
-    return {"batch": system.batch, "epochs": round(system.epochs), "rate": system.rate, "weight_decay": decay}
+    return {"batch": system.batch, "epochs": round(system.epochs), "learning_rate": system.rate, "weight_decay": decay}
 
 
 class _Names:
@@ -134,7 +137,8 @@ class _Names:
 
 def writing(trial: Drawing, name: str) -> Values:
     """The sections of a recipe for a language model; how many steps there are is the clock's business."""
-    optimizer, rates = next(iter(choices.RATES[name].items()))
+    usual = defaults(name)
+    optimizer, rates = usual.optimizer, usual.optimizers[usual.optimizer].values()
     scale = trial.suggest_float(f"{name}.rate_scale", 0.25, 4.0, log=True)
     model = {
         "kind": name,
@@ -142,7 +146,9 @@ def writing(trial: Drawing, name: str) -> Values:
         "layers": trial.suggest_int(f"{name}.layers", *LAYERS),
         "dropout": round(trial.suggest_float(f"{name}.dropout", 0.0, 0.3), 3),
     }
-    training: dict[str, Any] = {key: _rounded(scale * rates[key]) for key in ("rate", "matrix_rate") if key in rates}
+    training: dict[str, Any] = {
+        key: _rounded(scale * rates[key]) for key in ("learning_rate", "matrix_learning_rate") if key in rates
+    }
     training |= {
         "optimizer": optimizer,
         "batch": trial.suggest_categorical(f"{name}.batch", BATCHES),

@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 
 from qkv.data.labelled.examples import Examples, TagExamples
 from qkv.errors import InputError
-from qkv.evaluation import agreement, judging
+from qkv.evaluation import agreement, labelled_evaluation
 from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
-from qkv.evaluation.judging import Judgement
-from qkv.evaluation.numbers import NumberScore
-from qkv.evaluation.several import SeveralScore
+from qkv.evaluation.labelled_evaluation import Judgement
+from qkv.evaluation.multilabel import SeveralScore
+from qkv.evaluation.regression import NumberScore
 
 Array = NDArray[Any]
 Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> figures (B,)
 Metric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
-NAMES = {**judging.NAMES, "bits_per_byte": "bits per byte"}
+NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte"}
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,22 @@ import tomli_w
 
 from qkv.config import parse
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
-from qkv.data.sources import expand
 from qkv.errors import InputError, InterruptedRun, QkvError, signal_of
 from qkv.extras import require
-from qkv.recipe import choices, systems
-from qkv.recipe.lessons import task_to_study
-from qkv.recipe.recipe import LABELLED, sections
+from qkv.models.registry import LANGUAGE_MODELS
+from qkv.recipe import systems
+from qkv.recipe.recipe import sections
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import space
 from qkv.studies.attempt import Scores, Search, Subject, attempt
 from qkv.studies.standing import NAMES
+from qkv.tasks.labelled.task import LabelledTask
+from qkv.tasks.registry import task_to_study
 
 __all__ = ["Found", "Search", "Subject", "tune"]
 
@@ -90,12 +92,12 @@ def tune(search: Search) -> Found:
 
 
 def _subject(search: Search) -> Subject:
-    if task_to_study(search.corpus, "tune") not in LABELLED:
+    if not issubclass(task_to_study(search.corpus, "tune"), LabelledTask):
         names: tuple[str, ...] = (search.model,) if search.model else space.WRITERS
         for name in names:
             sections({"model": {"kind": name}}, "--model")
-            if name not in choices.RATES:
-                known = ", ".join(choices.RATES)
+            if name not in LANGUAGE_MODELS:
+                known = ", ".join(LANGUAGE_MODELS)
                 raise InputError(f"--model {name}: a search needs a model whose sizes are open: {known}.")
         corpus: CorpusConfig = parse(CorpusConfig, search.corpus, "the options")
         expand(corpus.files, corpus.filter, Findings())  # a file that is missing is said before the first trial

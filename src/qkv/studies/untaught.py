@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from qkv.data.labelled.encoding import texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
-from qkv.evaluation.judging import Judgement, judged, judged_tags
+from qkv.evaluation.labelled_evaluation import Judgement, judged, judged_tags
 from qkv.extras import installed
-from qkv.tasks.classification import Problem
+from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]
 Answers = Callable[[Examples], Array]  # shares of the labels, or numbers

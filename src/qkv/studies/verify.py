@@ -27,8 +27,8 @@ from qkv.api import Model
 from qkv.errors import InputError, QkvError
 from qkv.generation import compilable, native
 from qkv.interop import export
-from qkv.interop.comparing import SENTENCES, TOLERANCE, padded, reads, texts
 from qkv.interop.imported import filled
+from qkv.interop.parity import SENTENCES, TOLERANCE, padded, reads, texts
 from qkv.models.language_model import LanguageModel
 from qkv.storage import MANIFEST, verify
 from qkv.studies.resuming import resumed

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from qkv.api import Model
 from qkv.generation.beam import Translator
-from qkv.interop.comparing import padded
-from qkv.interop.comparing_translators import sources
+from qkv.interop.parity import padded
+from qkv.interop.translator_parity import sources
 from qkv.studies.verify import LONGEST, Found, Proofs
 
 MORE = 8  # tokens of padding

@@ -1,1 +1,1 @@
-"""What to learn: batches, loss and metrics."""
+"""One folder for each task; `registry.py` is the only list, `protocol.py` what every task answers."""

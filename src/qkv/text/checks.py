@@ -24,7 +24,7 @@ from qkv.text.pipelines import (
     Kind,
     byte_of_character,
 )
-from qkv.text.refusing import Refusal, essence, short
+from qkv.text.refusal import Refusal, essence, short
 from qkv.text.templates import BYTE_LEVEL, template
 from qkv.text.unigram import BEYOND, NEVER, charsmap
 

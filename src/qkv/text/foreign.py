@@ -1,6 +1,6 @@
 """Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
 
-Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and tried (trial.py)
+Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and tried (sandbox.py)
 before the library may have it.
 """
 
@@ -16,9 +16,9 @@ from qkv.errors import RefusedError
 from qkv.reading import NotTaken, parse_json
 from qkv.text import checks, dialects
 from qkv.text.pipelines import SPECIAL
-from qkv.text.roles import Roles
+from qkv.text.sandbox import survive
+from qkv.text.special_tokens import Roles
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.trial import survive
 from qkv.text.unigram import BEYOND, NEVER
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from qkv.text.refusing import Refusal, essence, short
+from qkv.text.refusal import Refusal, essence, short
 
 BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
 

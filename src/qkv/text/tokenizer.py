@@ -1,6 +1,6 @@
 """Text to token ids and back.
 
-One class for all kinds; `training.py` learns a vocabulary, `streaming.py` decodes token by token.
+One class for all kinds; `training.py` learns a vocabulary, `streaming_decoder.py` decodes token by token.
 Encoding never adds special tokens and never recognises them inside a text: a corpus that happens to spell "<|end|>"
 is text like any other, so that no document can end another.
 """
@@ -26,8 +26,8 @@ from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.dialects import SPACE
 from qkv.text.pipelines import MASKS, SEPARATORS, Kind, byte_of_character, template
-from qkv.text.refusing import Refusal
-from qkv.text.roles import Roles, by_name
+from qkv.text.refusal import Refusal
+from qkv.text.special_tokens import Roles, by_name
 from qkv.text.unigram import Unigram
 
 

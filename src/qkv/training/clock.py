@@ -1,7 +1,7 @@
 """The clock of a run that has only so much time: it moves the end when steps turn out slower or faster than planned.
 
 Only how many steps there will be, and how often they are evaluated, is decided here. Each decision is written into the
-recipe (`training.turns`, `training.evaluations`), so that the recipe alone gives the same run again.
+recipe (`training.steps_changes`, `training.evaluate_every_changes`), so that the recipe alone gives the same run again.
 """
 
 from __future__ import annotations

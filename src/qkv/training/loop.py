@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.errors import ConfigError, DivergedError
-from qkv.tasks.task import Task
+from qkv.objectives.objective import Objective
 from qkv.training.devices import autocast
 from qkv.training.optimizers import optimizers, set_rates
 from qkv.training.schedules import share
@@ -43,15 +43,19 @@ class Step:
 
 def require_complete(config: TrainingConfig) -> None:
     """Refuse settings that are still open: `qkv train` chooses them by model, data and machine, the loop does not."""
-    open_ = ["steps"] * (not config.length) + ["batch"] * (not config.batch) + ["rate"] * (not config.rate)
+    open_ = (
+        ["steps"] * (not config.length)
+        + ["batch"] * (not config.batch)
+        + ["learning_rate"] * (not config.learning_rate)
+    )
     open_ += [name for name in ("optimizer", "device", "dtype") if getattr(config, name) == "auto"]
-    open_ += ["matrix_rate"] * (config.optimizer == "muon" and not config.matrix_rate)
+    open_ += ["matrix_learning_rate"] * (config.optimizer == "muon" and not config.matrix_learning_rate)
     if open_:
         values = ", ".join(f"training.{name} = {getattr(config, name)!r}" for name in open_)
         raise ConfigError(
             f"{values}: still to be chosen, which `qkv train` and qkv.train do; the training loop needs all of them. "
-            'Give them, as in: TrainingConfig(steps=100, batch=32, optimizer="adamw", rate=1e-3, device="cpu", '
-            'dtype="f32").'
+            'Give them, as in: TrainingConfig(steps=100, batch=32, optimizer="adamw", learning_rate=1e-3, '
+            'device="cpu", dtype="f32").'
         )
 
 
@@ -61,8 +65,8 @@ def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
     found = optimizers(
         model,
         kind=config.optimizer,
-        rate=config.rate,
-        matrix_rate=config.matrix_rate,
+        learning_rate=config.learning_rate,
+        matrix_learning_rate=config.matrix_learning_rate,
         betas=config.betas,
         momentum=config.momentum,
         weight_decay=config.weight_decay,
@@ -72,7 +76,7 @@ def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
     return TrainingState(model, found)
 
 
-def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[Step]:
+def train(state: TrainingState, task: Objective, config: TrainingConfig) -> Iterator[Step]:
     """Steps until `config.length`. Sample order is a function of the seed and of the samples consumed, nothing else."""
     require_complete(config)
     model = state.model
@@ -94,7 +98,15 @@ def train(state: TrainingState, task: Task, config: TrainingConfig) -> Iterator[
             raise DivergedError(_diagnosis(state, task, config, loss_sum))
         if config.clip:
             nn.utils.clip_grads_with_norm_(parameters, config.clip, norm)
-        now = share(state.step, config.steps, config.schedule, config.warmup, config.final, config.decay, config.turns)
+        now = share(
+            state.step,
+            config.steps,
+            config.schedule,
+            config.warmup,
+            config.final_fraction,
+            config.decay,
+            config.steps_changes,
+        )
         set_rates(state.optimizers, now)
         for optimizer in state.optimizers.values():
             optimizer.step()
@@ -109,11 +121,12 @@ def require_finite(state: TrainingState) -> None:
     if bad := _first_bad(dict(state.model.named_parameters())):
         raise DivergedError(
             f"training diverged at step {state.step}: the update made the weight {bad} not finite. It was not saved; "
-            "every checkpoint is good. Try a lower rate (--set training.rate, --set training.matrix_rate)."
+            "every checkpoint is good. Try a lower learning rate (--set training.learning_rate, "
+            "--set training.matrix_learning_rate)."
         )
 
 
-def _diagnosis(state: TrainingState, task: Task, config: TrainingConfig, loss: float) -> str:
+def _diagnosis(state: TrainingState, task: Objective, config: TrainingConfig, loss: float) -> str:
     """Name the first tensor that is not finite: a weight, then a value on the way forward, then a gradient."""
     bad = _first_bad(dict(state.model.named_parameters()))
     where = f"the weight {bad}" if bad else ""
@@ -126,8 +139,9 @@ def _diagnosis(state: TrainingState, task: Task, config: TrainingConfig, loss: f
     first, last = state.samples, state.samples + config.batch - 1
     return (
         f"training diverged at step {state.step + 1}: {where} is not finite (loss {loss}; samples {first}-{last}). "
-        "The update was not made; every checkpoint is good. Try a lower rate "
-        f"(--set training.rate={config.rate / 3:.2g} --set training.matrix_rate={config.matrix_rate / 3:.2g})."
+        "The update was not made; every checkpoint is good. Try a lower learning rate "
+        f"(--set training.learning_rate={config.learning_rate / 3:.2g} "
+        f"--set training.matrix_learning_rate={config.matrix_learning_rate / 3:.2g})."
     )
 
 
@@ -135,7 +149,7 @@ def _first_bad(tensors: dict[str, Tensor]) -> str | None:
     return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
 
 
-def _first_bad_output(state: TrainingState, task: Task, config: TrainingConfig) -> str | None:
+def _first_bad_output(state: TrainingState, task: Objective, config: TrainingConfig) -> str | None:
     """Run the batch again with a look at every module's output, in the order of the forward pass."""
     found: list[str] = []
 

@@ -111,8 +111,8 @@ def optimizers(
     model: nn.Module,
     *,
     kind: str,
-    rate: float,
-    matrix_rate: float,
+    learning_rate: float,
+    matrix_learning_rate: float,
     betas: tuple[float, float],
     momentum: float,
     weight_decay: float,
@@ -131,14 +131,16 @@ def optimizers(
     groups = [{"params": others, "weight_decay": 0.0}]
     if kind == "muon" and matrices:
         turned = torch.bfloat16 if dtype == "bf16" else torch.float32
-        found["muon"] = Muon(matrices, matrix_rate, momentum, weight_decay, dtype=turned)
+        found["muon"] = Muon(matrices, matrix_learning_rate, momentum, weight_decay, dtype=turned)
     elif matrices:
         groups.append({"params": matrices, "weight_decay": weight_decay})
-    found["adamw"] = AdamW(groups, lr=rate, betas=betas, fused=True)
+    found["adamw"] = AdamW(groups, lr=learning_rate, betas=betas, fused=True)
     if layer_decay < 1:
         found["adamw"] = AdamW(
-            layered(named, rate, weight_decay if kind == "adamw" else 0.0, layer_decay, set(map(id, _held(found)))),
-            lr=rate,
+            layered(
+                named, learning_rate, weight_decay if kind == "adamw" else 0.0, layer_decay, set(map(id, _held(found)))
+            ),
+            lr=learning_rate,
             betas=betas,
             fused=True,
         )
@@ -155,7 +157,11 @@ def _held(found: dict[str, torch.optim.Optimizer]) -> list[nn.Parameter]:
 
 
 def layered(
-    named: list[tuple[str, nn.Parameter]], rate: float, weight_decay: float, layer_decay: float, taken: set[int]
+    named: list[tuple[str, nn.Parameter]],
+    learning_rate: float,
+    weight_decay: float,
+    layer_decay: float,
+    taken: set[int],
 ) -> list[dict[str, Any]]:
     """Groups of parameters by their depth: what lies below the first layer, each layer, what lies above the last."""
     layers = 1 + max((_layer(name) for name, _ in named), default=0)
@@ -166,7 +172,11 @@ def layered(
             depth = 0 if below else _layer(name) + 1 if _layer(name) >= 0 else layers + 1
             groups.setdefault((depth, is_matrix(name, parameter)), []).append(parameter)
     return [
-        {"params": own, "lr": rate * layer_decay ** (layers + 1 - depth), "weight_decay": weight_decay * matrix}
+        {
+            "params": own,
+            "lr": learning_rate * layer_decay ** (layers + 1 - depth),
+            "weight_decay": weight_decay * matrix,
+        }
         for (depth, matrix), own in sorted(groups.items(), key=lambda item: item[0])
     ]
 

@@ -18,13 +18,13 @@ import torch
 from torch import nn
 
 from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
+from qkv.objectives.objective import Objective
 from qkv.storage import advised, locked, sweep
-from qkv.tasks.task import Task
 from qkv.training import checkpoints
 from qkv.training.clock import Clock
 from qkv.training.devices import Holes, choose_device, enough_memory
-from qkv.training.journal import REMEDY, Journal, Timings
 from qkv.training.loop import Step, TrainingState, require_finite, train
+from qkv.training.metrics_log import REMEDY, Journal, Timings
 from qkv.training.settings import TrainingConfig
 from qkv.training.signals import listening
 
@@ -107,7 +107,7 @@ class Run:
     keep_plan: Callable[[TrainingConfig], None] = lambda config: None
     clock: Clock | None = None
 
-    def events(self, state: TrainingState, task: Task) -> Iterator[Event]:
+    def events(self, state: TrainingState, task: Objective) -> Iterator[Event]:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
         choose_device(self.config.device)
         with alone(self.folder):
@@ -116,7 +116,7 @@ class Run:
             with enough_memory(self.config, getattr(state.model, "context", "context")):
                 yield from self._all(state, task)
 
-    def _all(self, state: TrainingState, task: Task) -> Iterator[Event]:
+    def _all(self, state: TrainingState, task: Objective) -> Iterator[Event]:
         """Restore, go on, and close the journals."""
         memory, refusals = self._restore(state)
         for damaged, refusal in refusals.items():
@@ -147,7 +147,7 @@ class Run:
         return Memory(), refusals
 
     def _steps(
-        self, state: TrainingState, task: Task, memory: Memory, metrics: Journal, timings: Timings
+        self, state: TrainingState, task: Objective, memory: Memory, metrics: Journal, timings: Timings
     ) -> Iterator[Event]:
         with listening(f"stopped at once; the last checkpoint is whole. {self.how_to_go_on()}") as stop:
             if self._exhausted(memory):
@@ -176,7 +176,7 @@ class Run:
                 if looked:
                     yield from self._watch(step.number, evaluated=True)
 
-    def _follow(self, state: TrainingState, task: Task) -> Iterator[Step]:
+    def _follow(self, state: TrainingState, task: Objective) -> Iterator[Step]:
         """Steps until the end, wherever it is moved to meanwhile."""
         holes = Holes()
         while state.step < self.config.length:
@@ -197,10 +197,10 @@ class Run:
             self.clock.stepped()
         changed, before = self.config, self.config.length
         if evaluated and (every := self.clock.every(step, before, changed.rarest)) != changed.rarest:
-            changed = replace(changed, evaluations=(*changed.evaluations, (step, every)))
+            changed = replace(changed, evaluate_every_changes=(*changed.evaluate_every_changes, (step, every)))
         after = self.clock.end(step, before, changed.rarest, may_grow=evaluated)
         if after != before:
-            changed = replace(changed, turns=(*changed.turns, (step, after)))
+            changed = replace(changed, steps_changes=(*changed.steps_changes, (step, after)))
         if changed is not self.config:
             self.keep_plan(changed)
             self.config = changed

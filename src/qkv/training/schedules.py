@@ -1,4 +1,4 @@
-"""The learning rate over a run: a warm-up, then a fall. Each is a share of the full rate, from 0 to 1."""
+"""The learning rate over a run: a warm-up, then a decay. Each is a fraction of the full rate, from 0 to 1."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Literal
 
 from qkv.config import CountOrZero
 
-# (at, steps): from step `at` on, the run was to have `steps` in all, for the clock had asked for it
-Turns = tuple[tuple[CountOrZero, CountOrZero], ...]
+# (step, value): from `step` on, the value of a setting that the time budget changed during the run
+Changes = tuple[tuple[CountOrZero, CountOrZero], ...]
 Schedule = Literal["linear", "cosine", "constant-decay"]
 
 
 def share(
-    step: int, steps: int, schedule: Schedule, warmup: int, final: float, decay: float, turns: Turns = ()
+    step: int, steps: int, schedule: Schedule, warmup: int, final_fraction: float, decay: float, changes: Changes = ()
 ) -> float:
     """The share at `step` (counted from 0) of `steps`; `decay` is the part of the run in which constant-decay falls."""
     if step < warmup:
         return (step + 1) / (warmup + 1)
-    done = progress(step, steps, warmup, turns)
+    done = progress(step, steps, warmup, changes)
     if schedule == "linear":
-        return final + (1 - final) * (1 - done)
+        return final_fraction + (1 - final_fraction) * (1 - done)
     if schedule == "cosine":
-        return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
-    return final + (1 - final) * min(1.0, (1 - done) / decay)
+        return final_fraction + (1 - final_fraction) * 0.5 * (1 + math.cos(math.pi * done))
+    return final_fraction + (1 - final_fraction) * min(1.0, (1 - done) / decay)
 
 
-def progress(step: int, steps: int, first: int = 0, turns: Turns = ()) -> float:
+def progress(step: int, steps: int, first: int = 0, changes: Changes = ()) -> float:
     """How much of the way from `first` to the end is done: a straight line, bent wherever the end was moved."""
     done, since = 0.0, first
-    for at, moved in turns:
+    for at, moved in changes:
         if step < at:
             break
         if at > since:

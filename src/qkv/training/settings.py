@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qkv.config import Count, CountOrZero, PositiveOrZero, Share, strict
-from qkv.training.schedules import Schedule, Turns
+from qkv.training.schedules import Changes, Schedule
 
 AboveZero = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyond it the product of two is no f32
+NonNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyond it the product of two is no f32
 
 
 @strict
@@ -19,20 +19,18 @@ class TrainingConfig:
     batch: CountOrZero = 0  # windows a step
     accumulate: Count = 1  # parts in which a batch is computed; saves memory, changes nothing else
     optimizer: Literal["auto", "muon", "adamw"] = "auto"
-    rate: Rate = 0.0  # of AdamW
-    matrix_rate: Rate = 0.0  # of Muon
+    learning_rate: NonNegative = 0.0  # of AdamW
+    matrix_learning_rate: NonNegative = 0.0  # of Muon
     betas: tuple[Share, Share] = (0.9, 0.95)
     momentum: Share = 0.95
-    weight_decay: Rate = 0.0  # of matrices only
+    weight_decay: NonNegative = 0.0  # of matrices only
     warmup: Annotated[int, Field(ge=-1, le=2**31)] = -1  # steps; -1: chosen
     schedule: Schedule = "linear"
-    final: Share = 0.03  # share of the rate at the end
+    final_fraction: Share = 0.03  # of the learning rate, at the end of the schedule
     decay: AboveZero = 0.3  # part of the run in which the schedule constant-decay falls
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no bound
     seed: CountOrZero = 0
     evaluate_every: CountOrZero = 0
-    evaluate_tokens: CountOrZero = 0  # validation tokens looked at during training; the last evaluation looks at more
-    evaluate_last: CountOrZero = 0  # tokens looked at after training, or a tenth of the run's if that is more
     checkpoint_every: CountOrZero = 0
     keep: Count = 2  # checkpoints
     average: CountOrZero = 0  # of so many last checkpoints the mean is tried in the end, and kept if it is the best
@@ -44,39 +42,42 @@ class TrainingConfig:
     start: str = ""  # the model it starts from: a run, a model folder or a file
     frozen: Literal["none", "embeddings", "encoder"] = "none"  # encoder: only what decides learns
     lora: CountOrZero = 0  # the rank of what learns beside each linear or recurrent layer; 0: the layers themselves
-    layer_decay: AboveZero = 1.0  # the rate of a layer beside that of the one above it
-    turns: Turns = ()  # where the clock moved the end: [[at step, to so many steps], ...]
-    evaluations: Turns = ()  # where the clock made evaluations rarer: [[after step, every so many steps], ...]
+    layer_decay: AboveZero = 1.0  # the learning rate of a layer as a fraction of that of the layer above it
+    steps_changes: Changes = ()  # of a run with a time budget: [[at step, new number of steps], ...]
+    evaluate_every_changes: Changes = ()  # likewise: [[after step, new interval], ...]
 
     def __post_init__(self) -> None:
         if self.batch and self.batch % self.accumulate:
             raise ValueError(f"batch = {self.batch} must be a multiple of accumulate = {self.accumulate}")
 
-        for before, (at, steps) in zip(((0, 0), *self.turns), self.turns, strict=False):
+        for before, (at, steps) in zip(((0, 0), *self.steps_changes), self.steps_changes, strict=False):
             if not before[0] <= at <= steps:
-                raise ValueError(f"turns = {self.turns}: expected pairs of a step and a later end, in order")
+                raise ValueError(
+                    f"steps_changes = {self.steps_changes}: expected pairs of a step and a later end, in order"
+                )
 
-        if any(at < 0 or every < 1 for at, every in self.evaluations):
+        if any(at < 0 or every < 1 for at, every in self.evaluate_every_changes):
             raise ValueError(
-                f"evaluations = {self.evaluations}: expected pairs of a step and a number of steps, from 1"
+                f"evaluate_every_changes = {self.evaluate_every_changes}: expected pairs of a step and a number "
+                "of steps, from 1"
             )
 
     def evaluates(self, step: int) -> bool:
         """Whether the model is evaluated after this step; after the last one it is in any case."""
         since, every = next(
-            ((at, every) for at, every in reversed(self.evaluations) if step > at), (0, self.evaluate_every)
+            ((at, every) for at, every in reversed(self.evaluate_every_changes) if step > at), (0, self.evaluate_every)
         )
         return (step - since) % every == 0
 
     @property
     def rarest(self) -> int:
         """The steps from one evaluation to the next, as the clock has left them."""
-        return self.evaluations[-1][1] if self.evaluations else self.evaluate_every
+        return self.evaluate_every_changes[-1][1] if self.evaluate_every_changes else self.evaluate_every
 
     @property
     def length(self) -> int:
-        """The number of steps, after all turns."""
-        return self.turns[-1][1] if self.turns else self.steps
+        """The number of steps, after all changes."""
+        return self.steps_changes[-1][1] if self.steps_changes else self.steps
 
     def parts(self, least: int) -> int:
         """The fewest parts, at least so many, into which the batch can be cut."""

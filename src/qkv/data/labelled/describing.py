@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from qkv.data import catalog
 from qkv.data.document_files import excerpt
-from qkv.data.findings import Findings
-from qkv.data.formats import Source
+from qkv.data.formats.beginnings import Beginnings
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Examples, Labelled, NumberExample, NumberExamples, TagExample, TextExample
-from qkv.data.labelled.finding import Item, find
-from qkv.data.labelled.guessing import looks_labelled
-from qkv.data.labelled.kinds import DATA_KINDS, kind_of
-from qkv.data.labelled.numbers import holds_numbers
 from qkv.data.labelled.reading import read_examples
-from qkv.data.labelled.tables import open_table, suffix
 from qkv.data.progress import Progress
-from qkv.errors import QkvError
 
 SAMPLE = 3
-MOST_FOLDERS = 20  # that may be labels; more are a tree of somebody's files
-OPPOSITES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
-_ASIDE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
 
 
 @dataclass(frozen=True)
@@ -59,8 +44,10 @@ class ExamplesDescription:
         return asdict(self)
 
 
-def describe_examples(config: ExamplesConfig, progress: Progress) -> ExamplesDescription:
-    found = read_examples(config, progress, purpose="describe")
+def describe_examples(
+    config: ExamplesConfig, progress: Progress, beginnings: Beginnings | None = None
+) -> ExamplesDescription:
+    found = read_examples(config, progress, purpose="describe", beginnings=beginnings)
     train = found.train
     lengths = np.sort(train.lengths)
     unit = "columns" if found.numeric else {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
@@ -121,78 +108,3 @@ def _shown(example: Any) -> dict[str, Any]:
             return {"words": " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in pairs)}
         case _:
             return {"label": example.label, "shape": list(example.pixels.shape)}
-
-
-def labelled(files: Sequence[str], encoding: str, pattern: str | None = None) -> bool:
-    """Whether files are plainly examples with labels and no text for a language model."""
-    return bool(files) and all(_labelled(name, encoding, pattern) for name in files)
-
-
-def _labelled(name: str, encoding: str, pattern: str | None) -> bool:
-    entry = catalog.find(name)
-    if entry is not None and not os.path.lexists(name):
-        return entry.task not in ("language modelling", "translation")
-    path = Path(name)
-    try:
-        if path.is_dir() or (path.is_file() and path.suffix.lower() == ".zip"):
-            return _folder(name, encoding, pattern)
-        return path.is_file() and _file(Source(path), encoding)
-    except (QkvError, OSError, ValueError):  # it is said where it is read
-        return False
-
-
-def _folder(name: str, encoding: str, pattern: str | None) -> bool:
-    items = find(ExamplesConfig(files=(name,), encoding=encoding, filter=pattern), Findings()).all()
-    data = [item for item in items if item.kind in DATA_KINDS]
-    if not data:
-        return all(item.kind == "picture" for item in items) or _same_on_both_sides(items) or _opposites(items)
-    texts = 0
-    if Path(name).is_dir() and not pattern:
-        texts = sum(not _ASIDE.search(path.name) for path in Path(name).rglob("*.txt"))
-    return len(data) > texts and all(_file(item.source, encoding) for item in data[:3])
-
-
-def _same_on_both_sides(items: Sequence[Item]) -> bool:
-    """Whether folders named train and test (or dev) have the same folders inside: then those are labels."""
-    sides: dict[str | None, set[str | None]] = {}
-    for item in items:
-        sides.setdefault(item.side, set()).add(item.label)
-    first = sides.get("train", set())
-    return len(first) > 1 and len(sides) > 1 and all(labels == first for labels in sides.values())
-
-
-def _opposites(items: Sequence[Item]) -> bool:
-    """Whether all texts are in folders that are called as nothing but labels are."""
-    return {(item.label or "").lower() for item in items} in OPPOSITES
-
-
-def folders_of_texts(name: str, encoding: str) -> list[str]:
-    """The folders that a folder of texts is divided into, where all lie in them: they may be meant as labels."""
-    try:
-        if not Path(name).is_dir():
-            return []
-        findings = Findings()
-        items = find(ExamplesConfig(files=(name,), encoding=encoding), findings).all()
-    except (QkvError, OSError, ValueError):  # it is said where it is read
-        return []
-    found = sorted({item.label for item in items if item.label is not None})
-    return found if 1 < len(found) <= MOST_FOLDERS and not findings.skipped["without labels"] else []
-
-
-def _file(source: Source, encoding: str) -> bool:
-    kind = kind_of(source, encoding)
-    if kind != "table" or suffix(source) in (".csv", ".tsv"):
-        return kind in DATA_KINDS
-    table = open_table(source, encoding, Findings())
-    return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))
-
-
-def numeric(corpus: Mapping[str, Any]) -> bool:
-    """Whether a recipe's corpus is, by its first file, a table of numbers."""
-    try:
-        config = ExamplesConfig(**{**corpus, "files": tuple(corpus.get("files", ()))})
-        first = find(config, Findings()).train[0]
-        table = open_table(first.source, config.encoding, Findings(), config.header) if first.kind == "table" else None
-        return table is not None and holds_numbers(table, config)
-    except (QkvError, OSError, TypeError, ValueError, IndexError):  # it is said where it is read
-        return False

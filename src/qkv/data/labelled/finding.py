@@ -15,12 +15,13 @@ from pathlib import Path, PurePath
 from typing import Literal
 
 from qkv.data import catalog
+from qkv.data.files.discover import matches, mode_of, walk
+from qkv.data.files.unpack import Source, require_packages, zip_members
 from qkv.data.findings import Findings, shown
-from qkv.data.formats import Source, require_packages, zip_members
+from qkv.data.formats.beginnings import Beginnings
+from qkv.data.formats.kinds import DATA_KINDS, Kind, kind_by_name
 from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.kinds import DATA_KINDS, Kind, kind_by_name, kind_of
 from qkv.data.progress import Progress, silent
-from qkv.data.sources import matches, mode_of, walk
 from qkv.errors import DataError
 from qkv.reading import special
 
@@ -56,12 +57,15 @@ class Sides:
         return [*self.train, *self.valid, *self.test]
 
 
-def find(config: ExamplesConfig, findings: Findings, progress: Progress = silent) -> Sides:
+def find(
+    config: ExamplesConfig, findings: Findings, progress: Progress = silent, beginnings: Beginnings | None = None
+) -> Sides:
     """Follow the names; DataError for one that leads nowhere."""
+    beginnings = beginnings or Beginnings(config.encoding)
     if not config.files:
         raise DataError("the examples", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
     items, valid, test = (
-        [item for name in names for item in _named(name, config, findings, progress)]
+        [item for name in names for item in _named(name, config, findings, progress, beginnings)]
         for names in (config.files, config.valid, config.test)
     )
     sides = Sides(valid=valid, test=test)
@@ -87,7 +91,9 @@ def side_of(name: str) -> Side | None:
     return next((WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in WORDS), None)
 
 
-def _named(name: str, config: ExamplesConfig, findings: Findings, progress: Progress) -> Iterator[Item]:
+def _named(
+    name: str, config: ExamplesConfig, findings: Findings, progress: Progress, beginnings: Beginnings
+) -> Iterator[Item]:
     entry = catalog.find(name)
     if entry is not None and not os.path.lexists(name):
         if entry.task in ("language modelling", "translation"):
@@ -96,7 +102,7 @@ def _named(name: str, config: ExamplesConfig, findings: Findings, progress: Prog
         for side, files in sides:
             for file in files:
                 source = Source(file.obtain(progress))
-                yield Item(source, kind_of(source, config.encoding), side, found=True)
+                yield Item(source, beginnings.kind(source), side, found=True)
         return
     path, where = Path(name), shown(name)
     if name == "-":
@@ -105,7 +111,7 @@ def _named(name: str, config: ExamplesConfig, findings: Findings, progress: Prog
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise DataError(where, f"is {special(mode)}, not a file", "Put it into a file.")
     if stat.S_ISDIR(mode) or path.suffix.lower() == ".zip":
-        inside = list(_inside(path, config, findings, archive=not stat.S_ISDIR(mode)))
+        inside = list(_inside(path, config, findings, beginnings, archive=not stat.S_ISDIR(mode)))
         if not inside:
             among = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
             problem = f"{among} looks like labelled data"
@@ -114,10 +120,12 @@ def _named(name: str, config: ExamplesConfig, findings: Findings, progress: Prog
         yield from inside
     else:
         source = Source(path)
-        yield Item(source, kind_of(source, config.encoding), side_of(path.name))
+        yield Item(source, beginnings.kind(source), side_of(path.name))
 
 
-def _inside(folder: Path, config: ExamplesConfig, findings: Findings, archive: bool) -> Iterator[Item]:
+def _inside(
+    folder: Path, config: ExamplesConfig, findings: Findings, beginnings: Beginnings, archive: bool
+) -> Iterator[Item]:
     """The files of a folder or archive: those that hold examples, else those whose folder is their label."""
     paths = [folder] if archive else walk(folder, set(), findings)
     found = [each for path in paths for each in _unpacked(path, PurePath(path.relative_to(folder)), findings)]
@@ -128,7 +136,7 @@ def _inside(folder: Path, config: ExamplesConfig, findings: Findings, archive: b
         sides = [WORDS[part.lower()] for part in place.parts[:-1] if part.lower() in WORDS]
         parents = [part for part in place.parts[:-1] if part.lower() not in WORDS]
         side = sides[0] if sides else side_of(place.name)
-        kind = kind_by_name(source) if parents else kind_of(source, config.encoding)
+        kind = kind_by_name(source) if parents else beginnings.kind(source)
         if kind in DATA_KINDS:
             data.append(Item(source, kind, side, found=True))
         elif parents and parents[-1].lower() not in UNLABELLED:

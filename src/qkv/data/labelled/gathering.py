@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qkv.data.decoding import decode, with_plain_line_ends
+from qkv.data.files.decode import decode, with_plain_line_ends
+from qkv.data.files.unpack import read_bytes
 from qkv.data.findings import Caution, Findings
-from qkv.data.formats import read_bytes
+from qkv.data.formats.kinds import FASTTEXT
+from qkv.data.formats.rows import LONGEST_ROW, Rows, whole_lines
+from qkv.data.formats.tabular import Table, open_table, watched
+from qkv.data.identity import key_of
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.finding import Item
 from qkv.data.labelled.guessing import Columns, guess, missing
-from qkv.data.labelled.kinds import FASTTEXT
-from qkv.data.labelled.packed import PackedTexts, key_of
-from qkv.data.labelled.tables import Table, open_table, watched
+from qkv.data.labelled.packed import PackedTexts
 from qkv.data.labelled.targets import BETWEEN, Values, word
 from qkv.data.progress import Watch
-from qkv.data.rows import LONGEST_ROW, Rows, whole_lines
 from qkv.errors import DataError
 
 

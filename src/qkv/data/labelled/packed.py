@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Iterator
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -42,15 +40,3 @@ class PackedTexts:
         """Put the texts and their borders into a hash."""
         digest.update(self._ends)
         digest.update(self._bytes)
-
-
-def key_of(*texts: str) -> int:
-    """Equal for texts that differ in case, white space or Unicode's form only, and hardly ever for others."""
-    plain = "\0".join(" ".join(text.lower().split()) for text in texts)
-    if not plain.isascii():
-        plain = normalize("NFC", plain)
-    return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "little")
-
-
-def as_keys(keys: array[int]) -> Keys:
-    return np.array(keys, dtype=np.uint64)

@@ -18,6 +18,7 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache
+from qkv.data.formats.beginnings import Beginnings
 from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.encoding import Rows, encode_texts, encode_words, room_for, sentences_of, texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples, TextExamples
@@ -96,10 +97,11 @@ def prepare_examples(
     *,
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
+    beginnings: Beginnings | None = None,
 ) -> PreparedExamples:
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or silent
-    found = read_examples(config, watch)
+    found = read_examples(config, watch, beginnings=beginnings)
     fraction = config.valid_fraction if found.valid.all_keys is found.train.all_keys else None
     require_enough(found.train.keys, found.valid.keys, fraction, config.files[0])
     columns: dict[str, Any] = {ROLES[role]: column for role, column in found.columns.items()}

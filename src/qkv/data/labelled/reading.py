@@ -10,9 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from qkv.data.decoding import require_encoding
+from qkv.data.files.decode import require_encoding
 from qkv.data.findings import Findings
-from qkv.data.labelled import conll, images, passages
+from qkv.data.formats import conll, images
+from qkv.data.formats.beginnings import Beginnings
+from qkv.data.formats.idx import Pictures
+from qkv.data.formats.npz import with_own_sides
+from qkv.data.identity import MOST_TEXTS, as_keys, passage_keys
 from qkv.data.labelled.config import ExamplesConfig, Task
 from qkv.data.labelled.encoding import texts_of
 from qkv.data.labelled.examples import (
@@ -27,13 +31,9 @@ from qkv.data.labelled.examples import (
 )
 from qkv.data.labelled.finding import Item, Sides, find
 from qkv.data.labelled.gathering import Gatherer, Texts, no_labels
-from qkv.data.labelled.npz import with_own_sides
 from qkv.data.labelled.numbers import NumberGatherer, NumberRows, holds_numbers
-from qkv.data.labelled.packed import as_keys
-from qkv.data.labelled.pictures import Pictures
 from qkv.data.labelled.splitting import held_out
 from qkv.data.labelled.splitting import notes as leaks
-from qkv.data.labelled.tables import open_table
 from qkv.data.labelled.targets import Meaning, Values, decide, listed
 from qkv.data.progress import Progress, Watch, silent
 from qkv.errors import ConfigError, DataError
@@ -45,13 +45,22 @@ READING_VERSION = 2
 Purpose = Literal["train", "describe", "judge"]
 
 
-def read_examples(config: ExamplesConfig, progress: Progress = silent, purpose: Purpose = "train") -> Labelled:
-    """Read, decide, split, compare. Only to train a part is held out; examples to judge by may all be of one class."""
+def read_examples(
+    config: ExamplesConfig,
+    progress: Progress = silent,
+    purpose: Purpose = "train",
+    beginnings: Beginnings | None = None,
+) -> Labelled:
+    """Read, decide, split, compare. Only to train a part is held out; examples to judge by may all be of one class.
+
+    `beginnings` are those of the files, where they have been looked at before.
+    """
     learn = purpose != "judge"
     require_encoding(config.encoding)
     findings = Findings()
-    sides = with_own_sides(find(config, findings, progress))
-    family = _family(sides, config)
+    beginnings = beginnings or Beginnings(config.encoding)
+    sides = with_own_sides(find(config, findings, progress, beginnings))
+    family = _family(sides, config, beginnings)
     wanted = ("text", "numbers") if config.task not in _FAMILIES else (config.task,)
     if config.task is not None and family not in wanted:
         raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[family]}. Leave --task out.")
@@ -88,7 +97,7 @@ _HOLD = {"tagging": "words with tags", "images": "pictures", "text": "texts with
 _OF_KIND = {"conll": "tagging", "conllu": "tagging", "idx": "images", "npz": "images", "picture": "images"}
 
 
-def _family(sides: Sides, config: ExamplesConfig) -> str:
+def _family(sides: Sides, config: ExamplesConfig, beginnings: Beginnings) -> str:
     items = sides.all()
     families = [_OF_KIND.get(item.kind, "text") for item in items]
     for item, family in zip(items, families, strict=True):
@@ -96,9 +105,7 @@ def _family(sides: Sides, config: ExamplesConfig) -> str:
             problem = f"holds {_HOLD[family]}, {items[0].source.shown} holds {_HOLD[families[0]]}"
             raise DataError(item.source.shown, problem, "Give files of one kind.")
     first = sides.train[0]
-    if first.kind == "table" and holds_numbers(
-        open_table(first.source, config.encoding, Findings(), config.header), config
-    ):
+    if first.kind == "table" and holds_numbers(beginnings.table(first.source, config.header), config):
         return "numbers"
     return families[0]
 
@@ -205,8 +212,8 @@ def _split(train: Any, config: ExamplesConfig) -> tuple[Any, Any]:
     if not isinstance(train, TagExamples) and train.targets.ndim == 1 and train.labels.names:
         classes = train.targets
     keys = train.keys
-    if isinstance(train, TextExamples) and len(train) <= passages.MOST:
-        keys = passages.together((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
+    if isinstance(train, TextExamples) and len(train) <= MOST_TEXTS:
+        keys = passage_keys((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
     out = held_out(keys, classes, config.valid_fraction, config.seed)
     return replace(train, rows=train.rows[~out]), replace(train, rows=train.rows[out])
 

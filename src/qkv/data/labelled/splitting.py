@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.findings import Caution
+from qkv.data.identity import Keys, mixed
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
-from qkv.data.labelled.packed import Keys
-from qkv.data.measures import mixed
 from qkv.errors import DataError
 
 Mask = npt.NDArray[np.bool_]

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.findings import Caution, Findings
+from qkv.data.formats.rows import BAD_SHARE
 from qkv.data.labelled.config import Task
 from qkv.data.labelled.examples import Array, LabelMap
-from qkv.data.rows import BAD_SHARE
 from qkv.errors import DataError
 from qkv.visible import visible
 

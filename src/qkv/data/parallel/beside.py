@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
+from qkv.data.files.unpack import Source, unreadable, zip_members
 from qkv.data.findings import Findings, shown
-from qkv.data.formats import Source, unreadable, zip_members
 from qkv.data.labelled.finding import Side, side_of
 from qkv.data.parallel.finding import Group, Groups, name_of
 from qkv.data.parallel.languages import named

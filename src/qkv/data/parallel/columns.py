@@ -8,35 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
-from qkv.data.formats import Source
+from qkv.data.formats.column_names import ID, NESTED, PROMPT, TRANSLATION, plain
+from qkv.data.formats.tabular import EmptyTableError, Header, Table, open_table
 from qkv.data.labelled.guessing import listed, missing
-from qkv.data.labelled.names import ID, plain
-from qkv.data.labelled.tables import Table, open_table
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.languages import SOURCE, TARGET, is_language
 from qkv.data.parallel.pairs import Direction
 from qkv.data.progress import Watch
 from qkv.errors import DataError
 from qkv.visible import visible
-
-PLAIN = [
-    ("source", "target"),
-    ("src", "tgt"),
-    ("src", "trg"),
-    ("source_text", "target_text"),
-    ("source_sentence", "target_sentence"),
-    ("source_text", "translation"),
-    ("source", "translation"),
-    ("original", "translation"),
-    ("text", "translation"),
-    ("source", "reference"),
-]
-"""Names that say it plainly."""
-_LIKELY = [("input", "output"), ("question", "answer"), ("text", "target")]
-NESTED = "translation"
 
 
 @dataclass(frozen=True)
@@ -55,18 +40,16 @@ class Columns:
         return f"{table.where}: source: column {self.source!r}, target: column {self.target!r}{more}{how}."
 
 
+def header_of(config: ParallelConfig) -> Header:
+    """The first row names the columns only if it says so plainly: a first pair must not be lost."""
+    return partial(_names_columns, config=config) if config.header is None else config.header
+
+
 def open_parallel(source: Source, config: ParallelConfig, findings: Findings, watch: Watch | None = None) -> Table:
-    """A table whose first row names the columns only if it says so plainly: a first pair must not be lost."""
-    header = config.header
     try:
-        if header is None and source.format in ("table", "text"):
-            sample = open_table(source, config.encoding, Findings(), header=False).sample
-            header = bool(sample) and _names_columns(sample[0][1], config)
-        table = open_table(source, config.encoding, findings, header, watch)
-    except DataError as error:
-        if error.problem == "the table is empty":  # it asks for labels
-            raise DataError(error.where, error.problem, "Give a file with rows of source and target.") from None
-        raise
+        table = open_table(source, config.encoding, findings, header_of(config), watch)
+    except EmptyTableError as error:  # it asks for labels
+        raise DataError(error.where, error.problem, "Give a file with rows of source and target.") from None
     if not table.sample:
         table.bad.finish()
         raise DataError(table.where, "the table has no rows", "Give a file with rows of source and target.")
@@ -78,7 +61,7 @@ def _names_columns(cells: Sequence[Any], config: ParallelConfig) -> bool:
     asked = [name for name in (config.source, config.target) if name is not None and not name.isdecimal()]
     return (
         any(name in names for name in asked)
-        or by_name([visible(name) for name in names], (*PLAIN, *_LIKELY)) is not None
+        or by_name([visible(name) for name in names], (*TRANSLATION, *PROMPT)) is not None
     )
 
 
@@ -110,7 +93,7 @@ def choose(table: Table, config: ParallelConfig) -> Columns:
 
 def _pair(table: Table, config: ParallelConfig) -> Direction | None:
     columns = table.columns
-    if (found := by_name(columns, PLAIN) or by_name(columns, _LIKELY)) is not None:
+    if (found := by_name(columns, TRANSLATION) or by_name(columns, PROMPT)) is not None:
         return found
     said = [column for column in config.languages if column in columns]
     if len(said) == 2:

@@ -13,21 +13,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from qkv.data import catalog
+from qkv.data.files.discover import mode_of, walk
+from qkv.data.files.unpack import Source, require_packages, zip_members
 from qkv.data.findings import Findings, shown
-from qkv.data.formats import Source, require_packages, zip_members
+from qkv.data.formats.beginnings import Beginnings
+from qkv.data.formats.kinds import kind_by_name
 from qkv.data.labelled.finding import Side, side_of
-from qkv.data.labelled.kinds import kind_by_name, kind_of
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.languages import SOURCE, TARGET, aligned, named
 from qkv.data.parallel.pairs import Direction
 from qkv.data.progress import Progress, silent
-from qkv.data.sources import mode_of, walk
 from qkv.errors import ConfigError, DataError
 from qkv.reading import special
 
 UNNAMED = (SOURCE, TARGET)
 MOST_LOOKED_INTO = 50
 """Of a folder with more files, those count that their names tell."""
+
+
+class AmbiguousLanguagesError(DataError):
+    """Files of more than two languages, and nobody says which are meant."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +66,21 @@ def name_of(source: Source) -> str:
     return PurePath(source.member or source.path).name
 
 
-def find(config: ParallelConfig, findings: Findings, progress: Progress = silent) -> Groups:
+def find(
+    config: ParallelConfig, findings: Findings, progress: Progress = silent, beginnings: Beginnings | None = None
+) -> Groups:
     """Follow the names; DataError for one that leads nowhere."""
+    beginnings = beginnings or Beginnings(config.encoding)
     if not config.files:
         raise DataError("the pairs", "no files were named", "Name the source and the target file.")
     if config.source is not None and config.source == config.target:
         raise ConfigError(f"source and target are both column {config.source!r}. Name two columns.")
-    groups = _groups(config.files, config, findings, progress)
-    sides = Groups(
-        valid=_groups(config.valid, replace(config, languages=()), findings, progress) if config.valid else [],
-        test=_groups(config.test, replace(config, languages=()), findings, progress) if config.test else [],
+    groups = _groups(config.files, config, findings, progress, beginnings)
+    others = replace(config, languages=())
+    valid, test = (
+        _groups(names, others, findings, progress, beginnings) if names else [] for names in (config.valid, config.test)
     )
+    sides = Groups(valid=valid, test=test)
     if len({group.side for group in groups}) < 2 or config.valid or config.test:
         # one side, or sides that were said; of a folder or set only its training files are meant then
         meant = [group for group in groups if group.side in ("train", None) or not group.found]
@@ -86,7 +95,9 @@ def find(config: ParallelConfig, findings: Findings, progress: Progress = silent
     return sides
 
 
-def _groups(names: Sequence[str], config: ParallelConfig, findings: Findings, progress: Progress) -> list[Group]:
+def _groups(
+    names: Sequence[str], config: ParallelConfig, findings: Findings, progress: Progress, beginnings: Beginnings
+) -> list[Group]:
     singles: list[Source] = []
     groups: list[Group] = []
     for name in names:
@@ -97,16 +108,16 @@ def _groups(names: Sequence[str], config: ParallelConfig, findings: Findings, pr
             files = [file.obtain(progress) for file in (*entry.train, *entry.valid)]
             inside = [each for path in files for each in _inside(path, findings)]
             require_packages(inside)
-            groups += _together(inside, config, name, findings, listed=True)
+            groups += _together(inside, config, name, findings, beginnings, listed=True)
             continue
         mode = _mode(name)
         inside = _inside(Path(name), findings) if stat.S_ISDIR(mode) or _is_zip(name) else [Source(Path(name))]
         require_packages(inside)
         if stat.S_ISDIR(mode) or len(inside) > 1:
-            groups += _together(inside, config, name, findings)
+            groups += _together(inside, config, name, findings, beginnings)
         else:
             singles += inside
-    return [*groups, *_in_twos(singles, config)]
+    return [*groups, *_in_twos(singles, config, beginnings)]
 
 
 def _mode(name: str) -> int:
@@ -138,14 +149,14 @@ def _hidden(place: PurePath) -> bool:
     return any(part.startswith((".", "__MACOSX")) for part in place.parts)
 
 
-def _in_twos(sources: Sequence[Source], config: ParallelConfig) -> list[Group]:
+def _in_twos(sources: Sequence[Source], config: ParallelConfig, beginnings: Beginnings) -> list[Group]:
     """Named files: a table is a group of its own, any other file and the next one are.
 
     Texts may hold tabs too: files whose names do not say it are tables only if there is no text among them.
     """
     groups: list[Group] = []
     waiting = list(sources)
-    content = all(_is_table(source, config.encoding) for source in sources)
+    content = all(beginnings.kind(source) == "table" for source in sources)
     while waiting:
         first = waiting.pop(0)
         languages = aligned(_said_by(first), _said_by(waiting[0])) if waiting else None
@@ -166,10 +177,6 @@ def _said_by(source: Source) -> str:
     """The name that says the language: that of an archive where the only file inside says none."""
     own = name_of(source)
     return source.path.name if source.member and named(own) is None else own
-
-
-def _is_table(source: Source, encoding: str) -> bool:
-    return kind_by_name(source) == "table" or kind_of(source, encoding) == "table"
 
 
 def _require_two(first: Source, second: Source) -> None:
@@ -197,7 +204,12 @@ def _with_languages(groups: list[Group], languages: Sequence[str]) -> list[Group
 
 
 def _together(
-    sources: Sequence[Source], config: ParallelConfig, name: str, findings: Findings, listed: bool = False
+    sources: Sequence[Source],
+    config: ParallelConfig,
+    name: str,
+    findings: Findings,
+    beginnings: Beginnings,
+    listed: bool = False,
 ) -> list[Group]:
     """The groups of a folder, an archive or a set: files whose names differ in their language, else tables."""
     stems: dict[tuple[PurePath, str], dict[str, Source]] = {}
@@ -217,7 +229,7 @@ def _together(
     else:
         tables = [source for source in sources if kind_by_name(source) == "table"]
         if not tables and len(sources) <= MOST_LOOKED_INTO:
-            tables = [source for source in sources if kind_of(source, config.encoding) == "table"]
+            tables = [source for source in sources if beginnings.kind(source) == "table"]
         groups = _with_languages([Group(source, None, UNNAMED, found=True) for source in tables], config.languages)
     if not groups:
         problem = "nothing in it looks like texts and their translations"
@@ -246,6 +258,8 @@ def _wanted(
         return list(dict.fromkeys(zip(said[::2], said[1::2], strict=True)))
     if len(there) > 2 and not listed:
         problem = f"which languages? There are: {', '.join(there)}"
-        raise DataError(shown(name), problem, "Say source and target with --languages, or name two files.")
+        raise AmbiguousLanguagesError(
+            shown(name), problem, "Say source and target with --languages, or name two files."
+        )
     findings.say(f"{shown(name)}: {there[0]} is translated to {there[1]}; --languages says otherwise.")
     return [(there[0], there[1])]

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from qkv.data.findings import Caution, Findings
-from qkv.data.labelled.packed import PackedTexts, as_keys, key_of
+from qkv.data.formats.aligned import in_step
+from qkv.data.identity import as_keys, key_of
+from qkv.data.labelled.packed import PackedTexts
 from qkv.data.parallel import columns as tables
 from qkv.data.parallel.columns import Columns
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.finding import UNNAMED, Group
-from qkv.data.parallel.lines import in_step
 from qkv.data.parallel.pairs import Direction, Pairs
 from qkv.data.progress import Watch
 from qkv.errors import DataError

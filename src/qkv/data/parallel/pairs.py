@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.labelled.packed import Keys, PackedTexts
-from qkv.data.measures import mixed
+from qkv.data.identity import Keys, mixed
+from qkv.data.labelled.packed import PackedTexts
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

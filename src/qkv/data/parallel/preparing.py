@@ -18,6 +18,7 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache
+from qkv.data.formats.beginnings import Beginnings
 from qkv.data.labelled.splitting import require_enough
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.encoding import PairRows, encode_pairs, tag_ids, tag_of
@@ -26,10 +27,10 @@ from qkv.data.parallel.reading import READING_VERSION, read_parallel
 from qkv.data.parallel.splitting import USUAL_FRACTION
 from qkv.data.progress import Progress, silent
 from qkv.errors import ConfigError, DataError
+from qkv.text.joint_vocabulary import united
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import train_tokenizer
-from qkv.text.uniting import united
 
 Side = Literal["source", "target"]
 BOTH: tuple[Side, Side] = ("source", "target")
@@ -87,10 +88,11 @@ def prepare_parallel(
     *,
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
+    beginnings: Beginnings | None = None,
 ) -> PreparedPairs:
     """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or silent
-    found = read_parallel(config, watch)
+    found = read_parallel(config, watch, beginnings=beginnings)
     held_out = found.valid.source_keys is found.train.source_keys
     fraction = (config.valid_fraction or USUAL_FRACTION) if held_out else None
     require_enough(found.train.keys, found.valid.keys, fraction, config.files[0], "pairs")

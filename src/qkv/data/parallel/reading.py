@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.decoding import require_encoding
+from qkv.data.files.decode import require_encoding
 from qkv.data.findings import Findings
+from qkv.data.formats.beginnings import Beginnings
 from qkv.data.parallel.beside import look_beside
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.finding import UNNAMED, Group, find
@@ -27,12 +28,20 @@ READING_VERSION = 1
 Purpose = Literal["train", "describe", "judge"]
 
 
-def read_parallel(config: ParallelConfig, progress: Progress = silent, purpose: Purpose = "train") -> Parallel:
-    """Read, split, compare. Only to train a part is held out; pairs to judge by are read as they are, in `train`."""
+def read_parallel(
+    config: ParallelConfig,
+    progress: Progress = silent,
+    purpose: Purpose = "train",
+    beginnings: Beginnings | None = None,
+) -> Parallel:
+    """Read, split, compare. Only to train a part is held out; pairs to judge by are read as they are, in `train`.
+
+    `beginnings` are those of the files, where they have been looked at before.
+    """
     learn = purpose != "judge"
     require_encoding(config.encoding)
     findings = Findings()
-    groups = find(config, findings, progress)
+    groups = find(config, findings, progress, beginnings)
     if learn:
         look_beside(groups, findings)
     gatherer = Gatherer(config, findings, _watch(progress))

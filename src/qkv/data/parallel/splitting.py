@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qkv.data.findings import Caution
-from qkv.data.labelled.packed import Keys
+from qkv.data.identity import connected
 from qkv.data.labelled.splitting import held_out
 from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.pairs import Pairs, Parallel
@@ -37,20 +37,6 @@ def split(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
     fraction = config.valid_fraction or min(USUAL_FRACTION, USUAL_MOST / len(keys))
     out = held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
     return train.chosen(~out), train.chosen(out)
-
-
-def connected(first: Keys, second: Keys) -> Keys:
-    """The least key of the first kind that each row is bound to by rows that share a key with it, and so on."""
-    groups = [np.unique(keys, return_inverse=True)[1] for keys in (first, second)]
-    least = first
-    while True:
-        before = least
-        for group in groups:
-            lowest = np.full(int(group.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
-            np.minimum.at(lowest, group, least)
-            least = lowest[group]
-        if np.array_equal(before, least):
-            return least
 
 
 def notes(found: Parallel) -> Iterator[str]:

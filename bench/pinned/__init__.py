@@ -1,0 +1,1 @@
+"""The parts of bench/pins.py: data, probes, the process that runs them, the comparison."""

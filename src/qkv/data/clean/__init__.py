@@ -1,0 +1,1 @@
+"""Filters of documents and removal of copies: what `qkv data clean` does."""

@@ -1,0 +1,248 @@
+"""A crawl in, a corpus out: `qkv data clean`. Documents pass through the filters; those left are written in order.
+
+Deck 004 asks how to collect high-quality data from the Internet and answers with links that people liked. Whatever is
+collected, filters then take out what is no text, and copies. Each filter sees what those before it left, and counts
+what it drops. Duplicates come last: a document whose text, but for case and white space, was kept before; then one that
+resembles a kept one. Of a kept document a key and a signature are remembered; nothing else grows with the corpus.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.clean.deduplicate import ExactDuplicates, First, NearDuplicates, first_of_documents, first_shingles
+from qkv.data.clean.filters import FILTERS, MeasuredBatch, Values
+from qkv.data.clean.limits import Limits
+from qkv.data.clean.measures import measured, total
+from qkv.data.corpus import CorpusConfig, Documents
+from qkv.data.document_files import document_file, excerpt
+from qkv.data.files import standard_input
+from qkv.data.files.unpack import Builtin, Source
+from qkv.data.findings import Findings, shown
+from qkv.data.fingerprints import Stamp
+from qkv.data.formats.text import Piece, read
+from qkv.data.progress import Progress, counted, silent
+from qkv.data.survey import Parts
+from qkv.errors import InputError
+
+# a batch is full when it has so many characters or documents
+BATCH, MOST_DOCUMENTS = 2**20, 4096
+EXAMPLES, EXAMPLE_LENGTH = 3, 70
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Document(NamedTuple):
+    text: str
+    """All of it, or the beginning of one that is too long to be held."""
+    characters: int
+    bytes: int
+
+
+class Reason(NamedTuple):
+    """Why a document was dropped: the filter, and what it measured."""
+
+    filter: str
+    value: float
+
+
+@dataclass
+class FilterCount:
+    """What one filter did."""
+
+    name: str
+    limit: float | int | None
+    documents: int = 0
+    """Those that it saw."""
+    bytes: int = 0
+    dropped_documents: int = 0
+    dropped_bytes: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+class FilterChain:
+    """All filters but those to `skip`, in their order."""
+
+    def __init__(self, limits: Limits, skip: Collection[str] = ()) -> None:
+        self.limits = limits
+        self.filters = [each for each in FILTERS if each.name not in skip]
+        self.copies = None if "copy" in skip else ExactDuplicates()
+        self.near_copies = None if "near-copy" in skip else NearDuplicates(limits.similarity)
+        self.counts = {each.name: FilterCount(each.name, getattr(limits, each.limit)) for each in self.filters}
+        if self.copies is not None:
+            self.counts["copy"] = FilterCount("copy", None)
+        if self.near_copies is not None:
+            self.counts["near-copy"] = FilterCount("near-copy", limits.similarity)
+
+    @property
+    def remembered(self) -> int:
+        """The bytes that grow with the number of documents kept."""
+        return sum(each.remembered for each in (self.copies, self.near_copies) if each is not None)
+
+    def decide(self, documents: Sequence[Document]) -> list[Reason | None]:
+        """Return for each document why it is dropped, or None where it is kept."""
+        batch, first = self._measured(documents)
+        decisions = _BatchDecisions(documents, self.counts)
+        for each in self.filters:
+            values = each.measure(batch)
+            decisions.drop(each.name, each.drops(values, self.limits), values)
+        if self.copies is not None:
+            left = np.flatnonzero(decisions.left)
+            copies = np.zeros(len(documents))
+            copies[left] = self.copies.find([documents[number].text for number in left.tolist()])
+            decisions.drop("copy", copies > 0, copies)
+        if self.near_copies is not None:
+            left = np.flatnonzero(decisions.left)
+            similarities = np.zeros(len(documents))
+            similarities[left] = self.near_copies.find(first[left])
+            decisions.drop("near-copy", similarities >= self.limits.similarity, similarities)
+        return decisions.reasons
+
+    def _measured(self, documents: Sequence[Document]) -> tuple[MeasuredBatch, First]:
+        texts = [document.text for document in documents]
+        counts, owners, first = [], [], []
+        for found, words, owner in measured(texts):
+            counts.append(found)
+            owners.append(owner)
+            if self.near_copies is not None:
+                first.append(first_shingles(words, len(owner)))
+        owner = np.concatenate(owners)
+        characters = np.array([document.characters for document in documents])
+        batch = MeasuredBatch(texts, characters, total(counts, owner))
+        return batch, first_of_documents(np.concatenate(first), owner) if first else np.zeros((0, 0), dtype=np.uint32)
+
+
+class _BatchDecisions:
+    """Which documents of one batch are left, and why the others were dropped."""
+
+    def __init__(self, documents: Sequence[Document], counts: dict[str, FilterCount]) -> None:
+        self.documents, self.counts = documents, counts
+        self.sizes = np.array([document.bytes for document in documents])
+        self.left = np.ones(len(documents), dtype=bool)
+        self.reasons: list[Reason | None] = [None] * len(documents)
+
+    def drop(self, name: str, unfit: Mask, values: Values) -> None:
+        count = self.counts[name]
+        count.documents += int(self.left.sum())
+        count.bytes += int(self.sizes[self.left].sum())
+        gone = np.flatnonzero(self.left & unfit).tolist()
+        count.dropped_documents += len(gone)
+        count.dropped_bytes += int(self.sizes[gone].sum())
+        self.left[gone] = False
+        for number in gone:
+            self.reasons[number] = Reason(name, float(values[number]))
+            if len(count.examples) < EXAMPLES:
+                example = shown(excerpt(self.documents[number].text, EXAMPLE_LENGTH))
+                count.examples += [example] if example not in count.examples else []
+
+
+@dataclass
+class CleaningReport:
+    filters: tuple[FilterCount, ...]
+    documents: int = 0
+    bytes: int = 0
+    kept_documents: int = 0
+    kept_bytes: int = 0
+    read_back: Documents | None = None
+    """What a document is in the .txt that was written."""
+    notes: tuple[str, ...] = ()
+
+    def count(self, document: Document, reason: Reason | None) -> None:
+        self.documents += 1
+        self.bytes += document.bytes
+        if reason is None:
+            self.kept_documents += 1
+            self.kept_bytes += document.bytes
+
+
+def clean(
+    corpus: CorpusConfig,
+    limits: Limits,
+    skip: Collection[str] = (),
+    out: Path | None = None,
+    dropped: Path | None = None,
+    progress: Progress = silent,
+) -> CleaningReport:
+    """Write the documents that pass to `out` and the others to `dropped`; where nothing passes, `out` is not made."""
+    spool = standard_input.received(corpus)
+    try:
+        parts = Parts.of(corpus, spool, whole=True, progress=progress)
+        for path in (out, dropped):
+            _require_apart(path, parts.files)
+        return _clean(parts, FilterChain(limits, skip), out, dropped, progress)
+    finally:
+        if spool is not None:
+            spool.unlink(missing_ok=True)
+
+
+def _clean(
+    parts: Parts, chain: FilterChain, out: Path | None, dropped: Path | None, progress: Progress
+) -> CleaningReport:
+    documents = parts.corpus.documents
+    stamp = Stamp.of(parts.files)
+    findings = Findings()
+    report = CleaningReport(tuple(chain.counts.values()))
+    pieces = read(parts.files, parts.corpus, findings, counted(progress, "cleaning"))
+    with document_file(out, documents) as (kept, kept_file), document_file(dropped, documents) as (rest, _):
+        for batch in batches(pieces, chain.limits.max_characters):
+            for document, reason in zip(batch, chain.decide(batch), strict=True):
+                report.count(document, reason)
+                if reason is None:
+                    kept.add(document.text)
+                else:
+                    rest.add(document.text, **_facts(document, reason))
+        stamp.require_unchanged()
+        if kept_file is not None:
+            kept_file.wanted = report.kept_documents > 0
+    report.read_back = kept.documents
+    report.notes = (*parts.findings.notes(), *findings.notes())
+    return report
+
+
+def _require_apart(path: Path | None, sources: Sequence[Source | Builtin]) -> None:
+    """Refuse to write over what is read."""
+    for source in sources:
+        if path is not None and os.path.exists(path) and isinstance(source, Source) and path.samefile(source.path):
+            raise InputError(f"{shown(path)}: is one of the files that are read. Choose another name.")
+
+
+def _facts(document: Document, reason: Reason) -> dict[str, object]:
+    """What is written beside a dropped document; one that was not held says how long it is."""
+    facts: dict[str, object] = {"filter": reason.filter, "value": round(reason.value, 4)}
+    if document.characters > len(document.text):
+        facts["characters"] = document.characters
+    return facts
+
+
+def batches(pieces: Iterable[Piece], longest: int) -> Iterator[list[Document]]:
+    """Documents in batches; of one that is longer than `longest` characters only the beginning is held."""
+    batch: list[Document] = []
+    held: list[str] = []
+    characters = beyond = waiting = 0
+    for text, ends in pieces:
+        if characters <= longest:
+            held.append(text)
+        else:
+            beyond += _bytes(text)
+        characters += len(text)
+        if ends:
+            whole = "".join(held)
+            batch.append(Document(whole[:longest], characters, _bytes(whole) + beyond))
+            waiting += len(whole)
+            held, characters, beyond = [], 0, 0
+        if waiting > BATCH or len(batch) >= MOST_DOCUMENTS:
+            yield batch
+            batch, waiting = [], 0
+    if batch:
+        yield batch
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

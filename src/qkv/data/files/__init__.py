@@ -1,0 +1,1 @@
+"""From the names that people give to text: discover the files, unpack them, decode them."""

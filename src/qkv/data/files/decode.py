@@ -1,0 +1,132 @@
+"""Bytes to text: UTF-8 unless said otherwise, one kind of line end, and the exact place of what cannot be read.
+
+Only \\n ends a line. \\r\\n and a lone \\r become \\n and are counted; a byte order mark is left out and said.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable, Iterator
+
+from qkv.data.files.unpack import disguise, wide_encoding
+from qkv.data.findings import Findings
+from qkv.errors import ConfigError, DataError
+
+_HEAD = 4096
+
+
+def require_encoding(encoding: str) -> None:
+    """Refuse a name that Python does not know as an encoding of text."""
+    try:
+        known = codecs.lookup(encoding)
+        "".encode(encoding)
+    except (LookupError, UnicodeError, ValueError):
+        known = None
+    if known is None:
+        raise ConfigError(
+            f"encoding {encoding!r} is not known; expected a name such as utf-8, cp1252, latin-1 or utf-16."
+        )
+
+
+def decode(chunks: Iterable[bytes], where: str, encoding: str, findings: Findings, head: int = _HEAD) -> Iterator[str]:
+    """The text of a stream of bytes, line ends made \\n, or a DataError that names line and byte.
+
+    Nothing is given before `head` bytes are there, or all: by those the content is recognised.
+    """
+    decoder = _Decoder(where, encoding, findings)
+    for chunk in _with_head(chunks, head):
+        if text := decoder.push(chunk):
+            yield text
+    if text := decoder.finish():
+        yield text
+
+
+def _with_head(chunks: Iterable[bytes], least: int = _HEAD) -> Iterator[bytes]:
+    """The same bytes, the first piece long enough to recognise what they are."""
+    head = b""
+    iterator = iter(chunks)
+    for chunk in iterator:
+        head += chunk
+        if len(head) >= least:
+            break
+    yield head
+    yield from iterator
+
+
+class _Decoder:
+    def __init__(self, where: str, encoding: str, findings: Findings) -> None:
+        self.where, self.encoding, self.findings = where, encoding, findings
+        self.decoder = codecs.getincrementaldecoder(encoding)()
+        self.wide = wide_encoding(encoding)
+        self.offset = 0  # bytes before the piece at hand
+        self.line = 1
+        self.held = ""  # a \r whose \n may come with the next piece
+        self.started = False
+
+    def push(self, chunk: bytes) -> str:
+        if not self.started:
+            self.started = True
+            if not self.wide and (found := disguise(chunk)):
+                raise DataError(f"{self.where}:1:0", f"not text but {found[0]}", found[1])
+            if chunk.startswith(codecs.BOM_UTF8) and self.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+                self.findings.boms.append(self.where)
+                chunk = chunk[len(codecs.BOM_UTF8) :]
+                self.offset = len(codecs.BOM_UTF8)
+        if not self.wide and (zero := chunk.find(0)) >= 0:
+            line = self.line + chunk[:zero].count(b"\n")
+            raise DataError(
+                f"{self.where}:{line}:{self.offset + zero}",
+                "a NUL byte, which text does not have",
+                "If it is UTF-16, say --encoding utf-16; else give text.",
+            )
+        text = self._decode(chunk, final=False)
+        self.offset += len(chunk)
+        return self._line_ends(text, final=False)
+
+    def finish(self) -> str:
+        return self._line_ends(self._decode(b"", final=True), final=True)
+
+    def _decode(self, chunk: bytes, final: bool) -> str:
+        try:
+            text = self.decoder.decode(chunk, final)
+        except UnicodeDecodeError as error:
+            raise self._bad_byte(error, len(chunk)) from None
+        except UnicodeError as error:
+            raise DataError(self.where, f"not {self.encoding} text ({error})", "Say another --encoding.") from None
+        return text
+
+    def _bad_byte(self, error: UnicodeDecodeError, length: int) -> DataError:
+        # the decoder may have kept some bytes of the piece before
+        offset = self.offset - (len(error.object) - length) + error.start
+        line = self.line + error.object[: error.start].decode(self.encoding, errors="replace").count("\n")
+        bad = error.object[error.start : error.end][:4].hex(" ")
+        if error.reason == "unexpected end of data":
+            problem = f"the file ends inside a character (bytes {bad})"
+        else:
+            problem = f"the byte {bad[:2]} is not {self.encoding.upper()}"
+        other = "cp1252" if self.encoding.lower().replace("-", "") == "utf8" else "utf-8"
+        return DataError(
+            f"{self.where}:{line}:{offset}", problem, f"If it is in another encoding, say --encoding {other}."
+        )
+
+    def _line_ends(self, text: str, final: bool) -> str:
+        text = self.held + text
+        self.held = ""
+        if text.endswith("\r") and not final:
+            text, self.held = text[:-1], "\r"
+        changed = text.count("\r")
+        text = with_plain_line_ends(text, self.findings)
+        lines = text.count("\n")
+        self.line += lines
+        self.findings.newlines += lines - changed
+        return text
+
+
+def with_plain_line_ends(text: str, findings: Findings) -> str:
+    """The text with all line ends made \\n, the others counted."""
+    if "\r" in text:
+        pairs = text.count("\r\n")
+        findings.crlf += pairs
+        findings.cr += text.count("\r") - pairs
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text

@@ -1,0 +1,300 @@
+"""Bytes of a source, unpacked, in pieces of bounded size; and what a file really is, whatever its name says.
+
+Nothing is ever read whole: a gigabyte on one line takes as little memory as a page.
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+from qkv.data.findings import Caution, Findings, shown
+from qkv.data.holes import require_stored
+from qkv.errors import DataError
+from qkv.extras import require
+
+CHUNK = 2**20
+# an honest text does not shrink two-hundredfold; a bomb does
+SUSPICIOUS_SIZE, SUSPICIOUS_RATIO = 2**30, 200
+
+Format = Literal["text", "jsonl", "json", "parquet", "table"]
+Packing = Literal["plain", "gz", "zst", "zip"]
+
+FORMATS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "table",
+    ".tsv": "table",
+}
+PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst", ".zip": "zip"}
+
+# what the first bytes give away: name, and what to do instead
+MAGIC: list[tuple[bytes, str, str]] = [
+    (b"\x1f\x8b", "gzip", "Rename it so that it ends in .gz."),
+    (
+        b"PK\x03\x04",
+        "zip (or a docx, xlsx or epub, which are zips)",
+        "Rename a zip of texts to .zip; save others as text.",
+    ),
+    (b"PK\x05\x06", "empty zip", "Put text files into it."),
+    (b"\x28\xb5\x2f\xfd", "zstandard", "Rename it so that it ends in .zst."),
+    (b"PAR1", "Parquet", "Rename it so that it ends in .parquet."),
+    (b"%PDF", "PDF", "Save its text first, for example with pdftotext."),
+    (b"\x89PNG", "PNG image", "Give text instead."),
+    (b"\xff\xd8\xff", "JPEG image", "Give text instead."),
+    (b"GIF8", "GIF image", "Give text instead."),
+    (b"\x7fELF", "program", "Give text instead."),
+    (b"SQLite format 3", "SQLite database", "Export its text first."),
+    (b"\xd0\xcf\x11\xe0", "old Office document", "Save it as plain text first."),
+    (b"{\\rtf", "RTF document", "Save it as plain text first."),
+    (b"BZh", "bzip2", "Unpack it, or pack it as .gz."),
+    (b"\xfd7zXZ", "xz", "Unpack it, or pack it as .gz."),
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip", "Unpack it, or pack it as .zip."),
+    (b"Rar!", "RAR", "Unpack it, or pack it as .zip."),
+    (b"\x93NUMPY", "numpy array", "Give text instead."),
+    (b"\x80\x02", "pickle", "Give text instead; qkv never opens pickles."),
+    (b"\x80\x04", "pickle", "Give text instead; qkv never opens pickles."),
+]
+UTF_32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One stream of bytes: a file, or a member of an archive."""
+
+    path: Path
+    member: str | None = None
+    name: str | None = None
+    """How messages call it, when not by its path."""
+
+    @property
+    def shown(self) -> str:
+        base = self.name or shown(self.path)
+        return f"{base}/{shown(self.member)}" if self.member else base
+
+    @property
+    def packing(self) -> Packing:
+        return PACKINGS.get(self.path.suffix.lower(), "plain")
+
+    @property
+    def format(self) -> Format:
+        inner = Path(self.member) if self.member else self.path
+        if not self.member and self.packing in ("gz", "zst"):
+            inner = inner.with_suffix("")
+        return FORMATS.get(inner.suffix.lower(), "text")
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A source whose documents are at hand without a file of their own."""
+
+    shown: str
+    documents: Callable[[], Iterable[str]]
+
+
+def require_packages(sources: Iterable[Source | Builtin]) -> None:
+    """Refuse sources whose reader is not installed, before any of them is read."""
+    for source in sources:
+        if isinstance(source, Source) and source.packing == "zst":
+            require("zstandard", f"{source.shown}: reading .zst")
+        if isinstance(source, Source) and source.format == "parquet":
+            require("pyarrow", f"{source.shown}: reading .parquet")
+
+
+def read_bytes(source: Source) -> Iterator[bytes]:
+    """The bytes of a source, unpacked. Every way in which a file can fail ends in a DataError."""
+    opened = {"plain": _plain, "gz": _gzip, "zst": _zstandard, "zip": _member}[source.packing]
+    packed = _size(source)
+    unpacked = 0
+    try:
+        require_stored(source.path, source.shown)
+        for chunk in opened(source):
+            unpacked += len(chunk)
+            if source.packing != "plain" and unpacked > max(SUSPICIOUS_SIZE, SUSPICIOUS_RATIO * packed):
+                raise DataError(
+                    source.shown,
+                    f"unpacks to more than {SUSPICIOUS_RATIO} times its {packed:,} bytes, as archive bombs do",
+                    "If it is honest text, unpack it yourself and give the unpacked file.",
+                )
+            if source.packing == "plain" and unpacked > packed:  # a log that is being written would never end
+                raise changed(source.shown)
+            yield chunk
+        if source.packing == "plain" and unpacked < packed:  # a row that was cut would pass for a whole one
+            raise changed(source.shown)
+    except OSError as error:
+        raise unreadable(source.shown, error) from None
+
+
+def changed(where: str) -> DataError:
+    return DataError(where, "changed while it was being read", "Start again when it rests, or make a copy first.")
+
+
+def _size(source: Source) -> int:
+    try:
+        return source.path.stat().st_size
+    except OSError as error:
+        raise unreadable(source.shown, error) from None
+
+
+def unreadable(where: str, error: OSError) -> DataError:
+    """The system's refusals in words."""
+    if isinstance(error, FileNotFoundError):
+        return DataError(where, "vanished while it was being read", "Put it back and start again.")
+    if isinstance(error, PermissionError):
+        return DataError(where, "no permission to read it", "Change its permissions, or copy it to your own place.")
+    return DataError(where, f"cannot be read: {error.strerror or error}", "Check the file and the disk it is on.")
+
+
+def _plain(source: Source) -> Iterator[bytes]:
+    with source.path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _damaged(source: Source, kind: str, error: object) -> DataError:
+    return DataError(source.shown, f"the {kind} data is damaged or cut short ({error})", "Copy or download it again.")
+
+
+def _gzip(source: Source) -> Iterator[bytes]:
+    try:
+        with source.path.open("rb") as packed, gzip.GzipFile(fileobj=packed) as file:
+            _require_magic(source, packed, b"\x1f\x8b", "gzip")
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _damaged(source, "gzip", error) from None
+
+
+def _zstandard(source: Source) -> Iterator[bytes]:
+    require_packages([source])
+    import zstandard
+
+    try:
+        with source.path.open("rb") as file:
+            _require_magic(source, file, b"\x28\xb5\x2f\xfd", "zstandard")
+            frame = None
+            # a small piece of input may unpack to a large piece of output, so the input pieces are small
+            while packed := file.read(CHUNK // 64):
+                while packed:
+                    frame = frame or zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
+                    if chunk := frame.decompress(packed):
+                        yield chunk
+                    packed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+            if frame is not None:
+                raise _damaged(source, "zstandard", "the last frame has no end")
+    except zstandard.ZstdError as error:
+        raise _damaged(source, "zstandard", error) from None
+
+
+# the many ways in which the zip module meets a damaged or hostile archive
+ZIP_FAILURES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    struct.error,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+    RuntimeError,
+)
+
+
+def _member(source: Source) -> Iterator[bytes]:
+    if source.member is None:
+        raise DataError(source.shown, "is a zip archive, which is not read here", "Unpack it and give its files.")
+    try:
+        there = source.path.stat()
+        with _archive(source.path, there.st_size, there.st_mtime_ns).open(source.member) as file:
+            while chunk := file.read(CHUNK):
+                yield chunk
+    except KeyError as error:
+        raise _damaged(source, "zip", error) from None
+    except RuntimeError as error:
+        if "password" in str(error) or "encrypted" in str(error):
+            raise DataError(source.shown, "this member is encrypted", "Unpack it with its password first.") from None
+        raise _damaged(source, "zip", error) from None
+    except ZIP_FAILURES as error:
+        raise _damaged(source, "zip", error) from None
+
+
+@lru_cache(maxsize=2)  # a list of ten thousand members, read again for each of them, would take minutes
+def _archive(path: Path, size: int, changed: int) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path)
+
+
+def zip_members(path: Path, where: str, findings: Findings) -> list[str]:
+    """The files inside a zip, sorted by name; of files with one name the last, as every tool unpacks it."""
+    source = Source(path, name=where)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = Counter(info.filename for info in archive.infolist() if not info.is_dir())
+    except OSError as error:
+        raise unreadable(where, error) from None
+    except ZIP_FAILURES as error:
+        head = _head(source)
+        if not head.startswith(b"PK"):
+            raise DataError(where, "is named .zip but is no zip", "Give it the name that fits its content.") from None
+        raise _damaged(source, "zip", error) from None
+
+    if twice := sorted(name for name, count in names.items() if count > 1):
+        what = f"{len(twice):,} names are" if twice[1:] else "1 name is"
+        what = f"{where}: {what} there more than once, the first {shown(twice[0])}"
+        findings.say(Caution(f"{what}; of each the last file is read."))
+    return sorted(names)
+
+
+def _head(source: Source) -> bytes:
+    with source.path.open("rb") as file:
+        return file.read(4096)
+
+
+def _require_magic(source: Source, file: BinaryIO, magic: bytes, kind: str) -> None:
+    head = file.read(len(magic))
+    file.seek(0)
+    if not head:
+        raise DataError(source.shown, "the file is empty", "Give a file that holds text.")
+    if not head.startswith(magic):
+        raise DataError(
+            source.shown,
+            f"is named {source.path.suffix} but does not hold {kind} data",
+            "Give it the name that fits its content.",
+        )
+
+
+def disguise(head: bytes) -> tuple[str, str] | None:
+    """What the first bytes of a supposed text really are, and what to do; None when nothing speaks against text."""
+    for magic, name, remedy in MAGIC:
+        if head.startswith(magic):
+            return name, remedy
+    if head[257:262] == b"ustar":
+        return "tar archive", "Unpack it and give the folder."
+    if head.startswith(UTF_32):
+        return "UTF-32 text", "Say --encoding utf-32."
+    if head.startswith(UTF_16):
+        return "UTF-16 text", "Say --encoding utf-16."
+    sample = head[:4096]
+    if (zeros := sample.count(0)) and zeros * 3 > len(sample) and len(sample) >= 4:
+        order = "le" if sample[1::2].count(0) >= sample[0::2].count(0) else "be"
+        wide = zeros * 5 > len(sample) * 3
+        name = f"utf-{32 if wide else 16}-{order}"
+        return f"binary data, perhaps {name.upper()} text", f"If it is text, say --encoding {name}."
+    return None
+
+
+def wide_encoding(encoding: Any) -> bool:
+    """Whether zero bytes are ordinary in this encoding."""
+    return str(encoding).lower().replace("_", "-").replace("-", "").startswith(("utf16", "utf32"))

@@ -1,0 +1,1 @@
+"""The doctor: what a loss can be compared with, what a run did, and what to try next."""

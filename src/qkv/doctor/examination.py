@@ -1,0 +1,179 @@
+"""The doctor: measures what a run's loss can be compared with, watches it, and reports on it when it is over.
+
+Before training the text is examined (baselines.py): in a few seconds, and in no more than a twentieth of the run's
+time. During it a `Watch` looks on; after it the metrics are judged (diagnosis.py) and put into words (remarks.py).
+Every figure that is compared with the score is computed on the windows of the validation text that were scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qkv.doctor import messages as remarks
+from qkv.evaluation import baselines
+from qkv.evaluation.baselines import Baselines
+from qkv.evaluation.perplexity import Plan, Score
+from qkv.objectives.objective import Objective
+from qkv.recipe import choices, dial
+from qkv.recipe.recipe import Recipe
+from qkv.text.tokenizer import Tokenizer, token_bytes
+from qkv.training import devices, metrics_log
+from qkv.training.diagnosis import Diagnosis, diagnose
+from qkv.training.early_warning import Watch
+from qkv.training.history import History
+from qkv.training.loop import TrainingState
+from qkv.training.run import Run
+
+FEWEST = 50_000  # training tokens are counted in any case
+COUNTING = 0.05  # of a run's time, at most
+ASKED = 2**18  # validation tokens for which counts are asked before it is known how many the last evaluation scores
+
+
+@dataclass(frozen=True)
+class Report:
+    """The end of a run in a few lines."""
+
+    diagnosis: Diagnosis
+    baselines: Baselines
+    verdict: str
+    comparison: str
+    model: str
+    advice: str
+
+    def lines(self) -> list[str]:
+        return [self.verdict, self.comparison, self.model, f"try: {self.advice}"]
+
+    def values(self) -> dict[str, Any]:
+        said = {name: getattr(self, name) for name in ("verdict", "comparison", "model", "advice")}
+        figures = {**asdict(self.diagnosis), "gain": self.diagnosis.gain}
+        return {"kind": figures.pop("kind"), **said, "figures": figures, "baselines": self.baselines.values()}
+
+
+@runtime_checkable
+class Examined(Protocol):
+    """A training run of a language model: what the doctor looks at."""
+
+    @property
+    def recipe(self) -> Recipe: ...
+    @property
+    def prepared(self) -> Any: ...
+    @property
+    def objective(self) -> Objective: ...
+    @property
+    def state(self) -> TrainingState: ...
+    @property
+    def run(self) -> Run: ...
+
+
+class Doctor:
+    def __init__(self, session: Examined) -> None:
+        self.session = session
+        self.epoch = session.objective.samples / session.recipe.training.batch  # steps
+        self.watch = Watch(self.epoch, metrics_log.read(session.run.folder / "metrics.jsonl"))
+        self.most = self._most()
+        self.baselines = self._measured()
+
+    def _measured(self, scored: Sequence[int] | None = None) -> Baselines:
+        """The baselines on the windows that were scored; before, on those that will be, and on more in case of need."""
+        recipe, prepared = self.session.recipe, self.session.prepared
+        training, tokenizer = recipe.training, prepared.tokenizer
+        window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
+        plan = Plan(len(prepared.valid.tokens), window, window)
+        limit = choices.last_tokens(recipe)
+        planned = plan.spread(limit) if scored is None else scored
+        self.windows = np.asarray(plan.spread(max(ASKED, limit + limit // 4)) if scored is None else scored)
+        places, reach = plan.predictions_of(self.windows.tolist())
+        sizes = [plan[index].fresh for index in self.windows.tolist()]
+        self.scored = np.asarray(planned)
+        with devices.enough_memory(training, recipe.model.context):
+            self.measured = baselines.measure(
+                prepared.train,
+                prepared.valid,
+                tokenizer.vocabulary,
+                places,
+                reach,
+                spell=self.spell,
+                most=self.most,
+                groups=np.repeat(np.arange(len(sizes)), sizes),
+                packed=plan.predictions_of(planned)[0],
+            )
+        part = self.measured.on(np.searchsorted(self.windows, self.scored))
+        packed = {name: getattr(self.measured, name) for name in (*baselines.COMPRESSORS, "packed_after")}
+        return replace(part, **packed)
+
+    def _on(self, windows: Sequence[int]) -> Baselines:
+        """On these of the windows for which counts were asked."""
+        prepared, clock = self.session.prepared, self.session.run.clock
+        part = self.measured.on(np.searchsorted(self.windows, windows))
+        if clock is not None and not clock.minutes_left():
+            return part  # compressors would take another second
+        window = min(self.session.recipe.model.context, len(prepared.valid.tokens) - 1)
+        places, _ = Plan(len(prepared.valid.tokens), window, window).predictions_of(windows)
+        return replace(part, **baselines.compressors(prepared.train, prepared.valid, places, self.spell, self.most))
+
+    @property
+    def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
+        """How tokens become text; a special one, which a model has to predict as well, is one byte."""
+        tokenizer = self.session.prepared.tokenizer
+        return (lambda tokens: spelled(tokenizer, tokens, b"\0")) if tokenizer.lossless else None
+
+    def _most(self) -> int:
+        """How many training tokens there is time to count."""
+        if self.session.run.clock is None:
+            return baselines.COUNTED
+        seconds = COUNTING * 60 * self.session.run.clock.minutes_left()
+        return min(baselines.COUNTED, max(FEWEST, int(seconds * baselines.A_SECOND)))
+
+    def before(self) -> str:
+        """What counting alone reaches: the marks to hold a loss against while it falls."""
+        found = self.baselines
+        part = "" if found.whole else f" (of {found.counted:,} tokens)"
+        marks = [
+            f"{found.bits(found.uniform):.2f} guessing",
+            f"{found.bits(found.unigram):.2f} single pieces",
+            f"{found.bits(found.ngram):.2f} {found.order}-grams{part}",
+        ]
+        if found.xz is not None:
+            marks.append(f"{found.xz:.2f} xz{'' if found.packed_after_all else f' (of {found.packed_after:,} bytes)'}")
+        return f"bits per byte by counting alone: {', '.join(marks)}"
+
+    def report(self, score: Score) -> Report:
+        recipe, state = self.session.recipe, self.session.state
+        if not np.isin(score.windows, self.windows).all():
+            self.baselines = self._measured(score.windows)  # the run became much longer than planned
+        elif not np.array_equal(score.windows, self.scored):
+            self.baselines = self._on(score.windows)
+        folder = self.session.run.folder
+        history = History.of(metrics_log.read(folder / "metrics.jsonl"))
+        found = diagnose(history, self.baselines, score.loss, self.epoch)
+        found = replace(found, enough=dial.learned(recipe.model, state.step / self.epoch))
+        evaluated = history.stages[-1].step if history.stages else 0
+        seconds = metrics_log.elapsed(folder / "timings.jsonl")
+        return Report(
+            found,
+            self.baselines,
+            verdict=remarks.verdict(found, self.baselines),
+            comparison=remarks.comparison(score.bits_per_byte, self.baselines),
+            model=remarks.which(found, evaluated),
+            advice=remarks.advice(found, recipe, state.step, seconds),
+        )
+
+
+def spelled(tokenizer: Tokenizer, tokens: NDArray[Any], special: bytes = b"") -> bytes:
+    """The bytes of the text, with `special` for each special piece; a table of the pieces that occur is many times
+    faster than the library's decoder."""
+    kinds, places = np.unique(tokens, return_inverse=True)
+    table = [
+        special
+        if tokenizer.is_special(number)
+        else token_bytes(tokenizer.token(number))
+        if tokenizer.kind == "bpe"
+        else tokenizer.token(number).encode()
+        for number in kinds.tolist()
+    ]
+    return b"".join(table[place] for place in places.tolist())

@@ -1,0 +1,203 @@
+"""Scores of a language model on text: loss, perplexity, bits per byte and per character, with an interval.
+
+Every token is scored once. Longer than the context: windows overlap by half, and only what is new in a window counts;
+`window` scores independent windows instead, as nanoGPT's validation loss does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from qkv.data.even_order import even_order
+from qkv.data.tokens import TokenStream
+from qkv.evaluation.timed_scoring import Pace
+from qkv.models.language_model import LanguageModel
+from qkv.objectives import cross_entropy
+from qkv.objectives.language_modelling import cut
+from qkv.short_repr import ShortRepr
+
+TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
+PARTS = 16  # stretches of a text whose losses are told one by one
+
+
+@dataclass(frozen=True, repr=False)
+class Score(ShortRepr):
+    """Means over a text, each with its 95 % interval, from window to window; of one window alone it is unknown, NaN."""
+
+    loss: float  # nats a token
+    loss_low: float
+    loss_high: float
+    perplexity: float
+    perplexity_low: float
+    perplexity_high: float
+    bits_per_byte: float
+    bits_per_byte_low: float
+    bits_per_byte_high: float
+    bits_per_character: float
+    bits_per_character_low: float
+    bits_per_character_high: float
+    tokens: int
+    unknown: int  # tokens of the text that are not in the vocabulary: where there are some, bits are too low
+    parts: tuple[float, ...] = ()  # the loss of each of some stretches of the text: scores are compared part by part
+    windows: tuple[int, ...] = field(default=(), repr=False)  # numbers of those that were scored
+
+    def values(self) -> dict[str, float]:
+        return {name: value for name, value in asdict(self).items() if name not in ("parts", "windows")}
+
+    def interval(self, name: str = "loss") -> str:
+        """The interval in words; a single window cannot tell how much another would differ."""
+        low, high = (getattr(self, f"{name}_{end}") for end in ("low", "high"))
+        return f"{low:.4f} to {high:.4f}" if math.isfinite(self.loss_low) else "unknown: one window only"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tokens from `start` on, of which the last `fresh` predictions count."""
+
+    start: int
+    length: int
+    fresh: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Windows in which each of the `tokens - 1` predictions counts exactly once; made one by one, when asked for."""
+
+    tokens: int
+    length: int
+    stride: int
+
+    def __len__(self) -> int:
+        beyond = max(0, self.tokens - 1 - self.length)  # predictions that the first window does not reach
+        return int(self.tokens > 1) + -(-beyond // self.stride)
+
+    def __getitem__(self, index: int) -> Window:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        start = index * self.stride
+        end = min(start + self.length, self.tokens - 1)
+        done = start - self.stride + self.length if index else 0
+        return Window(start, end - start, end - done)
+
+    def spread(self, limit: int | None) -> Sequence[int]:
+        """Which windows to look at for about `limit` tokens, at even distances; all of them without a limit.
+
+        The windows of a smaller limit are among those of a larger one.
+        """
+        if not limit or limit >= self.tokens:
+            return range(len(self))
+        return sorted(even_order(len(self), max(1, limit // self.length)).tolist())
+
+    def predictions(self, limit: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The places of all tokens that count, and how many tokens before each are seen."""
+        return self.predictions_of(self.spread(limit))
+
+    def predictions_of(self, chosen: Iterable[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The same for these windows."""
+        windows = [self[index] for index in chosen]
+        reach = [np.arange(place.length - place.fresh, place.length) + 1 for place in windows]
+        starts = np.repeat([place.start for place in windows], [len(each) for each in reach])
+        together = np.concatenate(reach)
+        return starts + together, together
+
+
+def score(
+    model: LanguageModel,
+    stream: TokenStream,
+    *,
+    window: int | None = None,
+    limit: int | None = None,
+    rows: int | None = None,
+    autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
+    pace: Pace | None = None,
+) -> Score:
+    """Score a text: in independent windows of length `window`, on a spread sample of about `limit` tokens, or on as
+    much of it as `pace` has time for. At most `rows` windows are computed at once.
+    """
+    pace = pace or Pace()
+    length = window or model.context
+    plan = Plan(len(stream.tokens), length, length if window else max(1, length // 2))
+    chosen = plan.spread(limit)
+    together = max(1, min(TOKENS, NUMBERS // model.vocabulary) // length)
+    sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
+    single: list[NDArray[Any]] = []  # of each token, where there are so few windows that these are no parts
+    together = min(together, rows or together)
+    order, done, scored = pace.order(len(chosen)), 0, 0
+    with torch.inference_mode():
+        for first, last in pace.portions(len(chosen), together):
+            portion = np.sort(order[first:last]).tolist()
+            numbers = iter(portion)
+            for batch in batches((plan[chosen[number]] for number in portion), together):
+                with autocast():
+                    losses = losses_of(model, stream.tokens, batch)
+                for own, place, number in zip(losses, batch, numbers, strict=False):
+                    sums[number], counts[number] = float(own[-place.fresh :].double().sum()), place.fresh
+                    scored += place.fresh
+                    if len(chosen) < PARTS:
+                        single.append(own[-place.fresh :].double().numpy())
+                pace.reached(scored, len(stream.tokens) - 1)
+            done = last
+    which = np.sort(order[:done])
+    found = summary(sums[which], counts[which], stream)
+    stretches = parts(np.concatenate(single)) if single else parts(sums[which], counts[which])
+    return replace(found, parts=stretches, windows=tuple(chosen[number] for number in which.tolist()))
+
+
+def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
+    """Neighbouring windows of one length, `size` at a time."""
+    group: list[Window] = []
+    for place in windows:
+        if group and (len(group) == size or place.length != group[0].length):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -> Tensor:
+    """-log p of each next token, (B, T)."""
+    device = next(model.parameters()).device
+    inputs, targets = cut(tokens, [place.start for place in batch], batch[0].length)
+    was = model.training
+    model.eval()
+    logits = model(inputs.to(device)).float()
+    model.train(was)
+    return cross_entropy.each(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
+
+
+def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Score:
+    total, scored = float(sums.sum()), int(counts.sum())
+    loss = total / scored
+    error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.nan
+    losses = {"_low": loss - error, "": loss, "_high": loss + error}
+    share = scored / (len(stream.tokens) - 1)  # of the text, when only a sample of it was scored
+    totals = {"_low": losses["_low"] * scored, "": total, "_high": losses["_high"] * scored}
+    bits = {end: value / math.log(2) / share for end, value in totals.items()}
+    means: dict[str, Any] = {
+        **{f"loss{end}": value for end, value in losses.items()},
+        **{f"perplexity{end}": _perplexity(value) for end, value in losses.items()},
+        **{f"bits_per_byte{end}": value / max(1, stream.bytes) for end, value in bits.items()},
+        **{f"bits_per_character{end}": value / max(1, stream.characters) for end, value in bits.items()},
+    }
+    return Score(**means, tokens=scored, unknown=stream.unknown)
+
+
+def parts(sums: NDArray[Any], counts: NDArray[Any] | None = None) -> tuple[float, ...]:
+    """The mean loss of each of at most PARTS neighbouring stretches."""
+    edges = np.linspace(0, len(sums), min(PARTS, len(sums)) + 1).astype(int)[:-1]
+    weights = np.ones(len(sums)) if counts is None else counts
+    return tuple((np.add.reduceat(sums, edges) / np.add.reduceat(weights, edges)).tolist())
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(loss, 700.0)) if math.isfinite(loss) else loss

@@ -1,0 +1,291 @@
+"""Why this answer: a prediction attributed to the words of the text, three ways, and a check that they are faithful.
+
+    gradient x input        Σ_d ∂log p/∂x_d · x_d                                Denil et al. 2014
+    integrated gradients    Σ_d (x_d - b_d) · ∫₀¹ ∂log p/∂x_d (b + α(x - b)) dα    Sundararajan et al. 2017
+    occlusion               log p(text) - log p(text without the word)          Zeiler and Fergus 2014
+
+x is the embedding of a piece, b that of a blank: padding, [MASK] or the separator. Zeros would be no text at all, and
+where a norm follows at once, the way from them is a jump. A word has the sum of its pieces. Faithful: without its first
+fifth of words, p falls more than without as many words drawn at random (DeYoung et al. 2020, comprehensiveness).
+Long texts take fewer steps, and occlusion leaves out groups of words: `affordable` says how many, `Why.how` tells it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from qkv.blocks.letter_ngrams import SpelledEmbedding
+from qkv.errors import InputError
+from qkv.inspection import notebook
+from qkv.inspection.answer_scores import answers, batched, blank, logs, name_of
+from qkv.inspection.subject import Inputs, Subject, hooked, stacks
+from qkv.models.language_model import count
+from qkv.text.words import words_of
+
+METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (docs/measurements.md)
+EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each piece one vector
+STEPS = 16  # of the integral, midpoints
+WORK = 1.5e12  # multiplications and additions that a page may spend on it: a quarter of a minute of one core
+NEAR = 0.2  # of what it explains: so far from it an integral in steps has not converged
+SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
+DRAWS = 20
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What may be spent: methods, steps of the integral, groups that occlusion leaves out (None: each word), draws."""
+
+    methods: tuple[str, ...] = METHODS
+    steps: int = STEPS
+    groups: int | None = None
+    draws: int = DRAWS
+
+    def passes(self, words: int) -> int:
+        """Passes over the text; a gradient costs as much as two."""
+        each = {"gradient": 2, "integrated": 2 * self.steps + 1, "occlusion": min(words, self.groups or words)}
+        return 1 + self.draws + sum(each[name] + 1 for name in self.methods)
+
+
+LEAST = Effort(("occlusion", "integrated"), steps=4, groups=12, draws=4)
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    values: list[float]  # one for each piece that is read
+    drop: float  # how far p falls without the first fifth of the words
+    at_random: float  # and without as many drawn ones, on average
+
+    @property
+    def faithful(self) -> bool:
+        return self.drop > self.at_random
+
+
+@dataclass(frozen=True)
+class Why:
+    """Which answer, how likely, and what each piece did for it (above 0) or against it."""
+
+    target: str
+    p: float
+    methods: list[Method]
+    places: list[int]  # of each piece the number of its word, or -1
+    words: list[str]
+    effort: Effort = Effort()
+    reached: float = 1.0  # what the integral sums to, beside log p of the text less log p of blanks
+
+    def of_words(self, method: Method) -> list[float]:
+        """One value a word: the sum of its pieces'."""
+        found = [0.0] * len(self.words)
+        for value, place in zip(method.values, self.places, strict=True):
+            if place >= 0:
+                found[place] += value
+        return found
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the words on grounds, by the method that is most faithful here."""
+        found = notebook.table([(self.target, f"{self.p:.3f}", self.said)], ("answer", "p", "check"))
+        return found + "".join(
+            notebook.table([(each.name,)]) + notebook.words(self.words, self.of_words(each))
+            for each in self.methods[:1]
+        )
+
+    @property
+    def said(self) -> str:
+        """What the check found, in a sentence."""
+        number = left_out(len(self.words))
+        if len(self.words) < 2:
+            return "one word: without another to leave out, nothing can say whether a method is faithful"
+        parts = [f"{each.name} {each.drop:+.3f}" for each in self.methods]
+        drawn = self.methods[0].at_random if self.methods else 0.0
+        right = sum(each.faithful for each in self.methods)
+        ways = "the method is" if len(self.methods) == right == 1 else f"{right} of {len(self.methods)} methods are"
+        return (
+            f"without the {number} of {len(self.words)} words that count most p falls by: {', '.join(parts)}; without "
+            f"{number} drawn at random by {drawn:+.3f} (mean of {self.effort.draws}): {ways} faithful here"
+        )
+
+    @property
+    def how(self) -> str:
+        """How exact each method is here."""
+        groups, parts = min(len(self.words), self.effort.groups or len(self.words)), list[str]()
+        names = [each.name for each in self.methods]
+        if "occlusion" in names and groups < len(self.words):
+            each = f"{len(self.words) / groups:.1f}".removesuffix(".0")
+            parts.append(f"occlusion leaves out {groups} groups of {each} words, which share what is lost without them")
+        elif "occlusion" in names:
+            parts.append("occlusion leaves out each word")
+        if "integrated gradients" in names:
+            reached = f"; its values sum to {self.reached:.0%} of what they explain"
+            reached += ": it has not converged, trust occlusion" if abs(self.reached - 1) > NEAR else ""
+            parts.append(f"the integral in {self.effort.steps} steps{reached}")
+        return "to 5 digits; " + "; ".join(parts)
+
+
+def why(subject: Subject, target: int | None = None, *, effort: Effort | None = None) -> Why:
+    """The attribution of an answer; None: of the likeliest one, by every method, word by word."""
+    spent = effort or Effort()
+    with torch.no_grad():
+        scores = answers(subject, [subject.inputs])[0].float()
+    chosen = int(scores.argmax()) if target is None else target
+    if not 0 <= chosen < len(scores):
+        raise InputError(f"answer {chosen}: this model has {len(scores)}; expected 0 to {len(scores) - 1}.")
+    p = float(scores.softmax(-1)[chosen])
+    cut = words_of(subject.tokenizer, list(subject.inputs.read))
+    if not cut.words:
+        raise InputError(f"{subject.text!r:.40}: the text has no word that the answer could come from. Give it some.")
+    found, reached = list[tuple[str, list[float]]](), 1.0
+    for name in spent.methods:
+        if name == "occlusion":
+            found.append((name, occlusion(subject, chosen, cut.places, spent.groups)))
+        elif not isinstance(table(subject), EMBEDDINGS):
+            continue  # what has no embedding has no gradient to it
+        elif name == "gradient":
+            found.append(("gradient x input", gradient(subject, chosen)))
+        else:
+            found.append(("integrated gradients", integrated(subject, chosen, spent.steps)))
+            expected = float(scores.log_softmax(-1)[chosen]) - blanks(subject, chosen)
+            reached = sum(found[-1][1]) / expected if expected else 1.0
+    gone = [first(values, cut.places, len(cut.words)) for _, values in found]
+    left = without(subject, chosen, cut.places, gone)
+    drawn = at_random(subject, chosen, p, cut.places, len(cut.words), spent.draws)
+    made = [Method(name, values, p - rest, drawn) for (name, values), rest in zip(found, left, strict=True)]
+    made.sort(key=lambda each: -each.drop)  # what is most faithful on this text comes first
+    return Why(name_of(subject, chosen), p, made, cut.places, cut.words, spent, reached)
+
+
+def affordable(subject: Subject, most: float = WORK) -> Effort:
+    """What a page has time for. Gradient x input alone is never all: it is the least faithful."""
+    read = subject.inputs.read
+    words = len(words_of(subject.tokenizer, list(read)).words)
+    looked = sum(2 * len(tower.layers) * len(read) * tower.heads * 64 for tower in stacks(subject.model).values())
+    passes = int(most / (2.0 * max(1, len(read)) * (count(subject.model) + looked)))
+    if passes >= Effort().passes(words):
+        return Effort()
+    least = Effort(METHODS, LEAST.steps, LEAST.groups, LEAST.draws)
+    if (left := passes - least.passes(words)) <= 0:
+        return LEAST
+    steps, draws = min(STEPS, LEAST.steps + left // 6), min(DRAWS, LEAST.draws + left // 10)
+    groups = (LEAST.groups or 0) + left - 2 * (steps - LEAST.steps) - (draws - LEAST.draws)
+    return Effort(METHODS, steps, groups if groups < words else None, draws)
+
+
+def table(subject: Subject) -> nn.Module | None:
+    """The embedding of what is read."""
+    found = getattr(subject.inside, "embedding", None)
+    return found[0] if isinstance(found, nn.ModuleList) else found
+
+
+@contextmanager
+def replaced(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]]:
+    """Within it, embeddings of what is read are on the way from blanks (0) to themselves (1), each row of a batch as
+    far as its share; they are kept."""
+    part, seen = table(subject), list[Tensor]()
+    assert isinstance(part, EMBEDDINGS)
+    device = next(part.parameters()).device
+    base = part(torch.tensor([[blank(subject)]], device=device))[0, 0].detach()
+    far = torch.tensor(shares, device=device, dtype=base.dtype)[:, None, None]
+
+    def hook(module: nn.Module, given: Any, made: Tensor) -> Tensor | None:
+        if seen:  # a translator embeds its source first; what it has written stays as it is
+            return None
+        seen.append(torch.lerp(base.expand_as(made), made.detach(), far).requires_grad_())
+        return seen[0]
+
+    with hooked([part.register_forward_hook(hook)]):
+        yield seen
+
+
+def slopes(
+    subject: Subject, target: int, shares: Sequence[float]
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
+    """Embeddings so far on their way, for each share, and the gradient of log p there."""
+    with torch.enable_grad(), replaced(subject, shares) as seen:
+        output = answers(subject, [subject.inputs] * len(shares))
+        (found,) = torch.autograd.grad(output.float().log_softmax(-1)[:, target].sum(), seen[0])
+    return seen[0].detach(), found
+
+
+def gradient(subject: Subject, target: int) -> list[float]:
+    x, found = slopes(subject, target, [1.0])
+    return [float(each) for each in (x * found)[0].sum(-1)]
+
+
+def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]:
+    """From blanks to the text; the values sum to log p of the text less log p of blanks, within the steps."""
+    total = torch.zeros(())
+    for some in batched([(step + 0.5) / steps for step in range(steps)], len(subject.inputs.read)):
+        total = total + slopes(subject, target, some)[1].sum(0) / steps
+    return [float(each) for each in (way(subject) * total).sum(-1)]
+
+
+@torch.no_grad()
+def way(subject: Subject) -> Float[Tensor, "T D"]:
+    """From the embedding of a blank to that of each piece."""
+    part = table(subject)
+    assert isinstance(part, EMBEDDINGS)
+    ids = torch.tensor([[*subject.inputs.read, blank(subject)]], device=next(part.parameters()).device)
+    rows = part(ids)[0]
+    return rows[:-1] - rows[-1]
+
+
+@torch.no_grad()
+def blanks(subject: Subject, target: int) -> float:
+    """log p of the answer where every piece is blank."""
+    with replaced(subject, [0.0]):
+        return float(answers(subject, [subject.inputs])[0].float().log_softmax(-1)[target])
+
+
+def occlusion(subject: Subject, target: int, places: Sequence[int], groups: int | None = None) -> list[float]:
+    """What is lost without each word, or without each of so many groups of neighbours; its words, and the pieces of a
+    word, share it."""
+    words = max(places, default=-1) + 1
+    parts = [part.tolist() for part in np.array_split(np.arange(words), min(words, groups or words) or 1) if len(part)]
+    whole, *rest = logs(subject, target, [subject.inputs, *_left(subject, places, parts)])
+    pieces = Counter(places)
+    lost = {word: (whole - value) / len(part) for part, value in zip(parts, rest, strict=True) for word in part}
+    return [lost[word] / pieces[word] if word >= 0 else 0.0 for word in places]
+
+
+def _left(subject: Subject, places: Sequence[int], sets: Sequence[Sequence[int]]) -> list[Inputs]:
+    """The text without each set of words."""
+    gone = [set(words) for words in sets]
+    return [subject.inputs.without([at for at, word in enumerate(places) if word in each]) for each in gone]
+
+
+def without(subject: Subject, target: int, places: Sequence[int], sets: Sequence[Sequence[int]]) -> list[float]:
+    """The probability of the answer where each set of words is left out; where nothing would be left, 0."""
+    return [float(np.exp(value)) for value in logs(subject, target, _left(subject, places, sets))]
+
+
+def left_out(words: int) -> int:
+    """A fifth of the words, one at least."""
+    return max(1, round(SHARE * words))
+
+
+def first(values: Sequence[float], places: Sequence[int], words: int) -> list[int]:
+    """The words that did the most for the answer."""
+    sums = np.zeros(words)
+    for value, place in zip(values, places, strict=True):
+        if place >= 0:
+            sums[place] += value
+    found: list[int] = np.argsort(-sums, kind="stable")[: left_out(words)].tolist()
+    return found
+
+
+def at_random(subject: Subject, target: int, p: float, places: Sequence[int], words: int, draws: int = DRAWS) -> float:
+    """How far p falls, on average, without as many words drawn at random."""
+    drawn, number = np.random.default_rng(SEED), left_out(words)
+    if not words:
+        return 0.0
+    kinds = {tuple(sorted(drawn.choice(words, min(number, words), replace=False).tolist())) for _ in range(draws)}
+    return float(np.mean([p - rest for rest in without(subject, target, places, sorted(kinds))]))

@@ -1,0 +1,89 @@
+"""Meaning moves: one word's vectors in several texts, layer by layer, in two dimensions (decks 000 and 004, "bank").
+
+Vectors are made equally long, so that near means alike in direction; each layer's mean is taken off, because all texts
+move together from layer to layer, much further than from each other; what is left is drawn on its first two principal
+axes. At layer 0 the word is the same everywhere but for its place; what parts came from its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from qkv.evaluation.contextual_similarity import CONTEXTS, placed
+from qkv.evaluation.predictions import cut_words
+from qkv.evaluation.word_senses import vectors_of_words
+from qkv.inspection import notebook
+from qkv.inspection.subject import Subject
+
+
+@dataclass(frozen=True)
+class Point:
+    text: str
+    layer: int
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Meaning:
+    word: str
+    points: list[Point]
+    alike: list[float]  # by layer, the mean cosine between the word's vectors in every two texts
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how alike the word's vectors are, layer by layer."""
+        rows = [(str(layer), f"{each:.3f}") for layer, each in enumerate(self.alike)]
+        return notebook.table(rows, ("layer", f"mean cosine of “{self.word}” between every two texts"))
+
+    def values(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def word_of(subject: Subject) -> str:
+    """A word of the decks that stands in the text, else the first of theirs."""
+    here = {each.lower() for each in cut_words(subject.text)}
+    return next((word for word in CONTEXTS if word in here), next(iter(CONTEXTS)))
+
+
+def draws(subject: Subject) -> bool:
+    """Whether words have a vector in every layer: models of blocks that read one text."""
+    inside = subject.inside
+    return bool(getattr(inside, "blocks", None)) and hasattr(inside, "embedded") and subject.inputs.source is None
+
+
+def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> Meaning:
+    """The word in each text; without texts, in the decks' own, and in the subject's where it stands there."""
+    chosen = word or word_of(subject)
+    own = [subject.text] if chosen in {each.lower() for each in cut_words(subject.text)} else []
+    given = list(texts) or list(dict.fromkeys([*CONTEXTS.get(chosen, ()), *own]))
+    layers = vectors_of_words(subject.model, subject.tokenizer, [placed(text, chosen) for text in given])
+    each = [F.normalize(layer) for layer in layers]
+    widest = max(layer.size(1) for layer in each)  # a recurrence may be wider than its embedding: zeros fill it up
+    moved = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in each])
+    flat = flattened(moved).view(len(layers), len(given), 2).tolist()
+    points = [Point(text, n, *flat[n][row]) for n in range(len(layers)) for row, text in enumerate(given)]
+    return Meaning(chosen, points, [_alike(layer) for layer in each])
+
+
+def _alike(layer: Float[Tensor, "N D"]) -> float:
+    cosines = layer @ layer.T
+    pairs = len(layer) * (len(layer) - 1)
+    return float((cosines.sum() - cosines.diagonal().sum()) / max(1, pairs))
+
+
+def flattened(x: Float[Tensor, "N D"]) -> Float[Tensor, "N 2"]:
+    """The first two principal axes; each points so that its largest value is positive, the same on every machine."""
+    centred = x - x.mean(0)
+    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
+    found = F.pad((u * s)[:, :2], (0, max(0, 2 - min(centred.shape))))
+    largest = found.abs().argmax(0)
+    return found * found.gather(0, largest.unsqueeze(0)).sign().where(
+        found.abs().amax(0, keepdim=True) > 0, torch.ones(())
+    )

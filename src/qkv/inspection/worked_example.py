@@ -1,0 +1,197 @@
+"""The worked example: the decks' steps for one head and one word, with every number of your own model.
+
+    q·k  →  · scale (1/√d)  →  mask  →  softmax  →  Σ weight · value        decks 000-004; deck 002, steps 1 to 4
+
+`ladder` climbs the decks' way there: nothing learned, the learned U, queries with keys and values, scaled, masked,
+several heads. `slide` does deck 002's own numbers: the true softmax of 92, 124, 22, 8 over 8 beside what it prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from qkv.blocks import masks
+from qkv.blocks.attention import attend, learned_space, parameter_free, scores, weights
+from qkv.errors import InputError
+from qkv.inspection.attention_pass import Attended
+
+SHOWN = 8  # dimensions of vectors that are shown
+DIGITS = 4
+SLIDE_DOTS = (92.0, 124.0, 22.0, 8.0)
+SLIDE_WEIGHTS = (0.08, 0.91, 0.01, 0.0)
+SLIDE_WORDS = ("The", "brown", "dog", "ran")
+
+
+@dataclass(frozen=True)
+class Worked:
+    """One head's sums for one asking token: a number, or a row, for each token that may answer."""
+
+    token: int
+    scale: float
+    query: Float[Tensor, "K"]
+    keys: Float[Tensor, "S K"]
+    values: Float[Tensor, "S V"]
+    dots: Float[Tensor, "S"]
+    scaled: Float[Tensor, "S"]
+    allowed: Bool[Tensor, "S"]
+    weights: Float[Tensor, "S"]
+    mixed: Float[Tensor, "V"]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON: dots, scores and weights of all tokens, vectors' first numbers."""
+        return {
+            "token": self.token,
+            "query": _rounded(self.query[:SHOWN]),
+            "keys": [_rounded(each[:SHOWN]) for each in self.keys],
+            "values": [_rounded(each[:SHOWN]) for each in self.values],
+            "dots": _rounded(self.dots),
+            "scaled": _rounded(self.scaled),
+            "allowed": self.allowed.tolist(),
+            "weights": _rounded(self.weights),
+            "mixed": _rounded(self.mixed[:SHOWN]),
+        }
+
+
+def worked(layer: Attended, head: int, token: int) -> Worked:
+    """The sums of one head, by its number in the layer, for one asking token; negative tokens count from the end."""
+    if head not in layer.heads:
+        held = ", ".join(map(str, layer.heads))
+        raise InputError(f"head {head} of layer {layer.layer} was not looked at; expected one of {held}.")
+    length = layer.queries.size(1)
+    if not -length <= token < length:
+        raise InputError(f"token {token}: the text has {length}; expected 0 to {length - 1}.")
+    place, token = layer.heads.index(head), token % length
+    query, keys, values = layer.queries[place, token], layer.keys[place], layer.values[place]
+    dots = keys @ query
+    scaled, allowed = dots * layer.scale, layer.allowed[token]
+    shares = weights(scaled.unsqueeze(0), allowed)[0]
+    return Worked(token, layer.scale, query, keys, values, dots, scaled, allowed, shares, shares @ values)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rung of the ladder: its name, formula and deck, and what each word looks at and becomes."""
+
+    name: str
+    formula: str
+    deck: str
+    weights: Float[Tensor, "H T S"]
+    result: Float[Tensor, "T _"]
+
+
+def ladder(x: Float[Tensor, "T D"], u: Float[Tensor, "D K"], layer: Attended) -> list[Step]:
+    """From attention without parameters to a layer's heads, on the same words; `u` is any matrix to learn."""
+    causal = masks.causal(torch.arange(len(x)), len(x))
+    space = x @ u
+    q, k, v = layer.queries, layer.keys, layer.values
+    one = slice(0, 1)
+    open_ = scores(q[one], k[one], 1.0)
+    divided = scores(q[one], k[one], layer.scale)
+    return [
+        Step("nothing learned", "softmax(X Xᵀ) X", "000, 003, 004", _shares(x @ x.T), parameter_free(x)),
+        Step("a learned space", "softmax(X U Uᵀ Xᵀ) X U", "003", _shares(space @ space.T), learned_space(x, u)),
+        Step(
+            "queries, keys, values",
+            "softmax(Q Kᵀ) V",
+            "001, 003, 004",
+            weights(open_),
+            attend(q[0], k[0], v[0], None, 1.0),
+        ),
+        Step(
+            "scaled",
+            "softmax(Q Kᵀ/√d) V",
+            "000, 001, 002",
+            weights(divided),
+            attend(q[0], k[0], v[0], None, layer.scale),
+        ),
+        Step(
+            "masked",
+            "softmax(Q Kᵀ/√d + mask) V",
+            "000, 002, 004",
+            weights(divided, causal),
+            attend(q[0], k[0], v[0], causal, layer.scale),
+        ),
+        Step(
+            "several heads",
+            "concat(head₁ … headₕ)",
+            "000-004",
+            layer.weights,
+            layer.mixed.transpose(0, 1).flatten(1),  # (H, T, K) -> (T, H K)
+        ),
+    ]
+
+
+def _shares(raw: Float[Tensor, "T S"]) -> Float[Tensor, "1 T S"]:
+    return weights(raw).unsqueeze(0)
+
+
+@dataclass(frozen=True)
+class Slide:
+    """Deck 002, step 3, for its word "brown": what is printed, and what the softmax of its numbers is."""
+
+    words: tuple[str, ...]
+    dots: tuple[float, ...]
+    scaled: tuple[float, ...]
+    true: tuple[float, ...]
+    printed: tuple[float, ...]
+    said: str
+
+
+def slide(divisor: float = 8.0) -> Slide:
+    """The deck divides by √64 = 8."""
+    scaled = torch.tensor(SLIDE_DOTS, dtype=torch.float64) / divisor
+    true = tuple(weights(scaled.unsqueeze(0))[0].tolist())
+    said = (
+        "the slide's weights are illustrative: the softmax of 92, 124, 22, 8 over 8 is "
+        + ", ".join(f"{each:.3f}" for each in true)
+        + "; the order is the same"
+    )
+    return Slide(SLIDE_WORDS, SLIDE_DOTS, tuple(scaled.tolist()), true, SLIDE_WEIGHTS, said)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the decks' forms of the attention layer: what it costs beside the usual one."""
+
+    name: str
+    deck: str
+    parameters: int
+    flops: int
+    more_parameters: int
+    more_flops: int
+
+
+def variants(width: int, heads: int, length: int, context: int) -> list[Variant]:
+    """Head size d/h or d, with W_O or without, norm before or after, positions; biases are left out of all.
+
+    FLOPs are of one layer's attention over `length` tokens: 2 for each product and sum (deck 002, O(n² d)).
+    """
+
+    def cost(head_width: int, output: bool) -> tuple[int, int]:
+        inner = heads * head_width
+        numbers = 3 * width * inner + (inner * width if output else 0)
+        return numbers, 2 * length * numbers + 4 * length * length * inner
+
+    usual = cost(width // heads, True)
+    rows: list[tuple[str, str, tuple[int, int]]] = [
+        ("heads of d/h, with W_O (usual)", "003", usual),
+        ("heads of d/h, no W_O", "001", cost(width // heads, False)),
+        ("heads of d, with W_O", "000", cost(width, True)),
+        ("norm before the sublayer", "none: GPT-2", usual),
+        ("norm after the sublayer", "001-004", usual),
+        ("learned positions", "001, 004", (usual[0] + context * width, usual[1] + length * width)),
+        ("sinusoidal positions", "002", (usual[0], usual[1] + length * width)),
+        ("no positions", "002, 003", usual),
+    ]
+    return [Variant(name, deck, *found, found[0] - usual[0], found[1] - usual[1]) for name, deck, found in rows]
+
+
+def _rounded(values: Tensor | Sequence[float]) -> list[float]:
+    given = values.tolist() if isinstance(values, Tensor) else values
+    return [round(float(each), DIGITS) for each in given]

@@ -1,0 +1,84 @@
+"""Language modelling: predict each next token. Decks 000 (the examples), 003 (the last position), 004 (all at once).
+
+The text is one long row of ids. An epoch cuts it into windows of the context's length, at an offset of its own, so that
+over the epochs every token is seen at every place of a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from qkv.config import Count, strict
+from qkv.objectives import order
+from qkv.objectives.cross_entropy import cross_entropy
+from qkv.objectives.objective import Batch
+
+
+@strict
+class LanguageModellingConfig:
+    kind: Literal["language-modelling"] = "language-modelling"
+    positions: Literal["all", "last"] = "all"  # which predictions of a window teach
+    evaluation_tokens: Count | None = None  # of the validation text, in each evaluation during training; None: open
+    final_evaluation_tokens: Count | None = None  # at least so many after training, or a tenth of the run's tokens
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A batch: the tokens, the tokens that follow them, and which of those count."""
+
+    tokens: Int[Tensor, "B T"]
+    targets: Int[Tensor, "B T"]
+    present: Bool[Tensor, "B T"]
+
+    @property
+    def count(self) -> int:
+        return int(self.present.sum())
+
+    def split(self, parts: int) -> Iterator[Windows]:
+        pieces = (part.chunk(parts) for part in (self.tokens, self.targets, self.present))
+        for tokens, targets, present in zip(*pieces, strict=True):
+            yield Windows(tokens, targets, present)
+
+    def to(self, device: str) -> Windows:
+        return Windows(self.tokens.to(device), self.targets.to(device), self.present.to(device))
+
+
+def cut(stream: NDArray[Any], starts: list[int], length: int) -> tuple[Tensor, Tensor]:
+    """Windows of the stream and the same, one token later: (B, T) and (B, T)."""
+    places = np.asarray(starts)[:, None] + np.arange(length + 1)
+    rows = torch.from_numpy(stream[places].astype(np.int64))
+    return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+
+
+class LanguageModelling:
+    def __init__(self, config: LanguageModellingConfig, stream: NDArray[Any], context: int, seed: int) -> None:
+        self.config, self.stream, self.context, self.seed = config, stream, context, seed
+        self.room = min(context, len(stream) - context)  # how far an epoch's offset may move the windows
+        self.samples = (len(stream) - self.room) // context
+
+    def batch(self, first: int, size: int) -> Windows:
+        starts = []
+        for epoch, sample in order.positions(self.seed, first, size, self.samples):
+            starts.append(order.offset(self.seed, epoch, self.room) + sample * self.context)
+        tokens, targets = cut(self.stream, starts, self.context)
+        present = torch.ones_like(targets, dtype=torch.bool)
+        if self.config.positions == "last":
+            present[:, :-1] = False
+        return Windows(tokens, targets, present)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The sum of -log p(next token) over what counts; the loop divides by the count."""
+        assert isinstance(batch, Windows)
+        logits = model(batch.tokens)
+        if self.config.positions == "last":
+            logits, targets = logits[:, -1], batch.targets[:, -1]
+            return cross_entropy(logits, targets)
+        return cross_entropy(logits.flatten(0, 1), batch.targets.flatten())

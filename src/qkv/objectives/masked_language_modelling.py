@@ -1,0 +1,197 @@
+"""BERT's task: say what stood under [MASK], and whether the second text followed the first. Deck 002.
+
+    L = mean over hidden pieces of -log p(piece) + mean over pairs of -log p(followed or not)
+
+Devlin et al. 2019, section 3.1: of the pieces, 15 % are hidden; of those 80 % become [MASK], 10 % another piece, 10 %
+stay. What is hidden is drawn anew in each epoch (Liu et al. 2019, section 4.1). Without pairs a sample is
+[CLS] text [SEP], cut from the stream as it runs. With pairs it is [CLS] A [SEP] B [SEP]: A and what follows it, or A
+and what begins with a sentence elsewhere; A is of whole sentences, B goes on as far as there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from qkv.config import Count, Share, strict
+from qkv.errors import DataError
+from qkv.models.masked import Masked
+from qkv.objectives import order, sentences
+from qkv.objectives.cross_entropy import cross_entropy
+from qkv.objectives.objective import Batch
+from qkv.objectives.pieces import Pieces
+
+# what a random number is for: the same sample needs several that have nothing to do with each other
+CUT, ELSEWHERE, PLACE, HOW_MANY, WHICH, BECOMES, PIECE = range(7)
+
+
+@strict
+class MaskedLanguageModellingConfig:
+    kind: Literal["masked-language-modelling"] = "masked-language-modelling"
+    share: Share = 0.15  # of the pieces that are to be told
+    masked: Share = 0.8  # of those: become [MASK]
+    replaced: Share = 0.1  # of those: become another piece; the rest stay
+    next_sentence: Literal["none", "pairs"] = "pairs"
+    evaluation_tokens: Count | None = None  # of the validation text, in each evaluation during training; None: open
+    final_evaluation_tokens: Count | None = None  # evaluated after training
+
+    def __post_init__(self) -> None:
+        if self.masked + self.replaced > 1 + 1e-9:
+            raise ValueError(f"masked = {self.masked} and replaced = {self.replaced}: together no more than 1")
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A batch: the tokens with gaps, what stood there, which places are asked for; which pairs are pairs."""
+
+    tokens: Int[Tensor, "B T"]
+    targets: Int[Tensor, "B T"]
+    asked: Bool[Tensor, "B T"]
+    present: Bool[Tensor, "B T"]
+    segments: Int[Tensor, "B T"]
+    strangers: Int[Tensor, "B"]  # 0: B followed A; 1: it is from elsewhere, as BERT numbers them
+    asked_per_row: float  # of the whole batch, and so of each of its parts
+
+    @property
+    def count(self) -> int:
+        return max(1, int(self.asked.sum()))
+
+    def split(self, parts: int) -> Iterator[Hidden]:
+        pieces = {name: part.chunk(parts) for name, part in self._tensors().items()}
+        for number in range(len(pieces["tokens"])):
+            yield replace(self, **{name: part[number] for name, part in pieces.items()})
+
+    def to(self, device: str) -> Hidden:
+        return replace(self, **{name: part.to(device) for name, part in self._tensors().items()})
+
+    def trimmed(self) -> Hidden:
+        """Without columns in which all is padding."""
+        width = int(self.present.any(0).sum())
+        return replace(self, **{name: part[:, :width] for name, part in self._tensors().items() if part.ndim == 2})
+
+    def _tensors(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+
+
+class MaskedLanguageModelling:
+    def __init__(
+        self, config: MaskedLanguageModellingConfig, stream: NDArray[Any], pieces: Pieces, context: int, seed: int
+    ) -> None:
+        self.config, self.stream, self.pieces, self.context, self.seed = config, stream, pieces, context, seed
+        around = 2 if config.next_sentence == "none" else 3  # [CLS], and a [SEP] after each text
+        self.length = context - around  # pieces in a sample
+        if self.length < 2:
+            raise DataError("the context", f"of {context} has no room for a text", "Take a longer one.")
+        self.ordinary = np.flatnonzero(pieces.ordinary)
+        self.room = max(1, min(self.length, len(stream) - self.length))  # how far an epoch's offset may move
+        self.samples = max(1, (len(stream) - self.room) // self.length)
+        if config.next_sentence == "pairs":
+            self.sentences = sentences.find(stream, pieces.separator, pieces.marks, max(1, self.length // 2))
+            if not len(self.sentences):
+                raise DataError("the corpus", "has no document of two tokens", "Pairs of sentences need longer texts.")
+
+    def batch(self, first: int, size: int) -> Hidden:
+        places = order.positions(self.seed, first, size, self.samples)
+        epoch, sample = (np.array(column)[:, None] for column in zip(*places, strict=True))
+        offsets = np.array([[order.offset(self.seed, at, self.room)] for at, _ in places])
+        starts = offsets + sample * self.length
+        strangers = np.zeros_like(starts)
+        if self.config.next_sentence == "none":
+            one = (starts, np.minimum(self.length, len(self.stream) - starts))
+            two = (starts, np.full_like(starts, -1))  # not even a [SEP] for it
+        else:
+            one, two, strangers = self._pairs(starts, epoch, sample)
+        tokens, inside, present, segments = self._laid_out(one, two)
+        gaps, asked = self._hide(tokens, inside, epoch, sample)
+        return Hidden(
+            tokens=torch.from_numpy(gaps),
+            targets=torch.from_numpy(tokens),
+            asked=torch.from_numpy(asked),
+            present=torch.from_numpy(present),
+            segments=torch.from_numpy(segments),
+            strangers=torch.from_numpy(strangers[:, 0]),
+            asked_per_row=float(asked.sum() / size),
+        )
+
+    def _pairs(self, places: NDArray[Any], epoch: NDArray[Any], sample: NDArray[Any]) -> tuple[Any, Any, NDArray[Any]]:
+        """Start and length of A and of B, and whether B is from elsewhere: columns, (B, 1)."""
+        found = self.sentences
+        cut, elsewhere, place = (self._noise(epoch, sample, use) for use in (CUT, ELSEWHERE, PLACE))
+        one = np.maximum(np.searchsorted(found.starts, places, "right") - 1, 0)
+        document = found.document[one]
+        last = found.first[document + 1] - 1
+        one = np.minimum(one, last - 1)  # something must follow
+        start = found.starts[one]
+        reached = np.searchsorted(found.starts, start + self.length) - 1  # the last sentence that begins in time
+        two = one + 1 + (cut * (np.minimum(reached, last) - one)).astype(np.int64)
+        before = found.starts[two] - start
+        strangers = (elsewhere < 0.5).astype(np.int64)
+        two = np.where(strangers, self._far(two, document, place), two)
+        second = found.starts[two]
+        after = np.minimum(self.length - before, found.ends[found.document[two]] - second)
+        return (start, before), (second, after), strangers
+
+    def _far(self, here: NDArray[Any], document: NDArray[Any], place: NDArray[Any]) -> NDArray[Any]:
+        """A sentence of another document; where there is none, at least a quarter of the document away."""
+        found = self.sentences
+        begins, own = found.first[document], found.first[document + 1] - found.first[document]
+        if len(found.ends) > 1:
+            chosen = (place * (len(found) - own)).astype(np.int64)
+            return np.where(chosen < begins, chosen, chosen + own)
+        return (here + max(1, len(found) // 4) + (place * max(1, len(found) // 2)).astype(np.int64)) % len(found)
+
+    def _laid_out(self, one: tuple[Any, Any], two: tuple[Any, Any]) -> tuple[NDArray[Any], ...]:
+        """Tokens, which of them are text, which are no padding, and the segments, (B, T) each."""
+        (first, before), (second, after) = one, two
+        t = np.arange(self.context)[None, :]
+        middle, end = before + 1, before + after + 2  # where [SEP] stands
+        is_first, is_second = (t > 0) & (t < middle), (t > middle) & (t < end)
+        places = np.where(is_first, first + t - 1, np.where(is_second, second + t - middle - 1, 0))
+        inside, present = is_first | is_second, t <= end
+        tokens = np.where(inside, self.stream[places].astype(np.int64), self.pieces.padding)
+        tokens[(t == middle) | (t == end)] = self.pieces.separator
+        tokens[:, 0] = self.pieces.opening
+        return tokens, inside, present, ((t > middle) & present).astype(np.int64)
+
+    def _hide(
+        self, tokens: NDArray[Any], inside: NDArray[Any], epoch: NDArray[Any], sample: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The tokens with gaps, and where they are. In each sample the share is kept; a fraction is drawn for."""
+        t = np.arange(self.context)[None, :]
+        choice, becomes, piece = (self._noise(epoch, sample, use, t) for use in (WHICH, BECOMES, PIECE))
+        real = inside & self.pieces.ordinary[tokens]
+        wanted = real.sum(1, keepdims=True) * self.config.share + self._noise(epoch, sample, HOW_MANY)
+        rank = np.where(real, choice, 2.0).argsort(1).argsort(1)
+        asked = real & (rank < np.maximum(1, wanted.astype(np.int64)))
+        other = self.ordinary[(piece * len(self.ordinary)).astype(np.int64)]
+        edge = self.config.masked + self.config.replaced
+        hidden = np.where(becomes < self.config.masked, self.pieces.mask, np.where(becomes < edge, other, tokens))
+        return np.where(asked, hidden, tokens), asked
+
+    def _noise(self, epoch: NDArray[Any], sample: NDArray[Any], *key: int | NDArray[Any]) -> NDArray[Any]:
+        return order.noise(self.seed, epoch, sample, *key)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """A sum over what is hidden; the pairs weigh so that the loop's division gives the mean of each."""
+        assert isinstance(batch, Hidden)
+        batch = batch.trimmed()
+        parts: Any = model  # a Masked, or what the compiler made of it
+        vectors = encode(parts, batch)
+        loss = cross_entropy(parts.head(vectors[batch.asked]), batch.targets[batch.asked])
+        if self.config.next_sentence == "pairs":
+            scores = parts.followed(vectors).float()
+            loss = loss + batch.asked_per_row * F.cross_entropy(scores, batch.strangers, reduction="sum")
+        return loss
+
+
+def encode(model: Masked, batch: Hidden) -> Float[Tensor, "B T D"]:
+    """The encoder's vectors; the head is for those alone that are asked for, for it costs more than all else."""
+    return model.encoder(batch.tokens, None if batch.present.all() else batch.present, batch.segments)

@@ -1,0 +1,1 @@
+"""What classification and tagging share: examples with labels."""

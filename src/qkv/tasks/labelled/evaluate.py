@@ -1,0 +1,172 @@
+"""A classifier or a tagger on examples that it has not been trained with: columns and labels are matched to its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+
+from qkv.data.detect import parallel
+from qkv.data.findings import Caution, Findings
+from qkv.data.formats.beginnings import Beginnings
+from qkv.data.formats.rows import BAD_SHARE
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import (
+    Examples,
+    ImageExamples,
+    Labelled,
+    NumberExamples,
+    TagExamples,
+    TextExamples,
+)
+from qkv.data.labelled.finding import find
+from qkv.data.labelled.preparing import rows_of
+from qkv.data.labelled.reading import read_examples
+from qkv.data.labelled.targets import listed
+from qkv.data.progress import Progress, silent
+from qkv.errors import InputError, QkvError
+from qkv.evaluation.labelled_evaluation import Judgement, judge
+from qkv.evaluation.timed_scoring import Pace
+from qkv.models.registry import TableConfig
+from qkv.objectives.classification import Problem
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.recipe import load
+
+ROLES = ("text", "text2", "label")
+JUDGES = ("classifier", "tagger", "linear-table", "mlp-table")
+TASKS = {"single": "classification", "multi": "multi-label", "regression": "regression"}
+
+
+def judged_examples(
+    bundle: Bundle, config: ExamplesConfig, progress: Progress = silent
+) -> tuple[Judgement, Examples, list[str]]:
+    examples, notes = examples_for(bundle, config)
+    model: Any = bundle.model
+    if isinstance(examples, ImageExamples):
+        watch = Pace(progress=progress).watch(0, len(examples))
+        return judge(model, examples.pixels, examples, "single", watch=watch), examples, notes
+    if isinstance(examples, NumberExamples):
+        return judge(model, examples.numbers, examples, model_problem(bundle)), examples, notes
+    rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
+    watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
+    judgement = judge(model, rows, examples, model_problem(bundle), watch=watch)
+    return judgement, examples, [*notes, *rows.notes("texts", bundle.config.context)]
+
+
+def model_problem(bundle: Bundle) -> Problem:
+    return getattr(bundle.config, "problem", "single")
+
+
+def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list[str]]:
+    """All examples of the files, with the model's own numbers for their labels. Up to one in a hundred may have
+    labels that it does not know and is left out; more are refused."""
+    model: Any = bundle.config
+    if model.kind not in JUDGES:
+        raise InputError(
+            f"this model is of kind {model.kind}; labelled examples are judged by a classifier or a tagger. "
+            "Train one: qkv train FILE."
+        )
+    beginnings = Beginnings(config.encoding)
+    _require_labels(model.kind, config, beginnings)
+    numeric = isinstance(model, get_args(TableConfig))
+    if numeric:
+        config = replace(
+            config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
+        )
+    elif model.kind == "classifier" and not hasattr(model.encoder, "channels"):
+        config = replace(config, **as_learned(bundle, config, beginnings))
+    if config.task is None and model.kind != "tagger":
+        pictures = model.kind == "classifier" and hasattr(model.encoder, "channels")
+        config = replace(config, task="images" if pictures else TASKS[model.problem])  # type: ignore[arg-type]
+    found = read_examples(config, purpose="judge", beginnings=beginnings)
+    if (found.task == "tagging") != (model.kind == "tagger"):
+        wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
+        raise InputError(f"these files are for {found.task}; the model is a {model.kind}: give it {wanted}.")
+    if found.numeric != numeric:
+        remedy = "Give rows of the columns it learned from." if numeric else "Say which column is text with --text."
+        holds = "rows of numbers" if found.numeric else "no table of numbers"
+        raise InputError(f"{config.files[0]}: holds {holds}; the model is a {model.kind}. {remedy}")
+    if found.pairs != (getattr(model, "texts", 1) == 2):
+        wanted = (
+            "pairs of texts: name both with --text and --text2" if not found.pairs else "one text: name it by --text"
+        )
+        raise InputError(f"{config.files[0]}: the model judges {wanted}.")
+    notes = [note for note in found.notes if not note.startswith(("leak:", "task:"))]
+    if found.task == "regression":
+        return found.train, notes
+    return _matched(found, model.labels, notes)
+
+
+def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -> None:
+    """Refuse a text and its translation, which only a translator is judged by."""
+    if len(config.files) > 1 and config.label is None and parallel(config.files, config.encoding, beginnings):
+        wanted = "words with tags, as CoNLL" if kind == "tagger" else "a table with a label in each row"
+        raise InputError(
+            f"{config.files[0]} and {config.files[1]}: look like a text and its translation, without labels; the model "
+            f"is a {kind}. Give it {wanted}; pairs of texts are for a translator."
+        )
+
+
+def as_learned(bundle: Bundle, config: ExamplesConfig, beginnings: Beginnings) -> dict[str, Any]:
+    """The columns that the model's run learned from, where nobody says others and the files have them."""
+    try:
+        first = find(config, Findings(), beginnings=beginnings).train[0]
+        there = beginnings.table(first.source).columns if first.kind == "table" else []
+    except QkvError:  # it is said where it is read
+        return {}
+    if any(getattr(config, role) is not None for role in ROLES):
+        return {}
+    learned = learned_columns(bundle, there)
+    return learned if learned.get("label") in there else {}
+
+
+def learned_columns(bundle: Bundle, there: Sequence[str]) -> dict[str, Any]:
+    """Text, second text and label as the run's recipe has them; nothing where a text is not among those there."""
+    recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
+    if recipe is None or not recipe.is_file():
+        return {}
+    try:
+        learned: Any = load(recipe).corpus
+    except QkvError:
+        return {}
+    found = {role: getattr(learned, role, None) for role in ROLES}
+    missing = [name for role, name in found.items() if name is not None and role != "label" and name not in there]
+    return {} if missing or not found["text"] else {role: name for role, name in found.items() if name in there}
+
+
+def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tuple[Examples, list[str]]:
+    known = {name: number for number, name in enumerate(labels)}
+    unknown = [name for name in found.labels.names if name not in known]
+    if len(unknown) == len(found.labels):
+        raise InputError(
+            f"none of the labels here ({', '.join(unknown[:5])}) is the model's ({', '.join(labels[:5])})."
+        )
+    numbers = np.array([known.get(name, -1) for name in found.labels.names], dtype=np.int32)
+    own = replace(found.labels, names=labels)
+    examples: Any = found.train
+    if isinstance(examples, TagExamples):
+        tags = numbers[examples.all_tags]
+        good = np.array([(tags[examples.starts[row] : examples.starts[row + 1]] >= 0).all() for row in examples.rows])
+        matched = replace(examples, labels=own, all_tags=tags)
+    elif examples.all_targets.ndim == 2:
+        table = np.zeros((len(examples.all_targets), len(labels)), dtype=bool)
+        table[:, numbers[numbers >= 0]] = examples.all_targets[:, numbers >= 0]
+        good = ~examples.targets[:, numbers < 0].any(axis=1)
+        matched = replace(examples, labels=own, all_targets=table)
+    else:
+        targets = numbers[examples.all_targets]
+        good = targets[examples.rows] >= 0
+        matched = replace(examples, labels=own, all_targets=targets)
+    if left := int((~good).sum()):
+        what = f"{left:,} of {len(examples):,} examples have labels that the model does not know"
+        if left > BAD_SHARE * len(examples):
+            raise InputError(
+                f"{what} ({listed(unknown, 5)}); it knows {listed(labels)}. A score on the rest would mislead: give "
+                "examples with its labels, or name another column with --label."
+            )
+        notes = [*notes, Caution(f"{what} ({listed(unknown, 5)}) and are left out.")]
+        matched = replace(matched, rows=examples.rows[good])
+    assert isinstance(matched, TextExamples | TagExamples | ImageExamples | NumberExamples)
+    return matched, notes

@@ -1,0 +1,228 @@
+"""The plan and the report of a classifier or a tagger: figures, confusions, the surest mistakes, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qkv.data.labelled.examples import Examples, ImageExamples, NumberExamples, TagExamples
+from qkv.data.progress import Progress
+from qkv.evaluation.classes import ClassScore
+from qkv.evaluation.intervals import Estimate
+from qkv.evaluation.labelled_evaluation import Judgement
+from qkv.evaluation.multilabel import SeveralScore
+from qkv.evaluation.regression import NumberScore
+from qkv.evaluation.spans import SpanScore
+from qkv.models.language_model import learning
+from qkv.tasks import card
+from qkv.tasks.labelled.baselines import about, in_words, no_better, untaught
+from qkv.tasks.protocol import Session
+from qkv.tasks.report import CardContent, RunReport, Section, TableSection, indented, lines
+from qkv.training import metrics_log
+from qkv.visible import counted, shortened
+
+MOST_LABELS = 30
+MOST_CLASSES = 12  # that a table of confusions shows
+MISTAKES = 5
+
+
+def plan(session: Session) -> list[str]:
+    recipe, task = session.recipe, session.task
+    found, training = task.prepared.labelled, recipe.training
+    clock = session.run.clock
+    epochs = training.length * training.batch / session.objective.samples
+    constant = untaught(found.train, found.valid)
+    return [
+        f"data    {len(found.train):,} examples to learn from, {len(found.valid):,} to check on"
+        + (f", {len(found.test):,} to test with" if found.test is not None else ""),
+        f"task    {found.task}, {counted(len(task.labels), 'label')}",
+        f"model   {about(recipe.model)}, {session.size}",
+        f"steps   of {counted(training.batch, 'example')}, {training.optimizer}, {training.dtype} on {training.device} "
+        f"with {counted(training.threads, 'thread')}",
+        f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
+        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        f"marks   {'nothing is held out' if constant is None else constant.words}",
+        f"folder  {session.run.folder}",
+    ]
+
+
+def report(session: Session, progress: Progress) -> RunReport:
+    folder, recipe, task = session.run.folder, session.recipe, session.task
+    model: Any = recipe.model
+    found: dict[str, Judgement] = task.final(recipe, folder, session.pace(progress))
+    remarked = remarks(session, found)
+    sections: list[Section] = []
+    for side, judgement in found.items():
+        whole = len(getattr(task.prepared.labelled, side))
+        name = {"valid": "validation", "test": "test"}[side]
+        sections += [lines(""), *judgement_sections(judgement, task.scored(side), name, whole)]
+    sections += [lines(""), indented("doctor", remarked)]
+    values = {
+        "run": str(folder),
+        "model": recipe.model.kind,
+        "encoder": getattr(model, "encoder", model).kind,
+        "parameters": session.parameters,
+        "learning": learning(session.model),
+        "steps": session.state.step,
+        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
+        "examples": {side: len(task.scored(side)) for side in found},
+        "validation": {**found["valid"].values(), **found["valid"].tables()},
+        "test": {**found["test"].values(), **found["test"].tables()} if "test" in found else None,
+        "doctor": remarked,
+        "notes": list(task.notes),
+    }
+    return RunReport(tuple(sections), task.next_commands(folder), card_content(session, found, remarked), values)
+
+
+def judgement_sections(judgement: Judgement, examples: Examples, name: str, whole: int | None = None) -> list[Section]:
+    """A score as people read it; `whole`: the number of examples of which these are a part."""
+    score = judgement.score
+    amount = counted(len(examples), "example")
+    if whole is not None and len(examples) < whole:
+        amount = f"{len(examples):,} of {whole:,} examples, evenly spread: there was no time for more"
+    rows = tuple(figures(judgement))
+    sections: list[Section] = [TableSection(f"{name}: {amount}", ("score", "value", "95 % interval"), rows)]
+    if isinstance(score, SpanScore):
+        by_type = tuple(
+            (kind, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}", f"{each.support:,}")
+            for kind, each in score.by_type.items()
+        )
+        sections += [lines(""), TableSection("", ("span", "precision", "recall", "F1", "there"), by_type)]
+    elif isinstance(score, ClassScore):
+        sections += [lines(""), _confusion(score)]
+    if isinstance(score, ClassScore | NumberScore) and (wrong := mistakes(judgement, examples)):
+        sections.append(lines("", "the surest mistakes:" if isinstance(score, ClassScore) else "farthest off:"))
+        sections += [lines(f"  {each['said']} instead of {each['true']}: {each['text']}") for each in wrong]
+    return sections
+
+
+def figures(judgement: Judgement) -> list[tuple[str, str, str]]:
+
+    score = judgement.score
+    rows: list[tuple[str, Estimate | float]] = []
+    match score:
+        case ClassScore():
+            rows = [("accuracy", score.accuracy), ("macro-F1", score.macro_f1), ("Matthews", score.matthews)]
+            rows += [("calibration error", score.calibration_error)]
+        case SeveralScore():
+            rows = [("micro-F1", score.micro_f1), ("macro-F1", score.macro_f1), ("all labels right", score.exact)]
+        case NumberScore():
+            rows = [("Pearson", score.pearson), ("Spearman", score.spearman), ("R²", score.r_squared)]
+            rows += [("mean absolute error", score.absolute_error)]
+        case _:
+            rows = [("F1 of spans", score.f1), ("precision", score.micro.precision), ("recall", score.micro.recall)]
+            rows += [("macro-F1 of types", score.macro.f1), ("tags right", score.accuracy)]
+    rows.append(("loss", judgement.loss))
+    return [(name, *_figure(each)) for name, each in rows]
+
+
+def _figure(value: Estimate | float) -> tuple[str, str]:
+    if isinstance(value, float):
+        return f"{value:.4f}", ""
+    if value.value is None:
+        return "undefined", ""
+    interval = f"{value.low:.4f} to {value.high:.4f}" if value.low is not None and value.high is not None else ""
+    return f"{value.value:.4f}", interval
+
+
+def _confusion(score: ClassScore) -> TableSection:
+    """Rows are the true classes, columns the answers; of many classes, the most frequent mistakes."""
+    if len(score.names) <= MOST_CLASSES:
+        rows = tuple(
+            (shortened(name, 20), *(f"{number:,}" for number in counts), f"{each.f1:.3f}")
+            for name, counts, each in zip(score.names, score.confusion.tolist(), score.by_class, strict=True)
+        )
+        columns = ("", *(shortened(name, 12) for name in score.names), "F1")
+        return TableSection("rows: what is true, columns: what was said", columns, rows)
+    often = tuple((true, said, f"{times:,}") for true, said, times in score.confused(MOST_CLASSES))
+    return TableSection("the most frequent mistakes", ("true", "said", "times"), often, words=("said",))
+
+
+def mistakes(judgement: Judgement, examples: Examples, most: int = MISTAKES) -> list[dict[str, Any]]:
+    """The surest errors with their texts."""
+
+    score = judgement.score
+    found: list[dict[str, Any]] = []
+    if isinstance(examples, TagExamples):
+        return []
+    if isinstance(score, ClassScore):
+        for row in score.worst(most):
+            answer = f"{score.names[int(score.predictions[row])]} ({score.confidence[row]:.0%})"
+            found.append({"row": row, "said": answer, "true": score.names[int(score.targets[row])]})
+    elif isinstance(score, NumberScore):
+        targets = examples.targets
+        for row in score.worst(most):
+            found.append({"row": row, "said": f"{float(judgement.answers[row, 0]):.2f}", "true": f"{targets[row]:.2f}"})
+    for each in found:
+        if isinstance(examples, ImageExamples):
+            each["text"] = f"picture {each['row'] + 1}"
+        elif isinstance(examples, NumberExamples):
+            numbers = examples[each["row"]].numbers.tolist()
+            each["text"] = shortened(", ".join(f"{n}={v:.4g}" for n, v in zip(examples.columns, numbers, strict=True)))
+        else:
+            example = examples[each["row"]]
+            each["text"] = shortened(example.text if example.second is None else f"{example.text} | {example.second}")
+    return found
+
+
+def card_content(session: Session, found: Mapping[str, Judgement], remarked: Sequence[str]) -> CardContent:
+    recipe, task = session.recipe, session.task
+    data, names = task.prepared.labelled, task.labels.names
+    more = f" and {len(names) - MOST_LABELS:,} more" if len(names) > MOST_LABELS else ""
+    figures = {name: value for side, each in found.items() for name, value in _figures(side, each).items()}
+    steps = f"{session.state.step} of {recipe.training.batch} examples"
+    rows = figures | {
+        "labels": ", ".join(names[:MOST_LABELS]) + more,
+        "data": ", ".join(recipe.corpus.files),
+        "examples": ", ".join(f"{len(examples):,} {side}" for side, examples in data.sides),
+        **{f"{side} examples scored": f"{len(task.scored(side)):,} of {len(getattr(data, side)):,}" for side in found},
+        "data fingerprint": f"`{recipe.corpus.fingerprint}`",
+        "steps": f"{steps}, {session.epochs:.2f} epochs",
+    }
+    sentence = f"A {about(recipe.model)} of {session.parameters:,} parameters for {data.task}"
+    return CardContent(sentence, rows, card.remarked(remarked))
+
+
+def _figures(side: str, found: Judgement) -> dict[str, str]:
+    values = found.values()
+    rows = {}
+    for name, value in values.items():
+        if not isinstance(value, float) or name.endswith(("_low", "_high")):
+            continue
+        low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
+        interval = f" (95 % interval {low:.4f} to {high:.4f})" if low is not None and high is not None else ""
+        rows[f"{side} {name.replace('_', ' ')}"] = f"{value:.4f}{interval}"
+    return rows
+
+
+def remarks(session: Session, found: dict[str, Judgement]) -> list[str]:
+    """The end of a run in a few said: what it learned beside one answer for all, which step was kept, what to try."""
+    task = session.task
+    model: Any = session.recipe.model
+    data, judged = task.prepared.labelled, found["valid"]
+    logged = metrics_log.read(session.run.folder / "metrics.jsonl")
+    checks = [line for line in logged if None not in (line.get("validation_judged"), line.get("validation_loss"))]
+    constant = untaught(data.train, task.scored("valid"))
+    assert constant is not None, "a run has scored something"
+    said = [f"{in_words(judged)}; without learning: {constant.words}"]
+    if checks:  # a log that somebody altered may have none
+        best, last = min(checks, key=lambda line: line["validation_judged"])["step"], checks[-1]["step"]
+        if best == last:
+            said.append(f"the model is of the last step, {last:,}, the best of {len(checks)} looks")
+        else:
+            said.append(f"the model is of step {best:,} of {last:,}; later ones were no better")
+    if no_better(judged, constant):
+        said.append("it may have learned nothing: one answer for all lies within its interval")
+    if checks and checks[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in checks):
+        said.append("the validation loss rises while answers stay right: it grows too sure; more dropout may help")
+    epochs = session.epochs
+    if epochs < 0.7 * task.system.epochs and session.run.clock is not None:
+        said.append(f"try: more time; {epochs:.1f} epochs were seen")
+    elif data.numeric:
+        more = "--model mlp, which bends" if model.kind == "linear-table" else "--model linear beside it"
+        said.append(f"try: more rows; {more}")
+    elif model.encoder.kind in ("linear", "bag"):
+        said.append("try: --model lstm or cnn, which see the order of words")
+    else:
+        said.append("try: more examples; or `qkv finetune` from a model that was trained on more text")
+    return said

@@ -1,0 +1,155 @@
+"""The plan and the report of a language model: its loss with an interval, what the doctor says, what to do next."""
+
+from __future__ import annotations
+
+import math
+
+from qkv.data.progress import Progress
+from qkv.doctor.examination import Doctor, Report
+from qkv.evaluation.perplexity import Score
+from qkv.models.language_model import learning
+from qkv.tasks import card
+from qkv.tasks.forecast import forecast
+from qkv.tasks.protocol import Session
+from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, indented, lines
+from qkv.training import metrics_log
+from qkv.visible import counted
+
+DOCTOR = """\
+## Doctor
+
+{lines}
+
+| by counting alone | nats per token | bits per byte |
+| --- | --- | --- |
+{rows}
+
+{counted}
+
+"""
+
+
+def plan(session: Session, doctor: Doctor) -> list[str]:
+    recipe, prepared = session.recipe, session.prepared
+    model, training = recipe.model, recipe.training
+    shape = "/".join(str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name))
+    size = prepared.train.bytes + prepared.valid.bytes
+    return [
+        f"text    {size:,} bytes",
+        f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
+        f"model   {model.kind} {shape}, context {model.context}, {session.size}",
+        f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
+        f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
+        f"plan    {forecast(session).line()}",
+        f"marks   {doctor.before()}",
+        f"folder  {session.run.folder}",
+    ]
+
+
+def report(session: Session, doctor: Doctor, progress: Progress) -> RunReport:
+    folder, recipe = session.run.folder, session.recipe
+    score: Score = session.final_score(progress)
+    examined = doctor.report(score)
+    held = len(session.prepared.valid.tokens) - 1
+    amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
+    nats = score.bits_per_character * math.log(2)
+    bits = f"{score.bits_per_byte:.3f} bits per byte ({nats:.3f} nats a character)"
+    sections: tuple[Section, ...] = (
+        lines(
+            "",
+            f"validation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}",
+            f"(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})",
+            "",
+        ),
+        indented("doctor", examined.lines()),
+    )
+    values = {
+        "run": str(folder),
+        "model": recipe.model.kind,
+        "parameters": session.parameters,
+        "learning": learning(session.model),
+        "steps": session.state.step,
+        "best_step": session.task.best_step,
+        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
+        "window": recipe.model.context,
+        "validation": score.values(),
+        "doctor": examined.values(),
+        "notes": list(session.prepared.notes),
+    }
+    commands = next_commands(session, more=examined.diagnosis.more_helps)
+    return RunReport(sections, commands, card_content(session, score, examined), values, writes=True)
+
+
+def score_table(score: Score) -> TableSection:
+    rows = (
+        ("loss (nats a token)", f"{score.loss:.4f}", score.interval()),
+        ("perplexity", f"{score.perplexity:.4f}", score.interval("perplexity")),
+        ("bits per byte", f"{score.bits_per_byte:.4f}", score.interval("bits_per_byte")),
+        ("bits per character", f"{score.bits_per_character:.4f}", score.interval("bits_per_character")),
+        ("tokens scored", f"{score.tokens:,}", ""),
+    )
+    return TableSection("", ("score", "value", "95 % interval"), rows)
+
+
+def next_commands(session: Session, more: bool) -> tuple[NextCommand, ...]:
+    """`more`: a longer run is worth while."""
+    folder, steps = session.run.folder, session.recipe.training.length
+    other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
+    commands = [
+        NextCommand(("generate", str(folder), *first_words(session)), "write with it"),
+        NextCommand(("generate", str(folder), "--next", "10"), "what it expects next"),
+        NextCommand(("evaluate", str(folder), other), "score it on any text"),
+    ]
+    if more and session.state.step == steps:  # else it stopped early
+        longer = ("train", "--recipe", str(folder / "recipe.toml"), "--steps", str(2 * steps))
+        commands.append(NextCommand(longer, "the same, twice as long"))
+    return tuple(commands)
+
+
+def first_words(session: Session) -> list[str]:
+    """A prompt that the model has a chance with: how a line of the validation text begins."""
+    prepared = session.prepared
+    texts = prepared.tokenizer.decode(prepared.valid.tokens[:300].tolist()).splitlines()
+    whole = texts[1:] or texts  # the cut may have gone through the first one
+    good = [line for line in whole if line.isprintable() and any(each.isalpha() for each in line)]
+    return [" ".join(good[0].split()[:3])] if good else []
+
+
+def card_content(session: Session, score: Score, examined: Report | None = None) -> CardContent:
+    recipe, prepared, folder = session.recipe, session.prepared, session.run.folder
+    logged = metrics_log.read(folder / "metrics.jsonl")
+    steps = [line for line in logged if "loss" in line]
+    checks = [line for line in logged if line.get("validation_loss") is not None]  # null: not a number
+    best = min(checks, key=lambda line: line["validation_loss"], default=None)
+    tokens, documents, pieces = len(prepared.train.tokens), prepared.train.documents, prepared.tokenizer
+    windows = f"independent windows of {recipe.model.context} tokens"
+    rows = {
+        "validation loss": f"{score.loss:.4f} (95 % interval {score.interval()}), {windows}",
+        "perplexity": f"{score.perplexity:.3f}",
+        "bits per byte": f"{score.bits_per_byte:.4f}",
+        "best model": f"after step {best['step']} of {len(steps)}" if best else "of an unknown step",
+        "text": ", ".join(recipe.corpus.files),
+        "training tokens": f"{tokens:,} in {documents:,} document(s), {session.epochs:.2f} epochs",
+        "validation tokens": f"{len(prepared.valid.tokens):,}, {score.tokens:,} scored",
+        "data fingerprint": f"`{recipe.corpus.fingerprint}`",
+        "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
+    }
+    sentence = f"A `{recipe.model.kind}` language model of {session.parameters:,} parameters"
+    return CardContent(sentence, rows, doctor_section(examined) if examined else "")
+
+
+def doctor_section(examined: Report) -> str:
+    """What the doctor said, and all it compared with."""
+    found = examined.baselines
+    values = found.values()
+    nats, bits = values["nats_per_token"], values["bits_per_byte"]
+    rows = [f"| {name} | {nats[name]:.4f} | {bits[name]:.4f} |" for name in nats]
+    said = {"gzip": "gzip after training text", "gzip_alone": "gzip", "xz": "xz after training text", "xz_alone": "xz"}
+    rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in said.items() if bits[key] is not None]
+    return DOCTOR.format(
+        lines=card.listed(examined.lines()),
+        rows="\n".join(rows),
+        counted=f"Counted: {found.counted:,} of {found.of:,} training tokens, in {found.seconds:.1f} s. n-grams have "
+        "Kneser-Ney smoothing.",
+    )

@@ -1,0 +1,97 @@
+"""The plan and the report of a masked language model: its figures compared with frequencies, what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qkv.data.progress import Progress
+from qkv.evaluation.masked_tokens import MaskedScore
+from qkv.models.language_model import learning
+from qkv.tasks import card
+from qkv.tasks.protocol import Session
+from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, lines
+from qkv.training import metrics_log
+from qkv.visible import counted
+
+
+def plan(session: Session) -> list[str]:
+    recipe, prepared = session.recipe, session.prepared
+    model: Any = recipe.model
+    training, clock, encoder = recipe.training, session.run.clock, model.encoder
+    epochs = training.length * training.batch / session.objective.samples
+    return [
+        f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes",
+        f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
+        f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
+        f"steps   of {training.batch} x {encoder.context} tokens, {training.optimizer}, {training.dtype} on "
+        f"{training.device} with {counted(training.threads, 'thread')}",
+        f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
+        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        f"marks   {session.task.constant:.1%} of hidden pieces by always saying the most frequent one",
+        f"folder  {session.run.folder}",
+    ]
+
+
+def report(session: Session, progress: Progress) -> RunReport:
+    folder, recipe = session.run.folder, session.recipe
+    score: MaskedScore = session.final_score(progress)
+    remarked = remarks(session, score)
+    values = {
+        "run": str(folder),
+        "model": recipe.model.kind,
+        "parameters": session.parameters,
+        "learning": learning(session.model),
+        "steps": session.state.step,
+        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
+        "validation": score.values(),
+        "notes": list(session.task.notes),
+    }
+    sections = (lines(""), score_table(score), lines(*(f"doctor  {line}" for line in remarked)))
+    command = NextCommand(("fill", str(folder), "The president of the United [MASK] ."))
+    return RunReport(sections, (command,), card_content(session, score, remarked), values)
+
+
+def card_content(session: Session, score: MaskedScore, remarked: list[str]) -> CardContent:
+    recipe, prepared = session.recipe, session.prepared
+    tokens, documents = len(prepared.train.tokens), prepared.train.documents
+    rows = {name.replace("_", " "): f"{value:.4f}" for name, value in score.values().items()} | {
+        "text": ", ".join(recipe.corpus.files),
+        "training tokens": f"{tokens:,} in {documents:,} document(s), {session.epochs:.2f} epochs",
+        "data fingerprint": f"`{recipe.corpus.fingerprint}`",
+        "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces",
+    }
+    sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
+    return CardContent(sentence, rows, card.remarked(remarked))
+
+
+def remarks(session: Session, score: MaskedScore) -> list[str]:
+    """What was learned beside counting, in a few lines."""
+    times = score.accuracy / max(score.baseline_accuracy, 1e-9)
+    said = [f"{times:.1f} times as many hidden pieces are told as by always saying the most frequent one"]
+    if score.accuracy_low <= score.baseline_accuracy:
+        said = ["no more hidden pieces are told than by always saying the most frequent one: give it more time"]
+    if score.pairs:
+        known = score.followed_low > 0.5
+        said.append("it knows what follows" if known else "it does not know yet which passage follows which")
+    if session.epochs < 10:
+        said.append(f"try: more time; the text was seen {session.epochs:.1f} times")
+    return said
+
+
+def score_table(score: MaskedScore) -> TableSection:
+    rows = [
+        ("hidden pieces", f"{score.pieces:,}", ""),
+        ("hidden pieces told", f"{score.accuracy:.4f}", f"{score.accuracy_low:.4f} to {score.accuracy_high:.4f}"),
+        ("the same by the most frequent piece", f"{score.baseline_accuracy:.4f}", ""),
+        ("loss (nats a hidden piece)", f"{score.loss:.4f}", ""),
+        ("the same by frequency alone", f"{score.baseline_loss:.4f}", ""),
+        ("perplexity", f"{score.perplexity:.2f}", ""),
+    ]
+    if score.pseudo_pieces:
+        hidden = f"pseudo-perplexity, {score.pseudo_pieces:,} pieces one by one"
+        rows.append((hidden, f"{score.pseudo_perplexity:.2f}", ""))
+    if score.pairs:
+        between = f"{score.followed_low:.4f} to {score.followed_high:.4f}"
+        rows.append(("next sentence known", f"{score.followed_accuracy:.4f}", between))
+    return TableSection("", ("score", "value", "95 % interval"), tuple(rows))

@@ -1,0 +1,199 @@
+"""What a model does with whole texts: vectors, decisions, tags, gaps filled; one half of what `qkv.load` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import torch
+
+from qkv.blocks.as_built import evaluating
+from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.labelled.examples import Examples
+from qkv.data.progress import Progress, silent
+from qkv.errors import require_type
+from qkv.evaluation import contextual_similarity, predictions, vectors
+from qkv.evaluation.labelled_evaluation import Judgement
+from qkv.generation import compiler, fill_mask
+from qkv.generation.beam import Search
+from qkv.generation.sampling import Sampling
+from qkv.inspection import trace as tracing
+from qkv.inspection.alignments import Alignment
+from qkv.recipe import bundle
+from qkv.tasks import looking
+from qkv.tasks.labelled import predict as rows
+from qkv.tasks.labelled.evaluate import judged_examples
+from qkv.tasks.translation import evaluate as speaking
+from qkv.tasks.translation import predict as translating
+from qkv.text.tokenizer import Tokenizer
+
+
+class Reader:
+    def __init__(self, made: bundle.Bundle) -> None:
+        self.bundle = made
+        self.notes: list[str] = list(made.notes)  # what was done to the last input, in words
+
+    @property
+    def pairs(self) -> bool:
+        """Whether it judges two texts together."""
+        return getattr(self.bundle.config, "texts", 1) == 2
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.bundle.tokenizer
+
+    @overload
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: vectors.Layer = -1,
+        pool: vectors.Pool = "mean",
+        precision: vectors.Precision = "f32",
+    ) -> torch.Tensor: ...
+    @overload
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: vectors.Layer = -1,
+        pool: Literal["none"],
+        precision: vectors.Precision = "f32",
+    ) -> list[vectors.Tokens]: ...
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: vectors.Layer = -1,
+        pool: vectors.Pool | Literal["none"] = "mean",
+        precision: vectors.Precision = "f32",
+    ) -> torch.Tensor | list[vectors.Tokens]:
+        """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
+        given = _texts(texts)
+        model = self._module
+        ids, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
+        with evaluating(model):
+            if pool != "none":
+                return vectors.pooled(model, ids, layer=layer, pool=pool, precision=precision)
+            found = vectors.by_token(model, ids, layer=layer, precision=precision)
+        pieces = [[self.tokenizer.piece(token) for token in row] for row in ids]
+        return [vectors.Tokens(*each) for each in zip(ids, pieces, found, strict=True)]
+
+    def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
+        """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
+        decks' own where none are given."""
+        given = _texts(texts) or list(contextual_similarity.CONTEXTS.get(word, ()))
+        with evaluating(self._module):
+            return contextual_similarity.alike_by_layer(self._module, self.tokenizer, word, given)
+
+    def classify(
+        self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
+    ) -> list[predictions.Decision]:
+        """What the model decides about each text, pair of texts, or row of numbers: the label, and a probability for
+        each label."""
+        require_type("texts", texts, str, Sequence)
+        given: list[Any] = [texts] if isinstance(texts, str) else list(texts)
+        if rows.reads_numbers(self.bundle):
+            numbers = [rows.typed(self.bundle, each) if isinstance(each, str) else each for each in given]
+            self.notes = []
+            return predictions.classify_numbers(self._module, self.bundle.config, numbers)
+        for text in given:
+            require_type("a text", text, str, tuple, list)
+        pairs = [(text, None) if isinstance(text, str) else text for text in given]
+        found, self.notes = predictions.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
+        return found
+
+    def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[predictions.TaggedWord]]:
+        """A tag for every word of every sentence; a sentence is a text, which is cut into words, or its words."""
+        require_type("sentences", sentences, str, Sequence)
+        given = [sentences] if isinstance(sentences, str) else list(sentences)
+        for sentence in given:
+            require_type("a sentence", sentence, str, list, tuple)
+        words = [predictions.cut_words(each) if isinstance(each, str) else list(each) for each in given]
+        found, self.notes = predictions.tag(self._module, self.bundle.config, self.tokenizer, words)
+        return found
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        to: str | None = None,
+        beams: int = 5,
+        nbest: int = 1,
+        penalty: float = 1.0,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+        carry: bool = True,
+        first: int = 0,
+    ) -> list[list[translating.Said]]:
+        """For each text its translations, the best first; with `sampling` they are drawn, by the seed and the number of
+        the text, counted from `first`. `carry`: names, numbers and characters that the model does not know are carried
+        over (`recipe/carrying.py`)."""
+        given = _texts(texts)
+        search = Search(
+            beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed
+        )
+        language, words = speaking.source_language(self.bundle), speaking.writes_words(self.bundle)
+        with evaluating(self._module):
+            found, self.notes = translating.translated(
+                self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
+            )
+        self._report_compiler()
+        return found
+
+    def _report_compiler(self) -> None:
+        """A C compiler that fails makes writing slower; it is noted once."""
+        self.notes += compiler.unreported()
+
+    def align(self, said: translating.Said) -> list[Alignment]:
+        """For each sentence of a translation, which pieces and words of the source were looked at."""
+        with evaluating(self._module):
+            return translating.alignments(self.bundle, said)
+
+    def trace(
+        self,
+        text: str | tuple[str, str] | None = None,
+        *,
+        target: str | None = None,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+    ) -> tracing.Trace:
+        """Every value on a text's way through the model: see `inspection.trace`. `target`: what a translator is to have
+        said, where not its own translation."""
+        require_type("text", text, str, tuple, type(None))
+        with evaluating(self._module):
+            subject = looking.subject(self.bundle, text, target=target)
+            self.notes = list(subject.notes)
+            return tracing.trace(subject, layers=layers, heads=heads)
+
+    def fill(self, text: str, top: int = 5) -> fill_mask.Filled:
+        """The likeliest pieces for each [MASK] or ___ of a text."""
+        require_type("text", text, str)
+        with evaluating(self._module):
+            return fill_mask.fill(self.bundle.model, self.tokenizer, text, top)
+
+    def judge(self, examples: ExamplesConfig | str | Path) -> Judgement:
+        """Score a classifier or a tagger on labelled examples: a file, or a description of files and columns."""
+        require_type("examples", examples, ExamplesConfig, str, Path)
+        if not isinstance(examples, ExamplesConfig):
+            examples = ExamplesConfig(files=(str(examples),))
+        return self.examined(examples)[0]
+
+    def examined(self, examples: ExamplesConfig, progress: Progress = silent) -> tuple[Judgement, Examples]:
+        """The score on labelled examples, and these: with the model's own numbers for their labels."""
+        found, read, self.notes = judged_examples(self.bundle, examples, progress)
+        return found, read
+
+    @property
+    def _module(self) -> torch.nn.Module:
+        assert isinstance(self.bundle.model, torch.nn.Module)
+        return self.bundle.model
+
+
+def _texts(texts: str | Sequence[str]) -> list[str]:
+    require_type("texts", texts, str, Sequence)
+    given = [texts] if isinstance(texts, str) else list(texts)
+    for text in given:
+        require_type("a text", text, str)
+    return given

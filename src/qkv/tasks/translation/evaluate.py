@@ -1,0 +1,189 @@
+"""What a translator makes of pairs of texts, beside what they should be: while it learns, and on pairs of any files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from qkv.data.detect import labelled, parallel
+from qkv.data.findings import Findings
+from qkv.data.formats.beginnings import Beginnings
+from qkv.data.parallel.columns import header_of
+from qkv.data.parallel.config import ParallelConfig
+from qkv.data.parallel.encoding import PairRows, encode_pairs, end_of
+from qkv.data.parallel.finding import UNNAMED, find
+from qkv.data.parallel.pairs import Pairs, Parallel
+from qkv.data.parallel.reading import read_parallel
+from qkv.errors import InputError, QkvError
+from qkv.evaluation.timed_scoring import Pace
+from qkv.evaluation.translation_score import Metric, Outputs
+from qkv.evaluation.translation_score import require as require_metric
+from qkv.generation.beam import Search, translate
+from qkv.objectives.translation import pairs_loss, spread
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.recipe import TranslationRecipe, load
+from qkv.tasks.translation.predict import fitted, listed, require, targets
+from qkv.text.tags import may_be_left_out, written_tag
+
+PORTION = 16  # sources that are translated together where time is short
+
+
+def outputs(
+    bundle: Bundle,
+    side: Pairs,
+    rows: PairRows,
+    metric: Metric = "bleu",
+    *,
+    most: int | None = None,
+    beams: int = 1,
+    device: str = "cpu",
+    pace: Pace | None = None,
+) -> Outputs:
+    """What the model says to the sources of a side, or to `most` of them, or to as many as `pace` has time for; where
+    errors are counted, a source is asked for once."""
+    model, tokenizer, (start, last), pace = require(bundle), bundle.tokenizer, bundle.marks, pace or Pace()
+    by_source = _by_source(rows) if metric == "errors" else [[row] for row in range(len(rows))]
+    groups, end = [by_source[row] for row in spread(len(by_source), most or len(by_source)).tolist()], end_of(tokenizer)
+    sources, _ = fitted([rows.sources.row(group[0]).tolist() for group in groups], end, model.context)
+    search, training = Search(beams=beams, never=bundle.unwritten), model.training
+    order, said = pace.order(len(groups)), dict[int, str]()
+    model.eval()
+    for first, stop in pace.portions(len(groups), PORTION):
+        part = np.sort(order[first:stop]).tolist()
+        found = translate(
+            model, [sources[number] for number in part], search, start=start, end=last, device=device,
+            watch=pace.watch(first, len(groups)),
+        )  # fmt: skip
+        said |= {number: tokenizer.decode(best[0].tokens) for number, best in zip(part, found, strict=True)}
+    model.train(training)
+    done = sorted(said)
+    pairs = [[side[int(rows.kept[row])] for row in groups[number]] for number in done]
+    return Outputs(
+        [group[0].source for group in pairs],
+        [said[number] for number in done],
+        [tuple(pair.target for pair in group) for group in pairs],
+        metric,
+        rows=tuple(row for number in done for row in groups[number]),
+        whole=None if len(done) == len(by_source) else len(by_source),
+    )
+
+
+def _by_source(rows: PairRows) -> list[list[int]]:
+    groups: dict[bytes, list[int]] = {}
+    for row in range(len(rows)):
+        groups.setdefault(rows.sources.row(row).tobytes(), []).append(row)
+    return list(groups.values())
+
+
+class Examiner:
+    """Pairs of files that a translator is judged by, read once for it and for those beside it."""
+
+    def __init__(self, bundle: Bundle, config: ParallelConfig, metric: Metric | None = None) -> None:
+        recipe = learned(bundle)
+        self.metric: Metric = metric or (recipe.task.metric if recipe else "bleu")
+        require_metric(self.metric)
+        self.found = _read(bundle, config, recipe)
+        self.notes = [note for note in self.found.notes if not note.startswith(("leak:", "task:"))]
+
+    def __len__(self) -> int:
+        return len(self.found.train)
+
+    def outputs(
+        self, bundle: Bundle, beams: int, device: str = "cpu", pace: Pace | None = None
+    ) -> tuple[Outputs, float]:
+        """What a translator says, by beam search, and its loss."""
+        model, tokenizer = require(bundle), bundle.tokenizer
+        own = bundle.target_tokenizer
+        rows = encode_pairs(tokenizer, self.found.train, tagged=self._tagged(bundle), target_tokenizer=own)
+        self.notes += [note for note in rows.notes("pairs", 0) if note not in self.notes]
+        if cut := int((rows.sources.lengths > model.context).sum()):
+            self.notes.append(f"{cut:,} sources are longer than the context of {model.context:,} tokens; cut there.")
+        said = outputs(bundle, self.found.train, rows, self.metric, beams=beams, device=device, pace=pace)
+        return said, pairs_loss(model, rows, bundle.marks[0], len(rows), device)
+
+    def _tagged(self, bundle: Bundle) -> list[str]:
+        known = targets(bundle)
+        if known and written_tag(bundle.tokenizer, self.found.train[0].source)[0] is not None:
+            return []  # sources ask for languages themselves
+        for source, target in self.found.train.directions:
+            if known and target not in known:
+                said = f"{source} to {target}" if (source, target) != UNNAMED else "no languages in the names"
+                if may_be_left_out(bundle.tokenizer):
+                    self.notes.append(
+                        f"these pairs: {said}; the model has tags for {listed(known)}, and sources get none. "
+                        f"--languages says another, as in --languages en {known[0]}."
+                    )
+                    return []
+                raise InputError(
+                    f"these pairs: {said}; the model translates to {', '.join(known)}. Say --languages, as in "
+                    f"--languages en {known[0]}."
+                )
+        return known
+
+
+def learned(bundle: Bundle) -> Any:
+    """The recipe of the run that a translator comes from; None where it has left its run."""
+    path = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
+    if path is None or not path.is_file():
+        return None
+    try:
+        found = load(path)
+    except QkvError:
+        return None
+    return found if isinstance(found, TranslationRecipe) else None
+
+
+def source_language(bundle: Bundle) -> str:
+    """The language of its sources, by whose rules texts are cut into sentences; English where it is not known, or one
+    of several."""
+    sources = {source for source, _ in _directions(learned(bundle))}
+    return sources.pop() if len(sources) == 1 else "en"
+
+
+def writes_words(bundle: Bundle) -> bool:
+    """Whether its targets are texts, and not symbols, as phonemes, among which no word of the source may stand."""
+    recipe = learned(bundle)
+    return recipe is None or recipe.task.metric != "errors"
+
+
+def _read(bundle: Bundle, config: ParallelConfig, recipe: Any) -> Parallel:
+    """The pairs, in their order; columns are those that the model learned from where the table has them."""
+    require(bundle)
+    unsaid = config.source is None and config.target is None
+    beginnings = Beginnings(config.encoding)
+    pairs = unsaid and parallel(config.files, config.encoding, beginnings)
+    if unsaid and not pairs and labelled(config.files, config.encoding, beginnings=beginnings):
+        raise InputError(
+            f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is judged by pairs of texts. "
+            "Give source and target file, or name the columns: --source NAME --target NAME."
+        )
+    if unsaid and recipe is not None and recipe.corpus.source is not None:
+        config = _as_learned(config, recipe.corpus, beginnings)
+    found = read_parallel(config, purpose="judge", beginnings=beginnings)
+    ways = _directions(recipe)
+    for direction in found.train.directions:
+        if ways and direction not in ways and direction != UNNAMED and not targets(bundle):
+            said = ", ".join(f"{source} to {target}" for source, target in ways)
+            raise InputError(
+                f"{config.files[0]}: {direction[0]} to {direction[1]}; the model learned {said}. "
+                "Name the source first, and files of these languages, or say --languages."
+            )
+    return found
+
+
+def _directions(recipe: Any) -> list[tuple[str, str]]:
+    """Those that a run learned, as far as it knew their names."""
+    languages = () if recipe is None else recipe.corpus.languages
+    return [ways for ways in zip(languages[::2], languages[1::2], strict=True) if ways != UNNAMED]
+
+
+def _as_learned(config: ParallelConfig, corpus: ParallelConfig, beginnings: Beginnings) -> ParallelConfig:
+    asked = replace(config, source=corpus.source, target=corpus.target)
+    try:
+        group = find(config, Findings(), beginnings=beginnings).train[0]
+        there = beginnings.table(group.first, header_of(asked)).columns if group.second is None else ()
+    except QkvError:  # it is said where it is read
+        return config
+    return asked if {corpus.source, corpus.target} <= set(there) else config

@@ -1,0 +1,150 @@
+"""The plan and the report of a translator: its scores with their signatures, some translations, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qkv.data.even_order import even_order
+from qkv.data.progress import Progress
+from qkv.evaluation.translation_score import NAMES, Outputs, Score
+from qkv.models.language_model import learning
+from qkv.tasks import card
+from qkv.tasks.protocol import Session
+from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, lines
+from qkv.training import metrics_log
+from qkv.training.flops import training_flops
+from qkv.visible import counted, shortened
+
+LOW = 0.1  # of the best score: a translation below it is hardly one
+COUNTED = "three times those of a forward pass, counted on batches of the run"
+SHOWN = 3
+WORST = 5
+
+
+def plan(session: Session) -> list[str]:
+    recipe, prepared = session.recipe, session.prepared
+    data, model = prepared.parallel, recipe.model
+    training, clock = recipe.training, session.run.clock
+    task: Any = recipe.task
+    sizes = [str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name)]
+    pieces = prepared.tokenizer
+    apart = ", learned for each by itself" if prepared.target_tokenizer is not None else ""
+    test = f", {len(data.test):,} to test with" if data.test is not None and len(data.test) else ""
+    return [
+        f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
+        f"words   {pieces.kind}, {pieces.vocabulary:,} pieces for both languages{apart}",
+        f"model   {model.kind} {'/'.join(sizes)}, {session.size}",
+        f"steps   of {task.tokens:,} tokens, {training.optimizer}, {training.dtype} on {training.device} with "
+        f"{counted(training.threads, 'thread')}",
+        f"plan    {counted(training.length, 'step')}, {training.length / session.objective.samples:.1f} epochs"
+        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        f"folder  {session.run.folder}",
+    ]
+
+
+def report(session: Session, progress: Progress) -> RunReport:
+    folder, recipe, task = session.run.folder, session.recipe, session.task
+    found: dict[str, Score] = task.final(recipe, folder, session.pace(progress))
+    # what the training computed, as deck 002's table has it beside BLEU
+    flops = training_flops(session.state.model, session.objective, recipe.training.batch, session.state.samples)
+    remarked = remarks(session, found)
+    said: Outputs = task.final_outputs["valid"]  # of the model that was scored
+    sections: list[Section] = [lines(""), *score_sections(found, flops)]
+    for side, outputs in task.final_outputs.items():
+        if outputs.whole is not None:
+            sections.append(lines(f"{side}: {len(outputs):,} of {outputs.whole:,} sources, evenly spread"))
+    sections += [lines("", *example(said, number)) for number in even_order(len(said), SHOWN).tolist()]
+    sections += [lines(""), lines(*(f"doctor  {line}" for line in remarked))]
+    commands = (
+        NextCommand(("translate", str(folder), shortened(said.sources[0], 60)), "translate any text"),
+        NextCommand(("evaluate", str(folder), "SOURCE", "TARGET"), "score it on other pairs"),
+    )
+    values = {
+        "run": str(folder),
+        "model": recipe.model.kind,
+        "parameters": session.parameters,
+        "learning": learning(session.model),
+        "steps": session.state.step,
+        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
+        "training_flops": flops,
+        **{side: score.values() for side, score in found.items()},
+        "notes": list(task.notes),
+    }
+    return RunReport(tuple(sections), commands, card_content(session, found, flops, remarked), values)
+
+
+def score_sections(found: Mapping[str, Score], flops: float | None = None) -> list[Section]:
+    """The scores; of a run, what its training computed beside them."""
+    rows = [
+        (f"{side} {figure.name}".strip(), figure.value, figure.interval)
+        for side, score in found.items()
+        for figure in score.figures()
+    ]
+    if flops is not None:
+        rows.append(("FLOPs of the training", f"{flops:.2e}", ""))
+    signatures = zip(("BLEU", "chrF"), next(iter(found.values())).signatures, strict=False)
+    return [
+        TableSection("", ("score", "value", "95 % interval"), tuple(rows)),
+        *(lines(f"{name}  {signature}") for name, signature in signatures),
+    ]
+
+
+def example(said: Outputs, number: int) -> list[str]:
+    """Source, output and references, a line each."""
+    texts = [said.sources[number], said.said[number] or "(nothing)"]
+    texts.append(f"({' or '.join(said.references[number])})")
+    return [f"  {shortened(line, 110)}" for line in texts]
+
+
+def detail_sections(said: Outputs) -> list[Section]:
+    """The score by length, and the worst outputs."""
+    counts, by, single = NAMES[said.metric]
+    digits = 2 if said.metric == "bleu" else 4
+    rows = tuple(
+        (f"up to {each.most}" if each.most else "more", f"{each.count:,}", f"{each.score:.{digits}f}")
+        for each in said.by_length()
+    )
+    sections: list[Section] = [lines(""), TableSection("", (counts, "sources", by), rows)]
+    if worst := said.worst(WORST):
+        sections.append(lines("", "the worst:"))
+    sections += [lines("", f"  {single} {value:.{digits}f}", *example(said, row)) for row, value in worst]
+    return sections
+
+
+def card_content(session: Session, found: Mapping[str, Score], flops: float, remarked: list[str]) -> CardContent:
+    recipe, prepared = session.recipe, session.prepared
+    data, pieces = prepared.parallel, prepared.tokenizer
+    rows: dict[str, str] = {}
+    for side, score in found.items():
+        for figure in score.figures():
+            between = f" (95 % interval {figure.interval})" if figure.interval else ""
+            rows[f"{side} {figure.name}"] = figure.value + between
+        whole = session.task.final_outputs[side].whole if side in session.task.final_outputs else None
+        rows[f"{side} sources"] = f"{score.count:,}" + ("" if whole is None else f" of {whole:,}, evenly spread")
+    first = next(iter(found.values()))
+    if first.signatures:
+        rows["signatures"] = ", ".join(f"`{each}`" for each in first.signatures)
+    rows |= {
+        "FLOPs of the training": f"{flops:.2e}; {COUNTED}",
+        "directions": ", ".join(f"{one} to {other}" for one, other in data.train.directions),
+        "text": ", ".join(recipe.corpus.files),
+        "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
+        "data fingerprint": f"`{recipe.corpus.fingerprint}`",
+        "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
+    }
+    sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
+    return CardContent(sentence, rows, card.remarked(remarked))
+
+
+def remarks(session: Session, found: Mapping[str, Score]) -> list[str]:
+    """What came out of it, in a few said."""
+    score = found["valid"]
+    said = []
+    if score.worth < LOW:
+        said.append("hardly anything is translated yet: give it more time, or more pairs")
+    else:
+        said.append("it translates; --beams and the text decide the rest")
+    seen = session.epochs
+    said.append(f"the pairs were seen {seen:.1f} times" + ("; try: more time" if seen < 10 else ""))
+    return said

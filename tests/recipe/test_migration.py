@@ -1,0 +1,35 @@
+"""What a person writes is never converted; tests/reliability/test_format_1.py resumes runs of the first format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qkv.errors import ConfigError
+from qkv.recipe.migration import EVALUATED, current
+from qkv.recipe.recipe import FORMAT, TASKS, read
+
+
+def test_every_task_has_its_unit() -> None:
+    assert set(EVALUATED) == set(TASKS)
+
+
+def test_what_a_person_writes_is_not_converted(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[training]\nrate = 0.1\n", encoding="utf-8")
+    assert read(path)["training"] == {"rate": 0.1}  # which the strict config refuses, with the nearest name
+
+
+@pytest.mark.parametrize("number", ["0", "99", '"two"', "true", "1.0"])
+def test_other_formats_are_refused(number: str, tmp_path: Path) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_text(f"format = {number}\n[training]\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"from 1 to {FORMAT}") as refusal:
+        read(path)
+    assert ("update qkv" in str(refusal.value)) == (number == "99")
+
+
+def test_sections_of_a_wrong_kind_are_left_to_the_check() -> None:
+    values = {"corpus": {"fingerprint": "x"}, "training": 3}
+    assert current(values, FORMAT, "the test") == values

@@ -1,0 +1,169 @@
+"""What the doctor compares a score with is computed on the rows that were scored, with counts of the whole training
+side; where that is not so, no model is called better."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import small_tasks
+from doctor.test_messages import BASELINES, FOUND
+from qkv import session as sessions
+from qkv.data.even_order import even_order
+from qkv.doctor import messages as remarks
+from qkv.doctor.examination import Doctor, spelled
+from qkv.evaluation import baselines, compression
+from qkv.evaluation import ngram_model as ngrams
+from qkv.evaluation.labelled_evaluation import judged, judged_tags
+from qkv.evaluation.perplexity import Plan
+from qkv.evaluation.spans import is_spans
+from qkv.tasks.labelled import baselines as labelled_words
+from qkv.tasks.labelled.defaults import PROBLEMS
+from qkv.tasks.protocol import Session
+from qkv.training.diagnosis import diagnose
+from qkv.training.history import History
+
+STEPS = {"steps": 1, "threads": 1, "batch": 4}
+SMALL = {"layers": 1, "heads": 1, "width": 8, "context": 16}
+
+
+def text_session(folder: Path, text: str, valid: str, **training: Any) -> Session:
+    for name, content in (("a.txt", text), ("b.txt", valid)):
+        (folder / name).write_text(content, encoding="utf-8")
+    corpus = {"files": [str(folder / "a.txt")], "valid": [str(folder / "b.txt")]}
+    values = {"corpus": corpus, "tokenizer": {"kind": "characters"}, "model": SMALL, "training": STEPS | training}
+    return sessions.start(values, folder / "run", numbered=False, minutes=1.0)
+
+
+def sentences(number: int, seed: int) -> str:
+    """Two words of sixty follow each other by a table that only a long text shows whole."""
+    draw = np.random.default_rng(seed)
+    words = ["".join(letters) for letters in np.random.default_rng(0).choice([*"abcdefghijklmnop"], (3000, 6))]
+    return " ".join(words[pick] for pick in draw.integers(0, len(words), number))
+
+
+def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -> None:
+    """With an eighth of the tokens the n-gram would need a bit more a byte, and a model between the two be praised."""
+    session = text_session(tmp_path, sentences(24_000, 1), sentences(2_000, 2))
+    doctor, train = Doctor(session), session.prepared.train.tokens
+    found, vocabulary = doctor.baselines, session.prepared.tokenizer.vocabulary
+    assert len(train) > 150_000
+    assert found.counted == found.of == len(train)
+    tokens = session.prepared.valid.tokens
+    places, reach = Plan(len(tokens), 16, 16).predictions(None)
+    few = ngrams.probabilities(baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
+    all_of_it = ngrams.probabilities(train, vocabulary, 6, tokens, places, reach)
+    low, high = (found.bits(float((-np.log(each)).mean(axis=1).min())) for each in (all_of_it, few))
+    assert found.bits(found.ngram) == pytest.approx(low)
+    assert low < 0.9 * high
+    between = (low + high) / 2
+    assert "worse than a 5-gram model" in remarks.comparison(between, replace(found, xz=None))
+
+
+@pytest.mark.parametrize("bits", [4.0, 2.4, 0.5])
+def test_a_count_of_a_part_never_makes_a_model_better(bits: float) -> None:
+    part = replace(BASELINES, counted=500, packed_after=10, packed_of=20)
+    said = remarks.comparison(bits, part)
+    assert "better than a " not in said
+    assert "than xz" not in said
+    assert "better than the frequencies of single pieces (4.80)" in said
+    if bits == 4.0:
+        assert "worse than a 2-gram model (3.60)" in said
+    else:
+        assert "counted only 500 of 1,000 training tokens" in said
+
+
+def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> None:
+    """The first half of the validation text is known by heart and the second is noise: other rows, another figure."""
+    drawn = np.random.default_rng(3)
+    one, other = ("".join(drawn.choice([*"abcdefghijklmnop"], 4_000)) for _ in range(2))
+    session = text_session(tmp_path, "hello world. " * 2_000 + one, "hello world. " * 300 + other)
+    doctor, valid = Doctor(session), session.prepared.valid
+    whole = doctor.baselines
+    windows = len(Plan(len(valid.tokens), 16, 16))
+    for part in (range(windows // 4), range(3 * windows // 4, windows)):
+        made = doctor._on(part)
+        places, reach = Plan(len(valid.tokens), 16, 16).predictions_of(part)
+        alone = baselines.measure(session.prepared.train, valid, session.prepared.tokenizer.vocabulary, places, reach)
+        assert made.unigram == pytest.approx(alone.unigram)
+        assert made.ngrams == pytest.approx(alone.ngrams)
+        both = (valid.tokens[places], session.prepared.train.tokens)
+        text, known = (spelled(session.prepared.tokenizer, each) for each in both)
+        assert made.xz == pytest.approx(compression.xz_bits(text, known), rel=0.05, abs=0.01)
+        assert made.ngram < 0.5 * whole.ngram or made.ngram > 1.5 * whole.ngram
+
+
+def test_a_smaller_sample_of_windows_is_part_of_a_larger_one() -> None:
+    plan = Plan(100_000, 16, 16)
+    samples = [set(plan.spread(limit)) for limit in (500, 4_000, 30_000, 99_000, None)]
+    assert all(small < large for small, large in pairwise(samples))
+    assert [len(each) for each in samples[:3]] == [31, 250, 1875]
+    for count, most in ((10, 10), (1000, 7), (1000, 999), (1, 1)):
+        rows = even_order(count, most)
+        assert len(set(rows.tolist())) == most
+        gaps = np.diff(np.sort(rows), prepend=-1, append=count)
+        assert gaps.max() <= 3 * count / most + 1
+
+
+def test_best_and_last_are_of_the_same_tokens() -> None:
+    """The last evaluation looks at more, and at harder, text: no step was worse for it."""
+    found = replace(FOUND, kind="overfitting", since=None, validation=1.5, lowest=1.9, last=1.9)
+    assert "at step" not in remarks.verdict(found, BASELINES)
+    assert "later ones are no better" in remarks.which(found, 200)
+    rose = remarks.verdict(replace(found, since=120, lowest=1.7), BASELINES)
+    assert "rose from 1.70 to 1.90" in rose
+
+
+def test_lowest_is_of_the_run_itself() -> None:
+    lines = [{"step": step, "loss": 2.0} for step in range(1, 5)]
+    lines += [{"step": 4, "validation_loss": 1.8, "validation_parts": [1.7, 1.8, 1.9, 1.8]}]
+    found = diagnose(History.of(lines), BASELINES, 1.5, 10.0)
+    assert (found.lowest, found.last, found.validation) == (1.8, 1.8, 1.5)
+
+
+@pytest.mark.parametrize("task", [*PROBLEMS, "pairs", "spans"])
+def test_one_answer_for_all_has_the_figure_that_the_model_has(task: str, tmp_path: Path) -> None:
+    """Its figure is that of a real model which gives this answer, on the scored examples alone."""
+    data = small_tasks.write(tmp_path / "data", "tagging" if task == "spans" else task)
+    if task == "spans":
+        data.write_text(data.read_text(encoding="utf-8").replace("NOUN", "O").replace("DET", "B-X"), encoding="utf-8")
+        data.write_text(data.read_text(encoding="utf-8").replace("VERB", "I-X").replace("CONJ", "O"), encoding="utf-8")
+    opened = small_tasks.begun(data, tmp_path / "run", "tagging" if task == "spans" else task).task
+    found = opened.prepared.labelled
+    assert task != "spans" or is_spans(found.labels.names)
+    for rows in (found.valid.rows, found.valid.rows[: len(found.valid) // 2]):
+        scored = replace(found.valid, rows=rows)
+        constant = labelled_words.untaught(found.train, scored)
+        assert constant is not None
+        assert constant.value == pytest.approx(by_hand(found, scored, opened.problem), abs=1e-6)
+
+
+def by_hand(found: Any, scored: Any, problem: str) -> float:
+    train, names = found.train.targets, scored.labels.names
+    if problem == "regression":
+        answers = np.full((len(scored), 1), train.mean(), dtype=np.float32)
+        return judged(answers, scored.targets, names, "regression").loss
+    if problem == "multi":
+        best = max(
+            (judged(table(train, count, len(train)), train, names, "multi").value, -count)
+            for count in range(1, len(names) + 1)
+        )
+        return judged(table(train, -best[1], len(scored)), scored.targets, names, "multi").value
+    answers = np.zeros((len(scored.targets), len(names)), dtype=np.float32)
+    answers[:, np.bincount(train).argmax()] = 1.0
+    if found.task == "tagging":
+        made = judged_tags(answers, scored)
+        assert made.name == ("span_f1" if is_spans(names) else "accuracy")
+        return made.value
+    return judged(answers, scored.targets, names, "single").value
+
+
+def table(train: np.ndarray, count: int, rows: int) -> np.ndarray:
+    given = np.zeros(train.shape[1], dtype=np.float32)
+    given[np.argsort(-train.sum(axis=0), kind="stable")[:count]] = 1.0
+    return np.tile(given, (rows, 1))
