@@ -18,7 +18,7 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
-from qkv.data.clean.limits import Limits
+from qkv.data.clean.filters import Limits
 from qkv.data.clean.pipeline import Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.discover import expand

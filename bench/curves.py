@@ -13,7 +13,7 @@ import argparse
 import json
 from pathlib import Path
 
-from qkv.data.parallel.config import ParallelConfig
+from qkv.data.corpus import ParallelConfig
 from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.translations import TranslationScore
 from qkv.recipe import bundle

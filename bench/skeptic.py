@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pages import replace_section
-from qkv.recipe.matching import matched_width, parameters
+from qkv.recipe.origin import matched_width, parameters
 
 MEASUREMENTS = Path(__file__).parents[1] / "docs" / "measurements.md"
 CONTEXT, BATCH = 64, 32

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 import qkv
-from qkv.data.parallel.config import ParallelConfig
+from qkv.data.corpus import ParallelConfig
 from qkv.data.parallel.encoding import end_of
 from qkv.data.parallel.preparing import prepare_parallel
 from qkv.generation.beam import Search, translate

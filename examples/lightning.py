@@ -22,7 +22,7 @@ from qkv.models.modern import ModernConfig
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig, Windows
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.optimizers import optimizers, set_rates
-from qkv.training.schedules import share
+from qkv.training.settings import share
 
 
 class Samples(Dataset[tuple[Tensor, Tensor]]):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.data.cachefolder import root
+from qkv.data.cache import root
 
 CACHE = root()  # now: tests have a cache of their own
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"

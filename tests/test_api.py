@@ -17,8 +17,7 @@ import torch
 from torch import nn
 
 import qkv
-from qkv.cli.chat import chat
-from qkv.cli.generate import generate
+from qkv.cli.generate import chat, generate
 from qkv.errors import InputError
 from qkv.generation.sampling import TEMPERATURE
 

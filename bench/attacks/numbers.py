@@ -10,9 +10,7 @@ from functools import cache
 from attacks.driver import Facts, Worker
 from attacks.families import families, numeric
 from attacks.stage import VERBS, options
-from qkv.data.corpus import CorpusConfig
-from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.parallel.config import ParallelConfig
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.recipe.recipe import TASKS
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig

@@ -22,9 +22,7 @@ from qkv.errors import InputError, require_type
 from qkv.evaluation.perplexity import Score, score
 from qkv.generation.beam import Translator
 from qkv.generation.sampling import TEMPERATURE, Sampling
-from qkv.generation.writers import Precision, Writers
-from qkv.generation.writing import Picked, write
-from qkv.generation.written import Next, Written
+from qkv.generation.writing import Next, Picked, Precision, Writers, Written, write
 from qkv.interop import export as shipping
 from qkv.interop.parity import Comparison
 from qkv.models.language_model import LanguageModel, count
@@ -33,7 +31,7 @@ from qkv.session import finish, start
 from qkv.tasks.reader import Reader
 from qkv.text.chat_formats import Message, conversation
 from qkv.text.pipelines import ONLY_READ
-from qkv.text.stop_strings import StoppedStream
+from qkv.text.streaming import StoppedStream
 from qkv.training import devices
 from qkv.training.run import Event
 

@@ -18,16 +18,16 @@ from torch import nn
 
 from qkv.data import catalog
 from qkv.data.detect import Detected
-from qkv.data.progress import Progress, silent
+from qkv.data.findings import Progress, silent
 from qkv.doctor.examination import Doctor
 from qkv.errors import InputError, UnusablePathError
 from qkv.recipe import bundle, dial, origin
 from qkv.recipe.memory import require_room
 from qkv.recipe.recipe import Recipe, load
 from qkv.storage import PARTIAL, advised, flush, verify, writing
-from qkv.tasks import card, registry
+from qkv.tasks import registry
 from qkv.tasks.protocol import Session, Task
-from qkv.tasks.report import RunReport
+from qkv.tasks.report import RunReport, write_card
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices, loop, metrics_log
 from qkv.training.clock import Clock
@@ -108,7 +108,7 @@ def finish(session: Session, doctor: Doctor | None, progress: Progress = silent)
     """Score the best model on what was held out, write the card, and report."""
     report = session.task.report(session, doctor, progress)
     assert isinstance(report, RunReport)
-    card.write(session, report.card)
+    write_card(session, report.card)
     return report
 
 

@@ -14,7 +14,7 @@ import qkv
 from cli.commands import run
 from qkv.cli.classify import shown
 from qkv.cli.lines import bunches
-from qkv.evaluation.predictions import Decision
+from qkv.evaluation.decisions import Decision
 from small_tasks import sentences, trained, write
 
 TEXTS = [text for text, _ in sentences(12)]

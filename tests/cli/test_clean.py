@@ -16,7 +16,7 @@ import pytest
 
 from cli.commands import run
 from data.rubbish import good, planted
-from qkv.data.clean.limits import Limits
+from qkv.data.clean.filters import Limits
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from cli.commands import run
 from qkv.cli.app import VERBS
-from qkv.cli.completion import SHELLS
+from qkv.cli.help import SHELLS
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,9 @@ import pytest
 from cli.commands import run
 from interop import tiny_gguf
 from qkv import extras
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
-from qkv.studies import untaught
+from qkv.studies import baselines
 from qkv.tasks.labelled.defaults import PROBLEMS
 from studies import tables
 
@@ -154,7 +154,7 @@ def test_baselines_that_need_nothing_stay(
 ) -> None:
     name = {"table": "t.csv", "pictures": "p.npz", "tagged": "t.conll"}[made]
     found = read_examples(ExamplesConfig(files=(getattr(tables, made)(tmp_path / name),), report="valid"))
-    whole = [each.name for each in untaught.fitted(found, PROBLEMS[found.task])]
+    whole = [each.name for each in baselines.fitted(found, PROBLEMS[found.task])]
     hide("sklearn", monkeypatch)
-    assert [each.name for each in untaught.fitted(found, PROBLEMS[found.task])] == left
+    assert [each.name for each in baselines.fitted(found, PROBLEMS[found.task])] == left
     assert len(whole) > len(left)

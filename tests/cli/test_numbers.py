@@ -21,7 +21,7 @@ from cli.commands import run
 from data.bad_inputs import prose
 from qkv.cli.app import VERBS, application
 from qkv.cli.options import Within
-from qkv.data.clean.limits import Limits
+from qkv.data.clean.filters import Limits
 
 ABSURD = ("1e300", "-1e300", "nan", "inf", "-inf", str(10**30), "-1", "0", str(10**11))
 MOST = 2**40

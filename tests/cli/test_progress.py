@@ -17,7 +17,7 @@ from qkv.session import start as begin
 from qkv.tasks.forecast import ahead
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session
-from qkv.training.early_warning import Watch
+from qkv.training.diagnosis import Watch
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
 from qkv.training.settings import TrainingConfig

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from data.bad_examples import Case, build
 from data.bad_parallel import OBJECTS, SOURCE, TARGET, every, jsonl
+from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
 from qkv.data.findings import shown
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.reading import read_parallel
 from qkv.errors import ConfigError, DataError, QkvError
 

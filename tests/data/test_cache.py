@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from qkv.data import cache
-from qkv.data.cachefolder import PART, cache_folder
-from qkv.data.corpus import CorpusConfig
+from qkv.data.cache import PART, cache_folder
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Source
 from qkv.data.fingerprints import Stamp
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.preparing import prepare_examples
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.preparing import prepare_parallel
 from qkv.data.prepare import prepare
 from qkv.text.tokenizer import TokenizerConfig

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from data_at_hand import folder, real
-from qkv.data import catalog, download
+from qkv.data import catalog
 from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import prepare, stream
@@ -87,7 +87,7 @@ def test_fetch_once(server: str, own_cache: Path) -> None:
 
 def test_two_processes_do_not_share_an_unfinished_copy(server: str) -> None:
     file = entry(server)
-    with download.fetching(download.fetched(file)), pytest.raises(InputError, match="another process is fetching"):
+    with catalog.fetching(catalog.fetched(file)), pytest.raises(InputError, match="another process is fetching"):
         file.obtain()
     assert not Server.asked
     assert file.obtain().read_bytes() == CONTENT
@@ -191,7 +191,7 @@ def test_a_packed_copy_is_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
                 content = gzip.decompress(real(file.path).read_bytes())
                 assert hashlib.sha256(content).hexdigest() == file.original_sha256
                 assert len(content) == file.original_bytes
-                assert download.fetched(file).suffix != ".gz"
+                assert catalog.fetched(file).suffix != ".gz"
 
 
 def test_what_every_python_has() -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from data.rubbish import changed, good, planted
 from data_at_hand import real
 from qkv.data.clean import measures, pipeline
-from qkv.data.clean.filters import FILTERS
-from qkv.data.clean.limits import LONGEST, Limits, Skippable
+from qkv.data.clean.filters import FILTERS, LONGEST, Limits, Skippable
 from qkv.data.clean.pipeline import CleaningReport, Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.discover import expand

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
+from qkv.data.corpus import ExamplesConfig, ParallelConfig
+from qkv.data.describe import describe_pairs
 from qkv.data.detect import detect
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.findings import silent
 from qkv.data.labelled.reading import read_examples
-from qkv.data.parallel.config import ParallelConfig
-from qkv.data.parallel.describing import describe_pairs
 from qkv.data.parallel.reading import read_parallel
-from qkv.data.progress import silent
 from qkv.errors import DataError
 from qkv.tasks import registry
 

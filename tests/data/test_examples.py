@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from data.bad_examples import DIGITS, FILMS, GOOD, OBJECTS, PIXELS, conll, idx, jsonl, npz
 from data.bad_examples import csv as table
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import labelled
 from qkv.data.formats.delimited import has_header, sniff
+from qkv.data.hold_out import held_out
 from qkv.data.identity import key_of
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import ImageExamples, Labelled, LabelMap, TagExamples
-from qkv.data.labelled.packed import PackedTexts
 from qkv.data.labelled.reading import read_examples
-from qkv.data.labelled.splitting import held_out
+from qkv.data.packed_texts import PackedTexts
 from qkv.errors import MissingExtraError
 
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data.bad_examples import DIGITS, GOOD, OBJECTS, PIXELS, Case, build, conll, every, idx, jsonl, npz, universal
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import shown
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import InputError, QkvError
 

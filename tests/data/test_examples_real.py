@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_at_hand import real
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.examples import ImageExamples, Labelled, TagExamples, TextExamples
 from qkv.data.labelled.reading import read_examples
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_at_hand import real
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.identity import key_of, passage_keys
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from data_at_hand import real
 from qkv.data.findings import Caution
 from qkv.data.overlap import Overlap
-from qkv.data.splits import Side
+from qkv.data.split import Side
 
 
 def overlap(train: str, valid: str, size: int = 2**20) -> Overlap:

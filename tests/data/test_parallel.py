@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from data.bad_parallel import ENGLISH, GERMAN, OBJECTS, SOURCE, TARGET, jsonl, text, tsv, zipped
+from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
 from qkv.data.findings import Caution
 from qkv.data.identity import connected
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.encoding import encode_pairs, end_of, tag_of
 from qkv.data.parallel.languages import aligned, named
 from qkv.data.parallel.pairs import Pair, Pairs, Parallel
@@ -487,7 +487,7 @@ def test_resolved_configs_read_the_same(tmp_path: Path) -> None:
 
 READ = """
 import resource, sys
-from qkv.data.parallel.config import ParallelConfig
+from qkv.data.corpus import ParallelConfig
 from qkv.data.parallel.reading import read_parallel
 
 def peak():

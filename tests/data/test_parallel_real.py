@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from data_at_hand import real
+from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
 from qkv.data.findings import Caution
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.encoding import end_of
 from qkv.data.parallel.pairs import Pair, Parallel
 from qkv.data.parallel.preparing import prepare_parallel

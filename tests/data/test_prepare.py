@@ -22,10 +22,10 @@ from data.bad_inputs import prose
 from data_at_hand import real
 from qkv.config import parse, plain
 from qkv.data import cache
-from qkv.data.alphabet import alphabet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Caution
 from qkv.data.prepare import learn_tokenizer, prepare, stream, stream_text
+from qkv.data.tokens import alphabet
 from qkv.errors import ConfigError, DataError, InputError, StorageError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from data_at_hand import real
 from qkv.data.formats.text import Piece
-from qkv.data.splits import Census
+from qkv.data.split import Census
 
 
 def split(documents: list[str], fraction: float = 0.1, size: int = 7) -> tuple[list[str], list[str]]:

@@ -11,11 +11,10 @@ import pytest
 
 from qkv import session as sessions
 from qkv.doctor.examination import Doctor, Report, spelled
-from qkv.tasks import card
 from qkv.tasks.language_modelling.report import card_content
 from qkv.tasks.protocol import Session
 from qkv.training import metrics_log
-from qkv.training.early_warning import Watch
+from qkv.training.diagnosis import Watch
 from recipe.runs_to_judge import Made, made
 
 OPTION = re.compile(r"--(steps|minutes|valid) \S+|--set (\w+)\.(\w+)=(\S+)")
@@ -66,7 +65,7 @@ def test_the_verdict_is_true(tmp_path: Path, run: Made) -> None:
     assert len(said) <= 1
     if not {"overfitting", "memorised", "diverged", "unstable", "noise"} & set(run.verdicts):
         assert said == []
-    text = card.write(session, card_content(session, score, report)).read_text(encoding="utf-8")
+    text = report.write(session, card_content(session, score, report)).read_text(encoding="utf-8")
     assert report.verdict in text
     assert f"| 2-gram | {report.baselines.ngrams[0]:.4f} |" in text
 

@@ -17,8 +17,7 @@ from sklearn import metrics
 
 from qkv.errors import InputError
 from qkv.evaluation import agreement
-from qkv.evaluation.calibration import BINS, calibration, expected_error
-from qkv.evaluation.classes import class_score, confusion
+from qkv.evaluation.classes import BINS, calibration, class_score, confusion, expected_error
 from qkv.evaluation.multilabel import several_score
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from qkv.cli.waiting import BETWEEN, SOON, Lines
+from qkv.cli.progress import BETWEEN, SOON, Lines
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.perplexity import score
 from qkv.evaluation.timed_scoring import ENOUGH, Pace, timed

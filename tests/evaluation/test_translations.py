@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qkv.evaluation.scores_by_length import binned
+from qkv.evaluation.intervals import binned
 from qkv.evaluation.translation_score import Outputs
 from qkv.evaluation.translations import bleu, by_length, paired, translation_score, worst
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 import translators
 from qkv.errors import InputError
-from qkv.generation.beam import GREEDY, Hypothesis, Search, translate
-from qkv.generation.candidates import largest
+from qkv.generation.beam import GREEDY, Hypothesis, Search, largest, translate
 from qkv.generation.sampling import Sampling
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.models.transformer import TransformerConfig

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 import translators
 from qkv.blocks.attention import open_attention
 from qkv.generation import compiler
-from qkv.generation.beam import GREEDY, Hypothesis, Search, translate
+from qkv.generation.beam import GREEDY, Hypothesis, Search, candidates, translate
 from qkv.generation.branches import Branches, Branching, branching
-from qkv.generation.candidates import candidates
 from qkv.generation.sampling import NEVER, Sampling
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.models.transformer import TransformerConfig

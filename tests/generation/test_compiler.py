@@ -13,7 +13,7 @@ import pytest
 
 import qkv
 from cli.commands import run
-from qkv.data.cachefolder import cache_folder, only_mine
+from qkv.data.cache import cache_folder, only_mine
 from qkv.generation import compiler
 from qkv.models.gpt import GPTConfig
 from qkv.recipe import bundle

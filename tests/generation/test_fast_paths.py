@@ -29,8 +29,7 @@ from qkv.generation.branches import Branching, branching
 from qkv.generation.compilable import obstacle
 from qkv.generation.native import Native
 from qkv.generation.sampling import Sampling
-from qkv.generation.writers import Writers
-from qkv.generation.writing import write
+from qkv.generation.writing import Writers, write
 from qkv.models.bert import BertConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig

@@ -11,10 +11,10 @@ from torch import Tensor
 import translators
 from qkv.blocks.attention import open_attention
 from qkv.errors import InputError
-from qkv.inspection.alignments import Alignment, aligned, watched
+from qkv.inspection.translator_heads import Alignment, aligned, watched
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.models.transformer import TransformerConfig
-from qkv.text.words import Words
+from qkv.text.statistics import Words
 from text.kinds import tokenizer
 
 PIECES = tokenizer("bpe")

@@ -8,8 +8,8 @@ import torch
 from inspection.subjects import subject
 from qkv.cli.decks import RUNGS, show_decks
 from qkv.errors import InputError
-from qkv.inspection.deck_examples import decks
 from qkv.inspection.trace import trace
+from qkv.inspection.worked_example import decks
 
 
 @pytest.mark.parametrize("family", ["gpt", "modern", "bert", "classifier", "transformer"])

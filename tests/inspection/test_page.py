@@ -13,9 +13,9 @@ import pytest
 
 from inspection.subjects import FAMILIES, subject
 from qkv.errors import InputError
-from qkv.inspection import page, page_template
+from qkv.inspection import page
 from qkv.inspection.head_roles import Head
-from qkv.inspection.page_template import DATA_MARK, POLICY_MARK, script_json
+from qkv.inspection.page import DATA_MARK, POLICY_MARK, script_json
 from qkv.inspection.trace import trace
 
 ALWAYS = {"format", "model", "text", "answer", "focus", "views", "tokens", "exact", "explain", "anatomy"}
@@ -82,7 +82,7 @@ def test_values_are_the_models() -> None:
 def test_text_is_always_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = replace(subject("gpt"), name="</script><script>alert(1)</script>", text="<!--<script>&amp;")
     template = f"<head>{POLICY_MARK}<style>a{{}}</style></head>{DATA_MARK}<script type=module>1</script>"
-    monkeypatch.setattr(page_template, "template", lambda: template)
+    monkeypatch.setattr(page, "template", lambda: template)
     page.write(tmp_path / "page.html", page.document(given))
     shown = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert shown.count("<script") == 2
@@ -96,6 +96,6 @@ def test_no_page_to_fill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     def absent() -> str:
         raise FileNotFoundError
 
-    monkeypatch.setattr(page_template, "template", absent)
+    monkeypatch.setattr(page, "template", absent)
     with pytest.raises(InputError, match="no page to fill"):
         page.write(tmp_path / "page.html", {"format": "qkv-inspect/1"})

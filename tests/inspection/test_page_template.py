@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from qkv.inspection.page_template import (
+from qkv.inspection.page import (
     DATA_MARK,
     FORMAT,
     POLICY_MARK,

@@ -12,7 +12,7 @@ import torch
 from inspection.subjects import FAMILIES, subject
 from qkv.errors import InputError
 from qkv.generation.sampling import Sampling, adjust
-from qkv.inspection import logit_lens, maps, next_words, word_in_contexts
+from qkv.inspection import logit_lens, maps, word_in_contexts
 from qkv.inspection.anatomy import anatomy
 from qkv.inspection.subject import forward, stacks
 from qkv.inspection.trace import trace
@@ -85,7 +85,7 @@ def test_no_lens(family: str) -> None:
 def test_next_words_knob_by_knob(family: str) -> None:
     given = subject(family)
     knobs = Sampling(temperature=0.7, top_k=20, top_p=0.8, min_p=0.1, repetition_penalty=1.3)
-    found = next_words.next_words(given, knobs)
+    found = logit_lens.next_words(given, knobs)
     names = ["the model", "repetition penalty", "temperature", "top-k", "top-p", "min-p"]
     assert [each.name for each in found] == names
     with torch.no_grad():
@@ -95,13 +95,13 @@ def test_next_words_knob_by_knob(family: str) -> None:
     assert found[-1].left == int((last > 0).sum())
     assert [each.left for each in found][3:] == sorted((each.left for each in found[3:]), reverse=True)
     assert found[0].rows[0].p == pytest.approx(float(logits.softmax(-1).max()))
-    greedy = next_words.next_words(given, Sampling(temperature=0.0))
+    greedy = logit_lens.next_words(given, Sampling(temperature=0.0))
     assert [(each.name, each.left) for each in greedy][-1] == ("temperature", 1)
 
 
 def test_no_next_word() -> None:
     with pytest.raises(InputError, match="does not write"):
-        next_words.next_words(subject("bert"))
+        logit_lens.next_words(subject("bert"))
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "lstm"])

@@ -18,8 +18,8 @@ import pytest
 import qkv
 from cli.commands import run
 from interop import tiny_folder
-from qkv.data.cachefolder import PART
-from qkv.data.download import fetching
+from qkv.data.cache import PART
+from qkv.data.catalog import fetching
 from qkv.errors import InputError
 from qkv.interop import hub
 

@@ -13,7 +13,7 @@ import torch
 import marian as made
 import qkv
 from qkv.blocks.positions import sinusoids
-from qkv.data.parallel.config import ParallelConfig
+from qkv.data.corpus import ParallelConfig
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.generation.beam import Search
 from qkv.interop import marian

@@ -25,7 +25,7 @@ from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.tagger import TaggerConfig
 from qkv.recipe import bundle
-from qkv.text import foreign, sandbox, tokenizer
+from qkv.text import foreign, tokenizer
 from text.kinds import tokenizer as words_of
 
 JSON_VALUES: tuple[Any, ...] = (None, 7, "x", [[0]], {"x": 0})
@@ -37,7 +37,7 @@ SIZES = {"layers": 1, "heads": 2, "width": 16, "context": 16}
 @pytest.fixture(autouse=True)
 def each_tokenizer_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trial in a child process is remembered by content: most changes leave the tokenizer as it is."""
-    tried = functools.cache(sandbox.survive)
+    tried = functools.cache(foreign.survive)
     for module in (foreign, tokenizer):
         if hasattr(module, "survive"):
             monkeypatch.setattr(module, "survive", tried)

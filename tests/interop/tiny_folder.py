@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import save, save_file
 
-from qkv.text.dialects import CUTS
-from qkv.text.pipelines import byte_of_character
+from qkv.text.pipelines import CUTS, byte_of_character
 
 WIDTH, HEADS, HIDDEN, LAYERS, CONTEXT = 16, 2, 24, 2, 48
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import Block
+from qkv.blocks.block import Block, PostNorm, PreNorm
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.pooling import MeanPooling
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions, SinusoidalPositions
 from qkv.blocks.recurrent import Recurrent, ZeroStart
-from qkv.blocks.residual import PostNorm, PreNorm
 
 PAIRS = {
     "good and bad": ("the food was good not bad at all", "the food was bad not good at all"),  # deck 003

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, open_attention
-from qkv.blocks.block import Block
+from qkv.blocks.block import Block, PostNorm
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import OneHot
 from qkv.blocks.feedforward import FeedForward
@@ -16,7 +16,6 @@ from qkv.blocks.norms import LayerNorm
 from qkv.blocks.pooling import LastPooling, MeanPooling
 from qkv.blocks.positions import LearnedPositions
 from qkv.blocks.recurrent import Recurrent, ZeroStart
-from qkv.blocks.residual import PostNorm
 from qkv.models.gpt import PRESETS, GPTConfig
 from qkv.models.language_model import count
 from qkv.models.recurrent import RecurrentConfig

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from qkv.blocks.standardization import Scale
+from qkv.blocks.norms import Scale
 from qkv.config import parse, plain
 from qkv.errors import ConfigError
 from qkv.models.table import LinearTableConfig, MLPTableConfig

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from qkv.objectives import cross_entropy as module
-from qkv.objectives.cross_entropy import InPlaceCrossEntropy, cross_entropy
+from qkv.objectives import objective as module
+from qkv.objectives.objective import InPlaceCrossEntropy, cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

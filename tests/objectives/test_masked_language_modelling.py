@@ -17,10 +17,14 @@ from qkv.config import parse
 from qkv.errors import ConfigError, DataError, InputError
 from qkv.models.bert import BertConfig
 from qkv.models.masked import Masked, MaskedConfig
-from qkv.objectives import order, sentences
-from qkv.objectives.masked_language_modelling import Hidden, MaskedLanguageModelling, MaskedLanguageModellingConfig
+from qkv.objectives import masked_language_modelling, order
+from qkv.objectives.masked_language_modelling import (
+    Hidden,
+    MaskedLanguageModelling,
+    MaskedLanguageModellingConfig,
+    Pieces,
+)
 from qkv.objectives.objective import Batch, Objective
-from qkv.objectives.pieces import Pieces
 from qkv.training.loop import start, train
 from qkv.training.settings import TrainingConfig
 from text.kinds import tokenizer
@@ -177,7 +181,7 @@ def test_an_epoch_of_pairs_covers_the_text() -> None:
 )
 def test_any_text(ids: list[int], context: int, seed: int) -> None:
     stream = np.array([3, *ids, 3], dtype=np.uint16)
-    found = sentences.find(stream, 3, PIECES.marks, max(1, (context - 3) // 2))
+    found = masked_language_modelling.find(stream, 3, PIECES.marks, max(1, (context - 3) // 2))
     documents = [part for part in "".join(chr(n) for n in ids).split(chr(3)) if len(part) > 1]
     assert len(found.ends) == len(documents)
     assert (np.diff(found.first) >= 2).all()
@@ -198,7 +202,7 @@ def test_any_text(ids: list[int], context: int, seed: int) -> None:
 
 def test_sentences_of_a_small_text() -> None:
     stream = np.array([3, 9, 9, MARK, MARK, 8, 3, 7, 3, 9, 9, 9, 9, 9, 9, 9, MARK, 3])
-    found = sentences.find(stream, 3, PIECES.marks, 4)
+    found = masked_language_modelling.find(stream, 3, PIECES.marks, 4)
     assert found.starts.tolist() == [1, 5, 9, 13], "a run of marks is one end; a long sentence is cut; 7 is alone"
     assert (found.document.tolist(), found.first.tolist(), found.ends.tolist()) == ([0, 0, 1, 1], [0, 2, 4], [6, 17])
 

@@ -8,7 +8,7 @@ import pytest
 
 from qkv.models.registry import defaults
 from qkv.recipe import choices
-from qkv.recipe.matching import matched_width, parameters
+from qkv.recipe.origin import matched_width, parameters
 
 
 def chosen(kind: str, vocabulary: int, tokens: int, **said: Any) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from qkv.errors import ConfigError
-from qkv.recipe.migration import EVALUATED, current
-from qkv.recipe.recipe import FORMAT, TASKS, read
+from qkv.recipe.recipe import EVALUATED, FORMAT, TASKS, current, read
 
 
 def test_every_task_has_its_unit() -> None:

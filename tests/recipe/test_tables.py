@@ -12,7 +12,7 @@ import pytest
 
 import qkv
 from cli.commands import run
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.recipe import bundle
 from qkv.recipe.recipe import load

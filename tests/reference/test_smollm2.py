@@ -19,7 +19,7 @@ from qkv.generation.native import Native
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.interop import gguf, llama
-from qkv.interop.imported import Imported
+from qkv.interop.tensor_files import Imported
 from qkv.interop.tensor_names import export_weights
 
 if not os.environ.get("CI"):

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from qkv.recipe.migration import EVALUATED, TRAINING
-from qkv.recipe.recipe import FORMAT, load
+from qkv.recipe.recipe import EVALUATED, FORMAT, TRAINING, load
 from reliability import families
 from reliability.families import Family
 from reliability.nursery import Nursery

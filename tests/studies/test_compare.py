@@ -10,14 +10,13 @@ import pytest
 import torch
 
 import small_pairs
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import ConfigError, InputError
 from qkv.evaluation.labelled_evaluation import judged
-from qkv.studies import picture, untaught
+from qkv.studies import baselines, picture
 from qkv.studies.compare import compare
-from qkv.studies.contest import Plan
-from qkv.studies.standing import Entry, difference, estimate, measure
+from qkv.studies.comparison import Entry, Plan, difference, estimate, measure
 from studies import tables
 
 
@@ -91,7 +90,7 @@ def test_pearson_of_totals(tmp_path: Path) -> None:
 
 def entry(name: str, *tables: np.ndarray) -> Entry:
     from qkv.evaluation.intervals import mean
-    from qkv.studies.standing import Measure
+    from qkv.studies.comparison import Measure
 
     measures = tuple(Measure("accuracy", each[:, None], mean) for each in tables)
     return Entry(name, True, measures, None, None, 0, 0.0, 0.0, 0.0)
@@ -119,8 +118,8 @@ def test_systems_without_a_network_learn(tmp_path: Path, make: object) -> None:
     problem = "regression" if found.task == "regression" else "single"
     assert found.test is not None
     scores = {
-        each.name: untaught.judge(each.answers(found.test), found.test, problem).value
-        for each in untaught.fitted(found, problem)
+        each.name: baselines.judge(each.answers(found.test), found.test, problem).value
+        for each in baselines.fitted(found, problem)
     }
     first, *others = scores.values()
     assert max(others) > max(0.9 if problem == "single" else 0.2, first)
@@ -135,7 +134,7 @@ def test_a_comparison_of_a_table(tmp_path: Path) -> None:
     path = tables.table(tmp_path / "reviews.csv")
     found, folder = compare(plan(path, tmp_path / "runs" / "compare-reviews", models=("linear", "lstm"), seeds=2))
     names = [each.name for each in found.entries]
-    assert set(names) == {"majority", "naive Bayes", untaught.TF_IDF, "linear", "lstm"}
+    assert set(names) == {"majority", "naive Bayes", baselines.TF_IDF, "linear", "lstm"}
     values = json.loads((folder / "compare.json").read_text())
     systems = {each["system"]: each for each in values["systems"]}
     assert systems["lstm"]["training_flops"] > systems["linear"]["training_flops"] == 0
@@ -143,7 +142,7 @@ def test_a_comparison_of_a_table(tmp_path: Path) -> None:
     assert systems["lstm"]["predictions_per_second"] > 0
     assert values["best"] == max((each for each in found.entries), key=lambda each: each.chosen_by or 0).name
     assert all(Path(run["run"], "card.md").is_file() for run in systems["lstm"]["runs"])
-    assert untaught.TF_IDF in (folder / "compare.md").read_text()
+    assert baselines.TF_IDF in (folder / "compare.md").read_text()
     assert (folder / "compare.svg").read_text().startswith("<svg")
     assert found.sentences()[0].startswith("Best on")
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import qkv
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.examples import TagExamples, TextExamples
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import InputError

@@ -13,7 +13,7 @@ import qkv
 import translators
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.recipe.bundle import Bundle, save
-from qkv.studies.verify_translator import proofs_of
+from qkv.studies.verify import proofs_of
 from text.kinds import tokenizer
 
 PROOFS = {"files", "words", "finite", "cache", "padding", "batch", "causality", "export"}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from qkv.inspection.alignments import Alignment
+from qkv.inspection.translator_heads import Alignment
 from qkv.tasks.translation.carrying import Unit, carried, strange, strange_units, there
+from qkv.text.statistics import Words
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import train_tokenizer
-from qkv.text.words import Words
 
 SYLLABLES = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in ("n", "rd", "st", "ll", "m", "ü")]
 

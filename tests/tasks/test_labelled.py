@@ -21,8 +21,8 @@ import qkv
 from qkv import session as sessions
 from qkv.cli.output import print_message
 from qkv.cli.report import finish
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import detect
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.errors import ConfigError
 from qkv.recipe import systems
 from qkv.recipe.recipe import load

@@ -14,10 +14,10 @@ import pytest
 import small_tasks
 from doctor.test_messages import BASELINES, FOUND
 from qkv import session as sessions
-from qkv.data.even_order import even_order
+from qkv.data.split import even_order
 from qkv.doctor import messages as remarks
 from qkv.doctor.examination import Doctor, spelled
-from qkv.evaluation import baselines, compression
+from qkv.evaluation import baselines
 from qkv.evaluation import ngram_model as ngrams
 from qkv.evaluation.labelled_evaluation import judged, judged_tags
 from qkv.evaluation.perplexity import Plan
@@ -94,7 +94,7 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
         assert made.ngrams == pytest.approx(alone.ngrams)
         both = (valid.tokens[places], session.prepared.train.tokens)
         text, known = (spelled(session.prepared.tokenizer, each) for each in both)
-        assert made.xz == pytest.approx(compression.xz_bits(text, known), rel=0.05, abs=0.01)
+        assert made.xz == pytest.approx(baselines.xz_bits(text, known), rel=0.05, abs=0.01)
         assert made.ngram < 0.5 * whole.ngram or made.ngram > 1.5 * whole.ngram
 
 

@@ -14,8 +14,7 @@ from torch import nn
 
 from qkv.training.clock import Clock
 from qkv.training.run import Run, Turned
-from qkv.training.schedules import progress, share
-from qkv.training.settings import TrainingConfig
+from qkv.training.settings import TrainingConfig, progress, share
 from tiny import TRAINING, state, task
 
 

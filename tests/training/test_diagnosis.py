@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from qkv.evaluation.baselines import Baselines
-from qkv.training.diagnosis import KINDS, diagnose, overfitting
-from qkv.training.early_warning import Watch
+from qkv.training.diagnosis import KINDS, Watch, diagnose, overfitting
 from qkv.training.history import History
 
 BASELINES = Baselines(

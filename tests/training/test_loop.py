@@ -12,8 +12,7 @@ import torch
 
 from qkv.errors import ConfigError, DivergedError
 from qkv.training.loop import TrainingState, start, train
-from qkv.training.schedules import share
-from qkv.training.settings import TrainingConfig
+from qkv.training.settings import TrainingConfig, share
 from tiny import CONFIGS, TRAINING, state, task
 
 

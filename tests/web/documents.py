@@ -121,12 +121,12 @@ def anatomy(layers: int, width: int, vocabulary: int, length: int) -> list[dict[
         at = f"blocks.{i}"
         found.append(part(at, "Block", size, block, 2 * block * length, "blocks/block.py:18"))
         a, f = f"{at}.attention", f"{at}.feedforward"
-        found.append(part(a, "PreNorm", size, block // 3, 2 * block * length // 3, "blocks/residual.py:12"))
+        found.append(part(a, "PreNorm", size, block // 3, 2 * block * length // 3, "blocks/block.py:12"))
         for name in ("query", "key", "value", "output"):
             found.append(
                 part(f"{a}.{name}", "Linear", size, block // 12, block * length // 6, "blocks/attention.py:61")
             )
-        found.append(part(f, "PreNorm", size, 2 * block // 3, 4 * block * length // 3, "blocks/residual.py:12"))
+        found.append(part(f, "PreNorm", size, 2 * block // 3, 4 * block * length // 3, "blocks/block.py:12"))
         found.append(
             part(
                 f"{f}.up",
@@ -268,7 +268,7 @@ def sample(
 
 def main(folder: str) -> None:
     """Pages to look at."""
-    from qkv.inspection.page_template import fill, template
+    from qkv.inspection.page import fill, template
 
     page = template()
     samples = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qkv.inspection.page_template import fill, template
+from qkv.inspection.page import fill, template
 from web.acts import PICK, every_mode, timed
 from web.browser import Browser, executable
 from web.documents import sample

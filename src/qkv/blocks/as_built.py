@@ -17,9 +17,9 @@ from torch import nn
 from torch.nn.modules import module as registry
 
 from qkv.blocks.attention import MultiHeadAttention, fused
+from qkv.blocks.block import PostNorm, PreNorm
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.feedforward import FeedForward, GatedFeedForward
-from qkv.blocks.residual import PostNorm, PreNorm
 from qkv.blocks.tap import Tap
 
 PACKAGES = ("qkv.", "torch.nn.modules.")

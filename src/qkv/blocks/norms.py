@@ -4,10 +4,16 @@
     RMSNorm     y = x / sqrt(mean(x²) + ε) · γ                   Zhang and Sennrich 2019: no mean, no β, cheaper
 
 A new norm is a class of this file, called with the width and, if it has one, an epsilon; a model file picks it.
+
+Numbers of a table on one scale: z = (x - mean) / deviation, column by column (deck 001).
+
+Mean and deviation are those of the training data; they are saved with the model. A value that is missing (NaN) counts
+as the mean.
 """
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,3 +24,30 @@ class RMSNorm(nn.RMSNorm):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """In the format of its weight: where products are bf16 and weights f32, torch has one kernel for neither."""
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
+
+
+class Scale(nn.Module):
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(columns))
+        self.register_buffer("deviation", torch.ones(columns))
+
+    @torch.no_grad()
+    def fit(self, x: Float[Tensor, "B F"]) -> None:
+        """Take mean and deviation of `x`; a column that never changes is only moved."""
+        x = x.double()
+        mean = x.nanmean(0).nan_to_num(0.0)
+        deviation = (x - mean).square().nanmean(0).sqrt()
+        constant = ~(deviation > 1e-12 * mean.abs().clamp(min=1e-12))  # also where nothing is known
+        self.mean.copy_(mean)
+        self.deviation.copy_(deviation.masked_fill(constant, 1.0))
+
+    def forward(self, x: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+        return torch.where(x.isnan(), 0.0, (x - self.mean) / self.deviation)
+
+    def back(self, z: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+        """From the scale to the numbers."""
+        return z * self.deviation + self.mean

@@ -17,18 +17,18 @@ VERBS = {
     "train": ("qkv.cli.train:train", "a file, files or a folder in, a trained and evaluated model out"),
     "finetune": ("qkv.cli.finetune:finetune", "the same, from a trained or imported model: full, frozen or LoRA"),
     "generate": ("qkv.cli.generate:generate", "write with a model"),
-    "chat": ("qkv.cli.chat:chat", "talk with a model that has a chat format"),
+    "chat": ("qkv.cli.generate:chat", "talk with a model that has a chat format"),
     "evaluate": ("qkv.cli.evaluate:evaluate", "scores of a model: bits per byte of text, mistakes on labels"),
     "compare": ("qkv.cli.compare:compare", "every architecture that fits the data, for the same time each"),
     "tune": ("qkv.cli.tune:tune", "a search for the numbers and parts that suit the data: a recipe"),
     "embed": ("qkv.cli.embed:embed", "vectors of texts and tokens, from any layer; how alike texts are"),
     "classify": ("qkv.cli.classify:classify", "labels of texts, with probabilities"),
-    "tag": ("qkv.cli.tag:tag", "a tag for every word of a text"),
+    "tag": ("qkv.cli.classify:tag", "a tag for every word of a text"),
     "translate": ("qkv.cli.translate:translate", "texts in another language, by a model trained on pairs of texts"),
     "fill": ("qkv.cli.fill:fill", "what may stand under [MASK], by a model such as BERT"),
     "inspect": ("qkv.cli.inspect:inspect", "a model's parts, what they do with a text: attention, heads, why"),
-    "import": ("qkv.cli.importing:import_model", "a model of another project into a folder of qkv, with checksums"),
-    "export": ("qkv.cli.export:export", "a model as a Hugging Face folder, compared with the original"),
+    "import": ("qkv.cli.transfer:import_model", "a model of another project into a folder of qkv, with checksums"),
+    "export": ("qkv.cli.transfer:export", "a model as a Hugging Face folder, compared with the original"),
     "verify": ("qkv.cli.verify:verify", "proofs: files unaltered, cache = full pass, export = original"),
     "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
     "data": ("qkv.cli.data:app", "named data sets; what a file holds and what is wrong; cleaning"),
@@ -115,9 +115,9 @@ def perform(words: list[str]) -> int:
         print(f"qkv {__version__}")
         return 0
     if words[0] == "--install-completion":
-        from qkv.cli import completion
+        from qkv.cli.help import install
 
-        return completion.install(words[1:])
+        return install(words[1:])
     if words[0] not in VERBS and not words[0].startswith("-"):
         return unknown_verb(words[0])
     require_unicode(words)

@@ -1,8 +1,12 @@
-"""`qkv classify`: labels of texts, with probabilities."""
+"""`qkv classify`: labels of texts, with probabilities.
+
+`qkv tag`: a tag for every word of a text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +17,7 @@ from qkv.cli.options import Column, Second, Top, named
 from qkv.cli.output import Growing, Json, notes, print_rows
 
 if TYPE_CHECKING:
-    from qkv.evaluation.predictions import Decision
+    from qkv.evaluation.decisions import Decision, TaggedWord
 
 
 def classify(
@@ -85,7 +89,7 @@ def classify(
 
 def answers_of(config: Any) -> None:
     """Refuse, before a file is read, a model that decides nothing."""
-    from qkv.evaluation.predictions import require
+    from qkv.evaluation.decisions import require
 
     if not hasattr(config, "columns"):
         require(config, "classifier", "classify")
@@ -134,3 +138,59 @@ def shown(row: Any, decision: Decision, top: int) -> list[str]:
         return [", ".join(decision.label) or "-", shares or "-", *plain]
     best = sorted(decision.probabilities.items(), key=lambda item: -item[1])[:top]
     return [*(cell for name, share in best for cell in (name, f"{share:.4f}")), *plain]
+
+
+def tag(
+    model: str,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    file: str | None = None,
+    words: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    probabilities: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Tag every word: its part of speech, or the name it belongs to, as the model was taught.
+
+    qkv tag runs/ewt-lstm "Time flies like an arrow."
+
+    Prints a word and its tag a line, and a blank line after each text, as CoNLL files are. Control characters, tabs and
+    line ends within words and tags are shown as escapes (\\t, \\n, \\x1b).
+
+    Parameters
+    ----------
+    model
+        A run folder or a model folder, of a tagger.
+    texts
+        The texts, one each. - reads them from standard input, one a line.
+    file
+        A file with one text a line.
+    words
+        The texts are cut into words already, with spaces between them.
+    probabilities
+        How sure the model is of each tag, between the word and the tag.
+    """
+    import qkv
+
+    opened = qkv.load(model)
+    said: set[str] = set()
+    grown = Growing({"model": model}, "texts")
+    for part in bunches(named(texts, "tag"), file, "tag"):
+        found = opened.tag([text.split() if words else text for text in part])
+        for note in opened.notes:
+            said.add(note) if json else notes([note])
+        if json:
+            grown.add(map(tagged_values, part, found))
+            continue
+        for tagged in found:
+            print_rows([*(line(each, probabilities) for each in tagged), []])
+    if json:
+        grown.end({"notes": sorted(said)})
+
+
+def tagged_values(text: str, tagged: list[TaggedWord]) -> dict[str, Any]:
+    """A text and its tags for JSON."""
+    return {"text": text, "words": [asdict(each) for each in tagged]}
+
+
+def line(found: TaggedWord, probabilities: bool) -> list[str]:
+    """The cells of a line: a word and its tag; CoNLL has the word first and the tag last, whatever stands between."""
+    return [found.word, *([f"{found.probability:.4f}"] if probabilities else []), found.tag]

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from qkv.cli.options import Column, Data, Documents, Encoding, Filter
 from qkv.cli.output import Json, document, notes, print_answer, table
-from qkv.data.clean.limits import Limits, Skippable
+from qkv.data.clean.filters import Limits, Skippable
 from qkv.visible import counted
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from qkv.cli.train import stem
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
-    from qkv.studies.contest import Comparison
+    from qkv.studies.comparison import Comparison
 
 
 def compare(
@@ -86,7 +86,7 @@ def compare(
     from qkv.errors import InputError
     from qkv.studies import compare as study
     from qkv.studies import picture as drawing
-    from qkv.studies.contest import Plan
+    from qkv.studies.comparison import Plan
 
     files = named(data, "compare")
     if not files:

@@ -96,8 +96,8 @@ def describe(
     tables, tagged words and images the task, the columns, the labels with their counts, lengths and copies; of
     parallel text the languages, the pairs, their lengths and copies."""
     from qkv.cli import progress as shown
-    from qkv.cli.examples import describe_examples, describe_pairs, detected_in
-    from qkv.data.describing import describe as look
+    from qkv.cli.describe import describe_examples, describe_pairs, detected_in
+    from qkv.data.describe import describe as look
 
     given = reading.given()
     columns = {name: given.get(name) for name in ("text2", "label", "id", "task")}

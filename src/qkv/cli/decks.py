@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from qkv.cli.output import notes, print_answer, table
 
 if TYPE_CHECKING:
-    from qkv.inspection.deck_examples import Decks
+    from qkv.inspection.worked_example import Decks
 
 RUNGS = ("nothing", "U", "Q K V", "scaled", "masked", "all heads")
 

@@ -25,7 +25,7 @@ from qkv.cli.options import (
     within,
 )
 from qkv.cli.output import Json, document, notes, print_answer
-from qkv.cli.waiting import waiting
+from qkv.cli.progress import waiting
 from qkv.visible import counted
 
 
@@ -124,8 +124,7 @@ def scored(opened: Any, model: str, data: tuple[str, ...], chosen: Any, window: 
 def filled(opened: Any, model: str, data: tuple[str, ...], chosen: Any, json: bool) -> None:
     """A model that fills gaps, on text."""
     from qkv.cli.report import show
-    from qkv.tasks.masked_language_modelling.evaluate import score_gaps
-    from qkv.tasks.masked_language_modelling.report import score_table
+    from qkv.tasks.masked_language_modelling.report import score_gaps, score_table
 
     with waiting() as progress:
         score, said = score_gaps(opened.bundle, chosen, progress)

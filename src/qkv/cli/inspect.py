@@ -89,7 +89,7 @@ def inspect(
     import qkv
     from qkv.extras import require
     from qkv.inspection import page
-    from qkv.inspection.deck_examples import decks as lectures
+    from qkv.inspection.worked_example import decks as lectures
     from qkv.tasks.looking import subject as looked_at
 
     if png is not None:
@@ -219,7 +219,7 @@ def short(number: int) -> str:
 
 
 def show_next(subject: Subject) -> None:
-    from qkv.inspection.next_words import next_words
+    from qkv.inspection.logit_lens import next_words
 
     if subject.answer != "next":
         return

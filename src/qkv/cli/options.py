@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from cyclopts import Argument
 
-    from qkv.data.corpus import CorpusConfig
-    from qkv.data.labelled.config import ExamplesConfig
-    from qkv.data.parallel.config import ParallelConfig
+    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
 DATA, MODEL, TIME = (Group(name, sort_key=at) for at, name in enumerate(("Data", "Model", "Time")))
@@ -212,7 +210,7 @@ def corpus(data: tuple[str, ...], verb: str, **options: Any) -> CorpusConfig:
 def examples(data: tuple[str, ...], verb: str, **options: Any) -> ExamplesConfig:
     """The `ExamplesConfig` that the options describe."""
     from qkv.config import parse
-    from qkv.data.labelled.config import ExamplesConfig
+    from qkv.data.corpus import ExamplesConfig
 
     given = {key: value for key, value in options.items() if value is not None}
     return parse(ExamplesConfig, {"files": named(data, verb), **given}, "the options")
@@ -221,7 +219,7 @@ def examples(data: tuple[str, ...], verb: str, **options: Any) -> ExamplesConfig
 def pairs(data: tuple[str, ...], verb: str, **options: Any) -> ParallelConfig:
     """The `ParallelConfig` that the options describe."""
     from qkv.config import parse
-    from qkv.data.parallel.config import ParallelConfig
+    from qkv.data.corpus import ParallelConfig
     from qkv.errors import InputError
 
     files = named(data, verb)

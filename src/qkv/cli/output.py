@@ -1,4 +1,7 @@
-"""What verbs print. Answers go to standard output; notes, progress and pictures go to standard error."""
+"""What verbs print. Answers go to standard output; notes, progress and pictures go to standard error.
+
+Print a report: its sections, samples of what the model writes, and the commands to try next.
+"""
 
 from __future__ import annotations
 

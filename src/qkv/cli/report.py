@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qkv.cli.output import print_answer, program, table
-from qkv.cli.waiting import waiting
+from qkv.cli.progress import waiting
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor

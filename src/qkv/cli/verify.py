@@ -17,7 +17,7 @@ def verify(model: str, *, json: Json = False) -> None:
     """
     import qkv
     from qkv.errors import RefusedError
-    from qkv.studies.verify_translator import proofs_of
+    from qkv.studies.verify import proofs_of
 
     proofs = list(proofs_of(qkv.load(model)).all())
     if json:

@@ -17,10 +17,9 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Caution, Findings
+from qkv.data.findings import Caution, Findings, Progress, silent
 from qkv.data.formats.text import read_source
 from qkv.data.prepare import Prepared, prepare
-from qkv.data.progress import Progress, silent
 from qkv.data.tokens import Cutter, require
 from qkv.errors import ConfigError, QkvError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig

@@ -16,21 +16,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qkv.data import catalog
+from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.aligned import lines
-from qkv.data.formats.beginnings import Beginnings
 from qkv.data.formats.column_names import TRANSLATION
 from qkv.data.formats.delimited import is_number
-from qkv.data.formats.kinds import DATA_KINDS
+from qkv.data.formats.kinds import DATA_KINDS, Beginnings
 from qkv.data.formats.tabular import Table, suffix
-from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.finding import Item
-from qkv.data.labelled.finding import find as find_examples
+from qkv.data.labelled.gathering import Item
+from qkv.data.labelled.gathering import find as find_examples
 from qkv.data.labelled.guessing import looks_labelled
 from qkv.data.labelled.numbers import holds_numbers
 from qkv.data.parallel.columns import by_name, header_of, nested
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.finding import AmbiguousLanguagesError, Group
 from qkv.data.parallel.finding import find as find_pairs
 from qkv.data.parallel.languages import aligned

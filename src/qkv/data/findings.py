@@ -1,9 +1,13 @@
-"""What was noticed or changed while reading, counted, to be said in one line each."""
+"""What was noticed or changed while reading, counted, to be said in one line each.
+
+Long work reports how far it is: the stage, what is done, and the whole where it is known.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,3 +73,24 @@ class Findings:
         if self.empty:
             lines.append(f"{self.empty:,} empty documents were left out.")
         return tuple(lines)
+
+
+Progress = Callable[[str, int, int | None], None]
+Watch = Callable[[int], None]
+"""Called with the number of bytes that were just read."""
+
+
+def silent(stage: str, done: int, total: int | None) -> None:
+    pass
+
+
+def counted(progress: Progress, stage: str, total: int | None = None) -> Watch:
+    """Report the sum of the bytes that were read so far."""
+    done = 0
+
+    def watch(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(stage, done, total)
+
+    return watch

@@ -9,10 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qkv.data.files.decode import decode, require_encoding
-from qkv.data.files.unpack import CHUNK, Builtin, Source, changed, read_bytes, unreadable, wide_encoding
-from qkv.data.findings import Findings
-from qkv.data.holes import require_no_hole, require_stored
-from qkv.data.progress import Progress, Watch, counted
+from qkv.data.files.unpack import (
+    CHUNK,
+    Builtin,
+    Source,
+    changed,
+    read_bytes,
+    require_no_hole,
+    require_stored,
+    unreadable,
+    wide_encoding,
+)
+from qkv.data.findings import Findings, Progress, Watch, counted
 from qkv.data.survey import Parts
 
 # raise when the same bytes would be read as other documents or split otherwise

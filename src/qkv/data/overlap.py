@@ -1,10 +1,4 @@
-"""How much of the validation text the training text holds as well: a score on such text says little.
-
-Compared are lines. A line is cut into its sentences where these are long; a line without a long one counts whole, so
-that lists of names and verses are compared too. Each distinct one counts once and by its length, and lines without two
-letters or digits side by side not at all: `}` and `else:`, which are everywhere, hardly weigh. Whole documents are
-compared by their hash.
-"""
+"""How much of the validation text the training text holds as well: a score on such text says little."""
 
 from __future__ import annotations
 
@@ -15,16 +9,25 @@ import numpy as np
 
 from qkv.data.findings import Caution
 from qkv.data.identity import hash64
-from qkv.data.splits import Census, Side
+from qkv.data.split import Census, Side
 
 LONG = 40
+
+
 MOST_UNITS = 500_000
+
+
 # a line is held until its end comes, if that is not farther than this
 LONGEST_LINE = 2**20
+
+
 # from here on it is worth a warning
 MUCH = 0.01
 
+
 _SENTENCE = re.compile(rf"[^.!?]{{{LONG},}}")
+
+
 _WORD = re.compile(r"\w\w")
 
 

@@ -18,16 +18,14 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache
-from qkv.data.alphabet import alphabet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.findings import Caution
+from qkv.data.findings import Caution, Progress, silent
 from qkv.data.fingerprints import Stamp, fingerprint
 from qkv.data.overlap import Overlap
-from qkv.data.progress import Progress, silent
-from qkv.data.splits import Side
+from qkv.data.split import Side
 from qkv.data.survey import Parts, Survey, survey
-from qkv.data.tokens import Cutter, TokenStream, TokenWriter, require, token_type
+from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
 from qkv.errors import ConfigError, DataError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import choose, train_tokenizer

@@ -11,10 +11,9 @@ from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Caution, Findings
+from qkv.data.findings import Caution, Findings, Progress, silent
 from qkv.data.formats.text import Piece, read
-from qkv.data.progress import Progress, silent
-from qkv.data.splits import Border, Census, Side
+from qkv.data.split import Border, Census, Side
 from qkv.data.tokens import Cutter
 from qkv.text.statistics import Counting, Statistics
 

@@ -4,12 +4,15 @@
 
 Long documents are encoded in pieces cut before a space or line end that follows something else. No pre-tokenizer of
 ours joins two such characters, so the pieces give the ids of the whole; a text without such a place is cut anywhere.
+
+All characters of a text, however long it is: a `characters` tokenizer must know the one that occurs once, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,3 +140,14 @@ class TokenWriter:
         self.file.close()
         names = ("tokens", "bytes", "characters", "documents", "unknown")
         return {name: getattr(self, name) for name in names}
+
+
+def alphabet(texts: Iterable[str]) -> str:
+    """Each character of the texts once, in order; one look into a table for each, and no more memory than the table."""
+    seen = np.zeros(sys.maxunicode + 1, dtype=bool)
+    for text in texts:
+        if text.isascii():
+            seen[np.frombuffer(text.encode(), dtype=np.uint8)] = True
+        else:  # a half of a surrogate pair is refused elsewhere, with a message
+            seen[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
+    return "".join(map(chr, np.flatnonzero(seen)))

@@ -23,8 +23,7 @@ from qkv.recipe import choices, dial
 from qkv.recipe.recipe import Recipe
 from qkv.text.tokenizer import Tokenizer, token_bytes
 from qkv.training import devices, metrics_log
-from qkv.training.diagnosis import Diagnosis, diagnose
-from qkv.training.early_warning import Watch
+from qkv.training.diagnosis import Diagnosis, Watch, diagnose
 from qkv.training.history import History
 from qkv.training.loop import TrainingState
 from qkv.training.run import Run

@@ -8,12 +8,20 @@
 Single pieces are counted in all of the training text. n-grams are too, up to COUNTED tokens; beyond that, or where time
 is short, in a sample, in stretches spread over all of it. Likewise the compressors see only the end of a long training
 text. A count of a part tells only how good counting is at least: see `whole` and `packed_after_all` before comparing.
+
+Compressors as language models: the bits they need for a text, alone and after another text was seen.
+
+    bits after = 8 (C(other + text) - C(other)) / bytes of text
+
+gzip (LZ77, Ziv and Lempel 1977, with Huffman codes) looks back 32 kB and no further; xz (LZMA) looks back to the start.
 """
 
 from __future__ import annotations
 
+import lzma
 import math
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -22,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation import compression, copies, ngram_model
+from qkv.evaluation import copies, ngram_model
 
 Array = NDArray[Any]
 
@@ -197,11 +205,35 @@ def compressors(
     size = min(len(train.tokens), max(1, room * len(train.tokens) // max(1, train.bytes)))
     known = spell(train.tokens[-size:])
     found = {
-        "gzip": compression.gzip_bits(text, known),
-        "gzip_alone": compression.gzip_bits(text),
-        "xz": compression.xz_bits(text, known),
-        "xz_alone": compression.xz_bits(text),
+        "gzip": gzip_bits(text, known),
+        "gzip_alone": gzip_bits(text),
+        "xz": xz_bits(text, known),
+        "xz_alone": xz_bits(text),
     }
     scale = len(text) / max(1, len(places)) * (len(valid.tokens) - 1) / max(1, valid.bytes)
     seen = train.bytes if size == len(train.tokens) else len(known)
     return {**{name: scale * bits for name, bits in found.items()}, "packed_after": seen}
+
+
+WINDOW = 2**15  # bytes that gzip looks back
+
+
+def gzip_bits(text: bytes, after: bytes = b"") -> float:
+    """Bits per byte. What gzip sees of the other text is its end; given as a dictionary, it costs nothing."""
+    known = after[-WINDOW:]
+    maker = (
+        zlib.compressobj(9, wbits=-15, memLevel=9, zdict=known) if known else zlib.compressobj(9, wbits=-15, memLevel=9)
+    )
+    return 8 * len(maker.compress(text) + maker.flush()) / max(1, len(text))
+
+
+def xz_bits(text: bytes, after: bytes = b"") -> float:
+    """Bits per byte. There is no half-way: both are compressed, then the other one alone."""
+    size = max(2**12, len(after) + len(text))
+    known = _xz(after, size) if after else 0
+    return 8 * (_xz(after + text, size) - known) / max(1, len(text))
+
+
+def _xz(text: bytes, dictionary: int) -> int:
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": dictionary}]
+    return len(lzma.compress(text, format=lzma.FORMAT_RAW, filters=filters))

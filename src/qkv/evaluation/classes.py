@@ -1,4 +1,10 @@
-"""Scores of a classifier: one class of several for each row.
+"""Whether a classifier is right as often as it is sure: expected calibration error (Guo et al. 2017).
+
+    error = sum over bins of  rows in the bin / rows * |accuracy in the bin - mean confidence in the bin|
+
+Confidence is the probability of the class that was chosen. Bins are equally wide; their upper edge belongs to them.
+
+Scores of a classifier: one class of several for each row.
 
     accuracy     the share of rows that are right; for one class a row it is also micro-F1
     macro-F1     the mean of the classes' F1 (agreement.py), rare ones counting as much as frequent ones
@@ -22,10 +28,43 @@ from numpy.typing import NDArray
 from qkv.errors import InputError
 from qkv.evaluation import agreement
 from qkv.evaluation.agreement import Agreement
-from qkv.evaluation.calibration import Bin, calibration, expected_error
 from qkv.evaluation.intervals import Estimate, Groups, all_alike, bootstrap
 
 Array = NDArray[Any]
+
+BINS = 15
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Rows whose confidence is above `low` and at most `high`; means are None where there are none."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float | None
+    accuracy: float | None
+
+
+def calibration(confidence: Array, correct: Array) -> tuple[Bin, ...]:
+    """The table: one bin after the other."""
+    edges = np.linspace(0, 1, BINS + 1)
+    place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, BINS - 1)
+    counts = np.bincount(place, minlength=BINS)
+    sure = np.bincount(place, confidence, BINS)
+    right = np.bincount(place, correct, BINS)
+    return tuple(
+        Bin(float(low), float(high), int(count), *((float(c / count), float(r / count)) if count else (None, None)))
+        for low, high, count, c, r in zip(edges[:-1], edges[1:], counts, sure, right, strict=True)
+    )
+
+
+def expected_error(table: tuple[Bin, ...]) -> float:
+    """The mean gap between confidence and accuracy, a row at a time."""
+    rows = sum(each.count for each in table)
+    gaps = (each.count * abs((each.accuracy or 0.0) - (each.confidence or 0.0)) for each in table)
+    return sum(gaps) / max(1, rows)
+
 
 LEAST = float(np.finfo(np.float32).tiny)  # a softmax in float32 that says 0 means no less than this
 

@@ -19,16 +19,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.data.even_order import even_order
+from qkv.data.split import even_order
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.masked import Masked
 from qkv.objectives.masked_language_modelling import (
     Hidden,
     MaskedLanguageModelling,
     MaskedLanguageModellingConfig,
+    Pieces,
     encode,
 )
-from qkv.objectives.pieces import Pieces
 
 SEED = 1_000_003  # of the gaps
 TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that

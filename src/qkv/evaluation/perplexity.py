@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from qkv.data.even_order import even_order
+from qkv.data.split import even_order
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import LanguageModel
-from qkv.objectives import cross_entropy
+from qkv.objectives import objective
 from qkv.objectives.language_modelling import cut
-from qkv.short_repr import ShortRepr
+from qkv.visible import ShortRepr
 
 TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
 PARTS = 16  # stretches of a text whose losses are told one by one
@@ -172,7 +172,7 @@ def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -
     model.eval()
     logits = model(inputs.to(device)).float()
     model.train(was)
-    return cross_entropy.each(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
+    return objective.each(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
 
 
 def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Score:

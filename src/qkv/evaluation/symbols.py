@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from qkv.evaluation import intervals
-from qkv.evaluation.intervals import Array, Difference, Estimate
-from qkv.evaluation.scores_by_length import ByLength, Figure, binned
+from qkv.evaluation.intervals import Array, ByLength, Difference, Estimate, Figure, binned
 
 
 @dataclass(frozen=True)

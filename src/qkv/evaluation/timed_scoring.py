@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.data.even_order import even_order
-from qkv.data.progress import Progress, silent
+from qkv.data.findings import Progress, silent
+from qkv.data.split import even_order
 
 PORTION = 1.0  # seconds, about: after each of them the time is looked at
 ENOUGH = 0.25  # seconds that tell how fast rows are

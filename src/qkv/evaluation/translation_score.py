@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qkv.evaluation import symbols, translations
-from qkv.evaluation.scores_by_length import ByLength
+from qkv.evaluation.intervals import ByLength
 from qkv.evaluation.symbols import ErrorScore, PairedErrors
 from qkv.evaluation.translations import Paired, TranslationScore
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.scores_by_length import ByLength, Figure, binned
+from qkv.evaluation.intervals import ByLength, Estimate, Figure, binned
 from qkv.extras import require
 
 DRAWS = 1000

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 
 from qkv.blocks.as_built import as_built
 from qkv.blocks.attention import MultiHeadAttention
+from qkv.blocks.block import PostNorm
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.positions import NoPositions
-from qkv.blocks.residual import PostNorm
 from qkv.models.bert import Bert
 
 Precision = Literal["f32", "bf16"]

@@ -21,8 +21,8 @@ from qkv.blocks.pooling import FirstPooling, LastPooling, MaxPooling, MeanPoolin
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.models.language_model import LanguageModel
-from qkv.short_repr import ShortRepr
 from qkv.text.tokenizer import Tokenizer
+from qkv.visible import ShortRepr
 
 Joined = Literal["mean", "sum", "concat"]
 Layer = int | Joined

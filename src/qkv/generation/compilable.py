@@ -13,12 +13,11 @@ from torch import nn
 
 from qkv.blocks.as_built import changed
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import Block
+from qkv.blocks.block import Block, PreNorm
 from qkv.blocks.feedforward import FeedForward, GatedFeedForward, TanhGELU
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions
-from qkv.blocks.residual import PreNorm
 from qkv.generation.compiler import address, library
 
 ROWS = 4  # of a matrix are summed at once; sizes must be multiples

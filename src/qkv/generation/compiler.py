@@ -17,8 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from qkv.data.cache import obtain, write_facts
-from qkv.data.cachefolder import cache_folder, only_mine, own_root, root
+from qkv.data.cache import cache_folder, obtain, only_mine, own_root, root, write_facts
 from qkv.errors import QkvError, StorageError
 from qkv.storage import verify
 

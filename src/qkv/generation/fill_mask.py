@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from qkv.errors import InputError
-from qkv.generation.written import Next
+from qkv.generation.writing import Next
 from qkv.models.masked import Masked
 from qkv.text.tokenizer import Tokenizer
 

@@ -2,18 +2,26 @@
 
 Longer than the context: when the window is full, its last half is encoded anew, with the state and without it alike.
 Every row draws from its own generator, so sample 3 is the same whether 4 or 400 are asked for.
+
+What a model gives to people: a text it wrote, and rows of the next-word table.
+
+Who writes for a model: its compiled copy, kept for as long as it is true to the model, or the model itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from qkv.blocks.state import State
+from qkv.errors import InputError
+from qkv.generation.compilable import obstacle
+from qkv.generation.native import Native, choose
 from qkv.generation.sampling import Sampling, pick
 from qkv.models.language_model import LanguageModel
 
@@ -91,3 +99,51 @@ def write(
         running = [alive and token not in ends for alive, token in zip(running, tokens, strict=True)]
         if not any(running):
             return
+
+
+@dataclass
+class Written:
+    """One sample: the text after the prompt, its tokens, and why it ended ("length", "end" or "stop")."""
+
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: Literal["length", "end", "stop"] = "length"
+
+
+@dataclass(frozen=True)
+class Next:
+    """One row of the next-word table."""
+
+    piece: str
+    token: int
+    probability: float
+
+
+Precision = Literal["auto", "f32", "bf16", "int8"]
+
+
+class Writers:
+    """The compiled copies of one model, one for each number format that was asked for."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.copies: dict[str, Native] = {}
+
+    def writer(self, precision: Precision = "auto", *, int8_passed: bool = False) -> LanguageModel:
+        """A model with hooks, replaced parts or another `mix` writes by its own modules; weights that have changed are
+        copied anew. `int8_passed`: whether int8 was seen to keep this model's quality, so that `auto` may choose it."""
+        if precision not in get_args(Precision):
+            raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
+        if problem := obstacle(self.model):
+            if precision not in ("auto", "f32"):
+                raise InputError(
+                    f"precision {precision}: this model writes in f32 only, as it {problem}. bf16 and int8 need a "
+                    "modern, gpt, llama or qwen2 model as it was built, without a window, the CPU, and a C compiler."
+                )
+            return self.model
+        chosen = choose(self.model, int8_passed) if precision == "auto" else precision
+        copy = self.copies.get(chosen)
+        if copy is None or not copy.current():
+            copy = self.copies[chosen] = Native(self.model, chosen)
+        return copy

@@ -21,7 +21,7 @@ from qkv.blocks.decoder import GlobalAttention
 from qkv.blocks.masks import Band
 from qkv.inspection import notebook
 from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, hooked, stacks
-from qkv.short_repr import ShortRepr
+from qkv.visible import ShortRepr
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qkv.evaluation.contextual_similarity import CONTEXTS
+from qkv.evaluation.word_senses import CONTEXTS
 from qkv.inspection.edges import Sentence, encoded, found_edges
 from qkv.inspection.head_roles import Head, ablated, found_roles, ranked
 from qkv.inspection.subject import Inputs, Subject, main_stack, stacks

@@ -3,6 +3,10 @@
     p_l = softmax(head(norm(x_l)))        x_l: the residual stream after layer l; the last is the model's own answer
 
 The layers below learned to be read by the next layer and not by the head: early rows are a hint, the last is exact.
+
+The next-word table, one sampling knob after the other: how the model's own shares become those that are drawn from.
+
+The knobs and their order are the sampler's own (`generation.sampling.steps`); deck 004's table is the first step.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.errors import InputError
-from qkv.inspection.subject import Subject
+from qkv.generation.sampling import Sampling, steps
+from qkv.inspection.subject import Subject, forward
 from qkv.inspection.trace import trace
 
 TOP = 5
@@ -75,3 +80,33 @@ def likeliest(subject: Subject, logits: Float[Tensor, "T V"], top: int = TOP) ->
         [Piece(*each) for each in zip(subject.pieces(ids), shares, strict=True)]
         for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
+
+
+NEXT_WORDS = 10
+KNOBS = Sampling(temperature=0.8, top_k=40, top_p=0.9, min_p=0.05, repetition_penalty=1.1)  # for the page: one of each
+
+
+@dataclass(frozen=True)
+class NextStep:
+    name: str
+    knob: float | int | None  # None: what the model says by itself
+    rows: list[Piece]
+    left: int  # pieces that may still be drawn
+
+
+@torch.no_grad()
+def next_words(subject: Subject, sampling: Sampling = KNOBS, top: int = NEXT_WORDS) -> list[NextStep]:
+    """The likeliest next pieces after the text, before any knob and after each."""
+    if subject.answer != "next":
+        raise InputError(f"a {subject.kind} model does not write: there is no next word. Use a language model.")
+    logits = forward(subject.model, subject.inputs)[:, -1].float().cpu()
+    written = torch.tensor([subject.inputs.tokens])
+    found = [_step(subject, "the model", None, logits, top)]
+    return found + [_step(subject, name, knob, made, top) for name, knob, made in steps(logits, sampling, written)]
+
+
+def _step(subject: Subject, name: str, knob: float | int | None, logits: Float[Tensor, "1 V"], top: int) -> NextStep:
+    shares = logits[0].softmax(-1)
+    best = shares.topk(min(top, len(shares)))
+    rows = zip(subject.pieces(best.indices.tolist()), best.values.tolist(), strict=True)
+    return NextStep(name, knob, [Piece(*each) for each in rows if each[1] > 0], int((shares > 0).sum()))

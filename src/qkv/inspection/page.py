@@ -2,28 +2,40 @@
 
 `document` gives it; `write` puts it into the page (`page_template.py`). It says of every view what is exact. Layers and
 heads count from 1, as people count them; layer 0 is what enters the first block.
+
+Puts a document into the page: data as data, and a policy that lets nothing run but the page's own script.
+
+The template (`page.html`, built from `web/`) has one script, one style and two marks. The data become a script element
+of type application/json, which no browser runs; `<`, `>` and `&` are written as escapes, so that no text ends the
+element or begins another. The policy names the script and the style by their hashes: whatever else should get into the
+page is neither run nor fetched.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from torch import Tensor
 
-from qkv.blocks.residual import PostNorm, PreNorm
+from qkv.blocks.block import PostNorm, PreNorm
 from qkv.errors import InputError
-from qkv.inspection import anatomy, attribution, logit_lens, maps, next_words, page_template, word_in_contexts
+from qkv.inspection import anatomy, attribution, logit_lens, maps, word_in_contexts
 from qkv.inspection.head_roles import Head
 from qkv.inspection.subject import Subject, stacks
 from qkv.inspection.trace import trace
 from qkv.inspection.worked_example import worked
 from qkv.models.language_model import count
 from qkv.storage import write_file
-from qkv.text.words import words_of
+from qkv.text.statistics import words_of
 
 WORKED = 16  # asking tokens of the worked example, the last ones
 Explain = Literal["", "quick", "whole"]
@@ -59,7 +71,7 @@ def document(
     """All views that this model has. `heads`: the finder's table; `head`: layer and head of the worked example;
     `explain`: whether to attribute the answer: not at all, by what takes no minutes, or by every method."""
     found: dict[str, Any] = {
-        "format": page_template.FORMAT,
+        "format": FORMAT,
         "model": described(subject),
         "text": subject.text,
         "answer": subject.answer,
@@ -167,8 +179,8 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
         rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
         found["lens"] = rows, said
     if subject.answer == "next":
-        steps = [asdict(each) for each in next_words.next_words(subject)]
-        found["next"] = {"steps": steps}, f"the {next_words.TOP} likeliest pieces after each knob"
+        steps = [asdict(each) for each in logit_lens.next_words(subject)]
+        found["next"] = {"steps": steps}, f"the {logit_lens.TOP} likeliest pieces after each knob"
     effort = attribution.Effort() if explain == "whole" else attribution.affordable(subject) if explain else None
     if effort is not None and (made := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
         values = {
@@ -216,7 +228,65 @@ def halves(values: Tensor) -> dict[str, Any]:
 def write(path: Path, found: dict[str, Any]) -> None:
     """One page that opens from disk; written whole or not at all."""
     try:
-        template = page_template.template()
+        page = template()
     except FileNotFoundError:
         raise InputError("this copy of qkv has no page to fill. Build it with: make web, or use --json.") from None
-    write_file(path, page_template.fill(template, found))
+    write_file(path, fill(page, found))
+
+
+FORMAT = "qkv-inspect/1"
+POLICY_MARK = "<!--qkv:policy-->"
+DATA_MARK = "<!--qkv:data-->"
+# what could end the element, what JavaScript once took for ends of lines, and halves of characters that UTF-8 has not
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def template() -> str:
+    """The page without data, as it lies in the package."""
+    return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+
+
+def fill(template: str, document: dict[str, Any]) -> str:
+    """The page with `document` (format qkv-inspect/1) in it; numbers that are not finite become null."""
+    found = document.get("format")
+    if found != FORMAT:
+        raise ValueError(f"The page draws {FORMAT}, not {found!r}.")
+    start, policy, rest = template.partition(POLICY_MARK)
+    middle, data, end = rest.partition(DATA_MARK)
+    if not (policy and data):
+        raise ValueError(f"The template lacks {DATA_MARK if policy else POLICY_MARK}: build it anew with `make web`.")
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{content_security_policy(template)}">'
+    element = f'<script type="application/json" id="qkv-data">{script_json(document)}</script>'
+    return f"{start}{meta}{middle}{element}{end}"
+
+
+def content_security_policy(template: str) -> str:
+    """Nothing may be loaded or run but the script and the style that are in `template`, by their hashes."""
+    scripts, styles = (_hashes(template, element) for element in ("script", "style"))
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src {styles}; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand in a script element whatever its texts are."""
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None for what JSON cannot say: it knows no infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _hashes(template: str, element: str) -> str:
+    found = re.findall(rf"<{element}\b[^>]*>(.*?)</{element}>", template, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found]
+    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

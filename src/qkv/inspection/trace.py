@@ -24,7 +24,7 @@ from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, chosen, hooked, main_stack, stacks
-from qkv.short_repr import ShortRepr
+from qkv.visible import ShortRepr
 
 MOST = 2 * 2**30  # bytes that a trace may hold
 ALWAYS = ("embedded", "stream", "logits", "pooled", "vectors")  # taps that are kept of every layer

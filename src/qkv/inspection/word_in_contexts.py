@@ -16,9 +16,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.evaluation.contextual_similarity import CONTEXTS, placed
-from qkv.evaluation.predictions import cut_words
-from qkv.evaluation.word_senses import vectors_of_words
+from qkv.evaluation.decisions import cut_words
+from qkv.evaluation.word_senses import CONTEXTS, placed, vectors_of_words
 from qkv.inspection import notebook
 from qkv.inspection.subject import Subject
 

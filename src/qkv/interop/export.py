@@ -21,16 +21,16 @@ from qkv.data.labelled.encoding import between
 from qkv.data.parallel.encoding import end_of
 from qkv.errors import RefusedError
 from qkv.generation.beam import Translator
-from qkv.interop import decoders, huggingface, marian_tokenizer, translator_parity
+from qkv.interop import architectures, huggingface, marian, parity
 from qkv.interop.architectures import folded
 from qkv.interop.folder import Exportable, card, settings
-from qkv.interop.imported import filled
 from qkv.interop.parity import SENTENCES, Comparison, Reader, compare, reads
+from qkv.interop.tensor_files import filled
 from qkv.interop.tensor_names import export_weights
 from qkv.models.language_model import LanguageModel
 from qkv.reading import require_replaceable
 from qkv.storage import new_folder, replace_folder
-from qkv.text.tags import tags
+from qkv.text.translation_vocabulary import tags
 from qkv.training.checkpoints import write_tensors
 
 FORMATS = ("huggingface",)
@@ -41,7 +41,7 @@ def write(
 ) -> list[Comparison]:
     """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, where it is there."""
     huggingface.twin(bundle.config).export_config(bundle.config)  # what has none is refused before anything else
-    decoders.require_end(bundle.config, bundle.tokenizer)
+    architectures.require_end(bundle.config, bundle.tokenizer)
     if folder.exists() or folder.is_symlink():
         require_replaceable(folder, huggingface.CONFIG, force)
     weights = huggingface_weights(bundle)
@@ -65,7 +65,7 @@ def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
     """The files that theirs reads a vocabulary from."""
     tokenizer = bundle.tokenizer
     if tokenizer.kind == "unigram":
-        return marian_tokenizer.files(tokenizer, bundle.target_tokenizer)
+        return marian.files(tokenizer, bundle.target_tokenizer)
     closing = end_of(tokenizer) if isinstance(bundle.model, Translator) else None
     # a tokenizer that closes texts has its own way with pairs, BERT's
     middle = between(tokenizer) if _pairs(bundle) and not tokenizer.closing else None
@@ -89,7 +89,7 @@ def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Compar
     if outside and (theirs := _transformers(folder, bundle)):
         readers |= theirs
     if translates:
-        return translator_parity.compare(bundle, readers)
+        return parity.compare_translators(bundle, readers)
     return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, bundle.config.context, pairs=_pairs(bundle))
 
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from qkv.generation.beam import Translator
-from qkv.interop import huggingface, marian_tokenizer
+from qkv.interop import huggingface, marian
 from qkv.models.language_model import LanguageModel, count
-from qkv.text.tags import tags
 from qkv.text.tokenizer import Tokenizer
+from qkv.text.translation_vocabulary import tags
 from qkv.visible import visible
 
 TEMPERATURE = 0.8  # as `qkv generate` has it
@@ -75,7 +75,7 @@ def settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
     words = {key: tokenizer.token(number) for key, number in named.items()}
     said: dict[str, Any] = {
         # without the class, transformers 5 builds the model type's own tokenizer, with other ids
-        "tokenizer_class": marian_tokenizer.CLASS if tokenizer.kind == "unigram" else "PreTrainedTokenizerFast",
+        "tokenizer_class": marian.CLASS if tokenizer.kind == "unigram" else "PreTrainedTokenizerFast",
         "model_max_length": config.context,
         "clean_up_tokenization_spaces": False,
         "model_input_names": inputs,

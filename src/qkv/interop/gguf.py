@@ -17,10 +17,9 @@ from torch import Tensor
 from qkv.blocks.initialization import outline
 from qkv.errors import InputError
 from qkv.interop.gguf_blocks import reader
-from qkv.interop.gguf_config import FREQUENCIES, read_config
+from qkv.interop.gguf_config import FREQUENCIES, read_config, read_tokenizer
 from qkv.interop.gguf_file import Refuse, Stored, opened, printable, read_container
-from qkv.interop.gguf_tokenizer import read_tokenizer
-from qkv.interop.imported import Imported
+from qkv.interop.tensor_files import Imported
 from qkv.interop.tensor_names import PLAIN, Row, Table, import_weights, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig

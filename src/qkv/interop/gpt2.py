@@ -11,7 +11,7 @@ from typing import Any
 
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop import decoders
+from qkv.interop import architectures
 from qkv.interop.architectures import GPT2, Judge, inside
 from qkv.interop.tensor_names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Table, require, sizes
 from qkv.models.gpt import GPTConfig
@@ -68,12 +68,12 @@ def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
     kept = [
         name for name in names if not name.endswith((".attn.bias", ".attn.masked_bias")) and name != "lm_head.weight"
     ]
-    named = ("transformer.", *decoders.HEADS)
+    named = ("transformer.", *architectures.HEADS)
     return {name: name if name.startswith(named) else f"transformer.{name}" for name in kept}
 
 
 def table(config: Config) -> Table:
-    return decoders.rows(config, TABLE, tags="classifier")
+    return architectures.rows(config, TABLE, tags="classifier")
 
 
 def export_config(config: Config) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def export_config(config: Config) -> dict[str, Any]:
     named = {"model_type": "gpt2", "dtype": "float32"}
     numbers = {theirs: getattr(decoder, ours) for ours, theirs in SIZES.items()}
     dropout = {"embd_pdrop": decoder.dropout, "attn_pdrop": decoder.dropout}
-    return {**named, **numbers, **dropout, "n_inner": None, **FIXED, **decoders.write(config, GPT2)}
+    return {**named, **numbers, **dropout, "n_inner": None, **FIXED, **architectures.write(config, GPT2)}
 
 
 def import_config(values: Mapping[str, Any]) -> Config:
@@ -94,4 +94,4 @@ def import_config(values: Mapping[str, Any]) -> Config:
     require(values, {"embd_pdrop": found["dropout"], "attn_pdrop": found["dropout"]}, "GPT-2")
     if values.get("n_inner") is not None:  # none: four times the width
         require(values, {"n_inner": 4 * found["width"]}, "GPT-2")
-    return decoders.read(values, GPT2, parse(GPTConfig, found, "config.json"))
+    return architectures.read(values, GPT2, parse(GPTConfig, found, "config.json"))

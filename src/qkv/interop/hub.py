@@ -16,9 +16,9 @@ import urllib.error
 from pathlib import Path
 from typing import Any
 
-from qkv.data.cachefolder import PART, REMEDY, cache_folder
-from qkv.data.download import UNREACHABLE, download, fetching, opened
-from qkv.data.progress import Progress, silent
+from qkv.data.cache import PART, REMEDY, cache_folder
+from qkv.data.catalog import UNREACHABLE, download, fetching, opened
+from qkv.data.findings import Progress, silent
 from qkv.errors import InputError
 from qkv.interop.huggingface import INDEX, WEIGHTS
 from qkv.reading import parse_json

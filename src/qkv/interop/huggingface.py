@@ -12,9 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop import architectures, bert, decoders, distilbert, gpt2, llama, marian, marian_tokenizer, qwen3
-from qkv.interop.imported import Imported, fitted
-from qkv.interop.tensor_files import TensorFiles
+from qkv.interop import architectures, bert, distilbert, gpt2, llama, marian, qwen3
+from qkv.interop.tensor_files import Imported, TensorFiles, fitted
 from qkv.interop.tensor_names import import_weights
 from qkv.reading import plain_file, read_json
 from qkv.text import foreign
@@ -48,7 +47,7 @@ def read(folder: Path) -> Imported:
         confirm(config, files)
     tokenizer, target = read_tokenizer(folder, values)
     try:
-        decoders.require_end(config, tokenizer)
+        architectures.require_end(config, tokenizer)
     except ConfigError as error:
         raise RefusedError(f"{where}: {error}") from None
     if tidy := getattr(room, "tidy", None):
@@ -96,8 +95,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, 
     settings beside it say. The second is what cuts targets, where that is another."""
     said, target = _optional(folder, "tokenizer_config.json"), None
     there = {path.name for path in folder.iterdir()}
-    if there.issuperset(marian_tokenizer.FILES) and config["model_type"] in marian.MODEL_TYPES:
-        tokenizer, target = marian_tokenizer.read(folder, said)
+    if there.issuperset(marian.FILES) and config["model_type"] in marian.MODEL_TYPES:
+        tokenizer, target = marian.read(folder, said)
     elif "tokenizer.json" in there:
         tokenizer = foreign.read(plain_file(folder, "tokenizer.json"))
     elif {"vocab.json", "merges.txt"} <= there:
@@ -106,10 +105,10 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, 
         tokenizer = foreign.wordpiece(plain_file(folder, "vocab.txt"), lowercase=said.get("do_lower_case") is not False)
     else:
         spelled = any(name.endswith(".spm") for name in there)
-        missing = next(name for name in marian_tokenizer.FILES if name not in there) if spelled else "tokenizer.json"
+        missing = next(name for name in marian.FILES if name not in there) if spelled else "tokenizer.json"
         raise RefusedError(
             f"{folder / missing}: missing. Expected tokenizer.json, or vocab.json and merges.txt, or vocab.txt, or "
-            f"Marian's {', '.join(marian_tokenizer.FILES)}."
+            f"Marian's {', '.join(marian.FILES)}."
         )
     settings = {GENERATION: _optional(folder, GENERATION), CONFIG: config}
     roles = _roles(tokenizer, settings, said, folder)

@@ -13,7 +13,7 @@ from typing import Any
 from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop import decoders
+from qkv.interop import architectures
 from qkv.interop.architectures import LLAMA, QWEN2, Judge, inside
 from qkv.interop.qwen3 import window, window_values
 from qkv.interop.tensor_names import Row, Table, require, sizes, untied
@@ -67,18 +67,18 @@ FIXED: dict[str, dict[str, Any]] = {
 
 
 def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
-    return untied(decoders.headless(config), names)
+    return untied(architectures.headless(config), names)
 
 
 def table(config: Config) -> Table:
     biases = BIASES if inside(config).kind == "qwen2" else ()
-    return decoders.rows(config, (*TIED, *biases), () if decoders.headless(config) else HEAD)
+    return architectures.rows(config, (*TIED, *biases), () if architectures.headless(config) else HEAD)
 
 
 def export_config(config: Config) -> dict[str, Any]:
     """The values of a `LlamaConfig` or `Qwen2Config` of theirs, as config.json holds them."""
     kind = inside(config).kind
-    return {**_values(inside(config)), **decoders.write(config, FAMILIES[kind])}
+    return {**_values(inside(config)), **architectures.write(config, FAMILIES[kind])}
 
 
 def _values(config: LlamaConfig) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def import_config(values: Mapping[str, Any]) -> Config:
     found["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
     found["window"] = window(values, name) if kind == "qwen2" else 0
     config = parse(LlamaConfig, {"kind": kind, **found, **_rotary(values, name)}, "config.json")
-    return decoders.read(values, FAMILIES[kind], config)
+    return architectures.read(values, FAMILIES[kind], config)
 
 
 def _rotary(values: Mapping[str, Any], architecture: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from qkv.config import parse
 from qkv.errors import ConfigError, InputError
 from qkv.interop.gguf_file import LONGEST_NAME, Refuse, opened
-from qkv.interop.imported import Imported
+from qkv.interop.tensor_files import Imported
 from qkv.interop.tensor_names import PLAIN, Transform, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.reading import plain_file

@@ -1,4 +1,10 @@
-"""Marian: models/transformer.py as it stands, and Hugging Face's `MarianMTModel` (Junczys-Dowmunt et al. 2018).
+"""The vocabularies of Marian's folders: source.spm and target.spm cut the two languages, vocab.json numbers the pieces.
+
+Both become a tokenizer.json of kind "unigram" (text/unigram.py) with the same numbers; and back: a folder that
+`transformers` opens with its own MarianTokenizer, which needs the sentencepiece package. Tokens as >>fra<< ask for a
+language.
+
+Marian: models/transformer.py as it stands, and Hugging Face's `MarianMTModel` (Junczys-Dowmunt et al. 2018).
 
 Tensor for tensor the same, only the names differ, and the bias over the pieces is a row of its own. Source, target and
 head share one table, in both: it is saved once. Where a text starts and ends is the tokenizer's: the caller adds it.
@@ -6,7 +12,10 @@ head share one table, in both: it is saved once. Where a text starts and ends is
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,9 +24,61 @@ from torch import Tensor
 from qkv.blocks.positions import sinusoids
 from qkv.config import parse
 from qkv.errors import ConfigError, RefusedError
+from qkv.interop import sentencepiece
 from qkv.interop.tensor_files import TensorFiles
 from qkv.interop.tensor_names import AS_A_ROW, Row, Table, require, sizes
 from qkv.models.transformer import TransformerConfig
+from qkv.reading import plain_file
+from qkv.text import foreign
+from qkv.text.tokenizer import Tokenizer
+from qkv.text.translation_vocabulary import is_tag
+
+SOURCE, TARGET, NUMBERS = "source.spm", "target.spm", "vocab.json"
+FILES = (SOURCE, TARGET, NUMBERS)
+CLASS = "MarianTokenizer"
+# what theirs calls them where tokenizer_config.json says nothing
+USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+
+
+def read(folder: Path, said: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """What cuts sources and what cuts targets; `said` is tokenizer_config.json."""
+    where = folder / "tokenizer_config.json"
+    for key in ("separate_vocabs", "target_vocab_file", "sp_model_kwargs"):
+        if said.get(key):
+            raise RefusedError(
+                f"{where}: {key} = {said[key]!a:.80} has no twin here; expected one vocab.json for both languages and "
+                "pieces that are always cut the same way. Use another model."
+            )
+    ids = foreign.numbered(plain_file(folder, NUMBERS))
+    names = {key: _name(said.get(key), usual) for key, usual in USUAL.items()}
+    for key in ("eos_token", "unk_token"):
+        if names[key] not in ids:
+            raise RefusedError(f"{folder / NUMBERS}: {key} {names[key]!a:.80} is not in it. The files do not fit.")
+    special = {name for name in ids if name in names.values() or is_tag(name)}
+    made = []
+    for name in (SOURCE, TARGET):
+        path = plain_file(folder, name)
+        found = sentencepiece.read(path)
+        made.append(foreign.unigram(ids, found.scores, found.table, special, names["unk_token"], str(path)))
+    return made[0], made[1]
+
+
+def _name(value: Any, usual: str) -> str:
+    found = value.get("content") if isinstance(value, dict) else value
+    return found if isinstance(found, str) else usual
+
+
+def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
+    """The three files of two such vocabularies."""
+    assert source.unknown is not None
+    unknown = source.token(source.unknown)
+    made = {
+        name: sentencepiece.written(each.likely.scores(), base64.b64decode(each.likely.table), unknown)
+        for name, each in ((SOURCE, source), (TARGET, target))
+    }
+    numbers = {source.token(number): number for number in range(source.vocabulary)}
+    return {**made, NUMBERS: (json.dumps(numbers, ensure_ascii=False, indent=1) + "\n").encode()}
+
 
 MODEL_TYPES = ("marian",)
 ARCHITECTURE = "MarianMTModel"
@@ -72,7 +133,7 @@ SIZES = {
 }
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
 # What theirs means where a file says nothing.
-USUAL = {
+CONFIG_DEFAULTS = {
     "max_position_embeddings": 1024,
     "activation_function": "gelu",
     "dropout": 0.1,
@@ -152,7 +213,7 @@ def export_config(config: TransformerConfig) -> dict[str, Any]:
 
 def import_config(values: Mapping[str, Any]) -> TransformerConfig:
     """A `MarianConfig`'s values as ours; what our figure does not have is refused."""
-    said = USUAL | {key: value for key, value in values.items() if value is not None}
+    said = CONFIG_DEFAULTS | {key: value for key, value in values.items() if value is not None}
     if said.get("architectures", [ARCHITECTURE]) != [ARCHITECTURE]:
         raise ConfigError(f"config.json: architectures = {said['architectures']!r}: expected [{ARCHITECTURE!r}].")
     found = sizes(said, SIZES)

@@ -12,7 +12,7 @@ from typing import Any
 from qkv.blocks.initialization import outline
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop import decoders
+from qkv.interop import architectures
 from qkv.interop.architectures import QWEN3, Judge, inside
 from qkv.interop.tensor_names import Row, Table, require, sizes, untied
 from qkv.models.modern import ModernConfig
@@ -56,16 +56,16 @@ FIXED = {"hidden_act": "silu", "attention_bias": False}
 
 
 def tidy(config: Config, names: Iterable[str]) -> dict[str, str]:
-    return untied(decoders.headless(config), names)
+    return untied(architectures.headless(config), names)
 
 
 def table(config: Config) -> Table:
-    return decoders.rows(config, TIED, () if decoders.headless(config) else HEAD)
+    return architectures.rows(config, TIED, () if architectures.headless(config) else HEAD)
 
 
 def export_config(config: Config) -> dict[str, Any]:
     """The values of a `Qwen3Config`, as config.json holds them."""
-    return {**_values(inside(config)), **decoders.write(config, QWEN3)}
+    return {**_values(inside(config)), **architectures.write(config, QWEN3)}
 
 
 def _values(config: ModernConfig) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def import_config(values: Mapping[str, Any]) -> Config:
     require(rotary, {"rope_type": "default"}, "Qwen3")
     head = "tied" if values.get("tie_word_embeddings", False) else "own"
     found = {"rotary_base": rotary["rope_theta"], "head": head, "window": window(values, "Qwen3")}
-    return decoders.read(values, QWEN3, parse(ModernConfig, {**sizes(values, SIZES), **found}, "config.json"))
+    return architectures.read(values, QWEN3, parse(ModernConfig, {**sizes(values, SIZES), **found}, "config.json"))
 
 
 def window_values(window: int) -> dict[str, Any]:

@@ -3,20 +3,25 @@
 A file is mapped: what is used as it stands is never copied, and what is turned or widened leaves nothing behind. The
 safetensors library checks that offsets and shapes fit the file; here names, ranks and kinds of numbers are checked, and
 `shapes` tells them all before a number is read.
+
+What a reader of another project's format gives: a config of ours, its tensors under our names, and a tokenizer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
-from qkv.errors import RefusedError, out_of_memory
+from qkv.blocks.initialization import no_start, outline
+from qkv.errors import InputError, RefusedError, out_of_memory
 from qkv.reading import NotTaken, parse_json
+from qkv.text.tokenizer import Tokenizer
 
 NUMBERS = ("F32", "F16", "BF16", "F64")
 MOST_TENSORS = 100_000
@@ -101,3 +106,59 @@ def _shape(facts: dict[str, Any], where: str) -> Tensor:
     if any(type(size) is not int or not 0 <= size < 2**31 for size in shape):
         raise RefusedError(f"{where} has the shape {shape!s:.80}; no machine holds it.")
     return torch.empty(shape, dtype=torch.float32, device="meta")
+
+
+LARGEST_TABLE = 2**25  # places x width, of rotary positions and waves: they are computed, not read
+
+
+@dataclass(frozen=True)
+class Imported:
+    config: Any  # of one of our models, with build()
+    weights: Mapping[str, Tensor]  # f32; exactly the names and shapes of the built model
+    tokenizer: Tokenizer
+    name: str  # of the model, as its files say it
+    notes: tuple[str, ...] = ()  # what was left out or decided, in words
+    target: Tokenizer | None = None  # what cuts a translator's targets, where that is another
+
+
+Weights = Mapping[str, Tensor]
+
+
+def fitted(found: Imported, take: Callable[[Weights], Weights], files: TensorFiles, where: str) -> Imported:
+    """With what `take` makes of the files' tensors, once config, tokenizer and every shape are known to fit together.
+
+    No number is read before that: a file of a few bytes may speak of a terabyte.
+    """
+    config = getattr(found.config, "encoder", found.config)
+    if found.tokenizer.vocabulary > config.vocabulary:
+        raise RefusedError(
+            f"{where}: the tokenizer has {found.tokenizer.vocabulary:,} tokens, the model {config.vocabulary:,}. The "
+            "files belong to different models."
+        )
+    waves = getattr(config, "positions", None) == "sinusoidal"  # they are as wide as the model
+    width = config.width if waves else getattr(config, "head_width", 0) or config.width // max(1, config.heads)
+    layers = config.layers + getattr(config, "decoder_layers", 0)
+    if layers > len(files) or config.context * width > LARGEST_TABLE:
+        raise RefusedError(
+            f"{where}: {layers:,} layers, a context of {config.context:,}: more than the {len(files):,} tensors "
+            "and the memory of any machine allow."
+        )
+    try:
+        shapes = take(files.shapes())
+        with outline():
+            own = found.config.build().state_dict()
+    except (InputError, ValueError, RuntimeError) as error:
+        raise RefusedError(f"{where}: {error}") from None
+    for name in [*own, *shapes]:
+        if name not in shapes or name not in own or shapes[name].shape != own[name].shape:
+            there, needed = (tuple(each[name].shape) if name in each else None for each in (shapes, own))
+            raise RefusedError(f"{where}: tensor {name} is {there}, the model needs {needed}. The files do not fit.")
+    return replace(found, weights=dict(take(files)))
+
+
+def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
+    """The model of a config around these tensors, which may lie in a mapped file: they are used as they are."""
+    with no_start():  # memory that is never written is never taken
+        model: nn.Module = config.build()
+    model.load_state_dict(dict(weights), strict=True, assign=True)
+    return model.to(device).eval().requires_grad_(True)

@@ -17,13 +17,12 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block
+from qkv.blocks.block import Block, PostNorm
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions
-from qkv.blocks.residual import PostNorm
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, Share, Width, WidthOrZero, strict
 

@@ -23,8 +23,7 @@ from qkv.blocks.pooling import AttentionPooling, FirstPooling, LastPooling, MaxP
 from qkv.blocks.tap import Tap
 from qkv.config import Positive, Share, strict
 from qkv.models.bert import BertConfig
-from qkv.models.encoded import Encoded
-from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig, build, require_fit
+from qkv.models.encoders import Encoded, PictureEncoderConfig, TextEncoderConfig, build, require_fit
 from qkv.models.linear import LinearConfig
 
 

@@ -15,11 +15,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
+from qkv.blocks.block import PreNorm
 from qkv.blocks.bounded_state import PastState
 from qkv.blocks.convolution import Convolution, GatedConvolution
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.norms import RMSNorm
-from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict

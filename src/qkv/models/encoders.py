@@ -1,4 +1,6 @@
-"""Every encoder that a classifier or a tagger can be built around. The union is the registry.
+"""Configs of models around an encoder (masked.py, classifier.py, tagger.py): their sizes are the encoder's.
+
+Every encoder that a classifier or a tagger can be built around. The union is the registry.
 
 A text encoder gives a vector for every token, `encoder(tokens, present, segments)`, and has `vocabulary`, `context` and
 `width`; padding stands behind the text and changes nothing. An encoder of pictures takes pixels instead of tokens. A
@@ -28,6 +30,28 @@ from qkv.models.picture_cnn import PictureCNNConfig
 from qkv.models.recurrent import RecurrentConfig
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 from qkv.models.text_cnn import TextCNNConfig
+
+
+class Encoded:
+    encoder: Any
+    labels: tuple[str, ...] = ()
+
+    @property
+    def vocabulary(self) -> int:
+        return self.encoder.vocabulary
+
+    @property
+    def layers(self) -> int:
+        return self.encoder.layers
+
+    @property
+    def width(self) -> int:
+        return self.encoder.width or len(self.labels)  # a linear model: a score a label
+
+    @property
+    def context(self) -> int:
+        return self.encoder.context
+
 
 ReaderConfig = BertConfig | EncoderConfig | BagConfig | LinearConfig | TextCNNConfig | RecurrentEncoderConfig
 LanguageConfig = ModernConfig | GPTConfig | LlamaConfig | RecurrentConfig | MLPConfig | CNNConfig | ModernFastConfig

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block
+from qkv.blocks.block import Block, PreNorm
 from qkv.blocks.bounded_state import remembered, window_mask
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
@@ -24,7 +24,6 @@ from qkv.blocks.feedforward import FeedForward, TanhGELU
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions
-from qkv.blocks.residual import PreNorm
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, strict

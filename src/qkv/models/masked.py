@@ -21,7 +21,7 @@ from qkv.blocks.tap import Tap
 from qkv.config import strict
 from qkv.models.bert import Bert, BertConfig
 from qkv.models.defaults import ModelDefaults, OptimizerDefaults, adamw
-from qkv.models.encoded import Encoded
+from qkv.models.encoders import Encoded
 
 
 @strict

@@ -16,13 +16,12 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block
+from qkv.blocks.block import Block, PreNorm
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.image_patches import Patches, RandomShift
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions
-from qkv.blocks.residual import PreNorm
 from qkv.blocks.tap import Tap
 from qkv.config import CountOrZero, Layers, Share, Width, WidthOrZero, strict
 

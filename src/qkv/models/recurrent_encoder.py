@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from qkv.blocks import initialization
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.letter_ngrams import SpelledEmbedding
+from qkv.blocks.ngrams import SpelledEmbedding
 from qkv.blocks.recurrent import Directions, LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization
 from qkv.blocks.dropout import Dropout
-from qkv.blocks.standardization import Scale
+from qkv.blocks.norms import Scale
 from qkv.blocks.tap import Tap
 from qkv.config import Layers, Share, Width, strict
 

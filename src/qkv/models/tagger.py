@@ -16,8 +16,7 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.tap import Tap
 from qkv.config import Share, strict
 from qkv.models.bert import BertConfig
-from qkv.models.encoded import Encoded
-from qkv.models.encoders import TextEncoderConfig, build, require_fit
+from qkv.models.encoders import Encoded, TextEncoderConfig, build, require_fit
 from qkv.models.linear import LinearConfig
 
 

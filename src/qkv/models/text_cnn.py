@@ -16,11 +16,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
+from qkv.blocks.block import PreNorm
 from qkv.blocks.convolution import Convolution
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.norms import LayerNorm
-from qkv.blocks.residual import PreNorm
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
 

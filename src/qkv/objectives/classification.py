@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from qkv.config import Count, Share, strict
 from qkv.data.labelled.encoding import Rows
 from qkv.objectives import reading
-from qkv.objectives.lengths import ByLength
 from qkv.objectives.objective import Batch
+from qkv.objectives.order import ByLength
 from qkv.objectives.reading import Inputs, Source
 
 Problem = Literal["single", "multi", "regression"]

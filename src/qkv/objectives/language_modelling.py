@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from qkv.config import Count, strict
 from qkv.objectives import order
-from qkv.objectives.cross_entropy import cross_entropy
-from qkv.objectives.objective import Batch
+from qkv.objectives.objective import Batch, cross_entropy
 
 
 @strict

@@ -1,4 +1,11 @@
-"""BERT's task: say what stood under [MASK], and whether the second text followed the first. Deck 002.
+"""What a task that hides pieces must know about a vocabulary.
+
+Where sentences begin in a stream of tokens: found once, from the ids alone, in a few bytes a sentence.
+
+A sentence ends after a run of marks (. ! ?) and where its document ends. One that is longer than allowed is cut evenly,
+and so is a document of a single sentence: every document here has two at least, so that one can follow another.
+
+BERT's task: say what stood under [MASK], and whether the second text followed the first. Deck 002.
 
     L = mean over hidden pieces of -log p(piece) + mean over pairs of -log p(followed or not)
 
@@ -22,12 +29,77 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import Count, Share, strict
-from qkv.errors import DataError
+from qkv.errors import DataError, InputError
 from qkv.models.masked import Masked
-from qkv.objectives import order, sentences
-from qkv.objectives.cross_entropy import cross_entropy
-from qkv.objectives.objective import Batch
-from qkv.objectives.pieces import Pieces
+from qkv.objectives import order
+from qkv.objectives.objective import Batch, cross_entropy
+from qkv.text.tokenizer import Tokenizer
+
+MARKS = frozenset(".!?…。！？")
+
+
+@dataclass(frozen=True)
+class Pieces:
+    opening: int  # [CLS], before every sample
+    separator: int  # [SEP], after every text, and between the documents of a stream
+    mask: int
+    padding: int
+    ordinary: Bool[np.ndarray, "V"]  # everything but special tokens: what may be hidden, and put in another's place
+    marks: Bool[np.ndarray, "V"]  # pieces that end a sentence
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Pieces:
+        needed = {"[MASK]": tokenizer.mask, "[PAD]": tokenizer.padding}
+        missing = [name for name, number in needed.items() if number is None]
+        if missing or not tokenizer.opening:
+            raise InputError(
+                f"a {tokenizer.kind} tokenizer without {' and '.join(missing) or '[CLS]'}: hiding pieces needs one "
+                "with [CLS], [SEP], [PAD] and [MASK]. Choose --tokenizer wordpiece."
+            )
+        assert tokenizer.mask is not None
+        assert tokenizer.padding is not None
+        numbers = range(tokenizer.vocabulary)
+        return cls(
+            opening=tokenizer.opening[0],
+            separator=tokenizer.separator,
+            mask=tokenizer.mask,
+            padding=tokenizer.padding,
+            ordinary=np.array([not tokenizer.is_special(number) for number in numbers]),
+            marks=np.array([tokenizer.token(number) in MARKS for number in numbers]),
+        )
+
+
+Places = Int[np.ndarray, "_"]
+
+
+@dataclass(frozen=True)
+class Sentences:
+    starts: Places  # of each sentence, in the stream
+    document: Places  # of each sentence
+    first: Places  # sentence of each document; one more at the end
+    ends: Places  # of each document, in the stream
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def find(stream: NDArray[Any], separator: int, marks: Bool[np.ndarray, "V"], longest: int) -> Sentences:
+    """The sentences of all documents with two tokens or more; `marks`: which pieces end a sentence."""
+    border, marked = np.asarray(stream == separator), marks[stream]
+    begins = ~border
+    begins[1:] &= border[:-1] | (marked[:-1] & ~marked[1:])
+    starts, borders = np.flatnonzero(begins), np.append(np.flatnonzero(border), len(stream))
+    document = np.searchsorted(borders, starts)
+    ends = np.minimum(np.append(starts[1:], len(stream)), borders[document])
+    lengths = ends - starts
+    alone = np.bincount(document, minlength=len(borders))[document] == 1
+    parts = np.maximum(-(-lengths // longest), np.where(alone, 2, 1))
+    parts[alone & (lengths < 2)] = 0
+    number = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    starts = np.repeat(starts, parts) + number * np.repeat(lengths, parts) // np.repeat(parts, parts)
+    named, first, document = np.unique(np.repeat(document, parts), return_index=True, return_inverse=True)
+    return Sentences(starts, document, np.append(first, len(starts)), borders[named])
+
 
 # what a random number is for: the same sample needs several that have nothing to do with each other
 CUT, ELSEWHERE, PLACE, HOW_MANY, WHICH, BECOMES, PIECE = range(7)
@@ -94,7 +166,7 @@ class MaskedLanguageModelling:
         self.room = max(1, min(self.length, len(stream) - self.length))  # how far an epoch's offset may move
         self.samples = max(1, (len(stream) - self.room) // self.length)
         if config.next_sentence == "pairs":
-            self.sentences = sentences.find(stream, pieces.separator, pieces.marks, max(1, self.length // 2))
+            self.sentences = find(stream, pieces.separator, pieces.marks, max(1, self.length // 2))
             if not len(self.sentences):
                 raise DataError("the corpus", "has no document of two tokens", "Pairs of sentences need longer texts.")
 

@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import Count, Share, strict
-from qkv.data.even_order import even_order
 from qkv.data.parallel.encoding import PairRows
-from qkv.objectives.cross_entropy import cross_entropy
-from qkv.objectives.lengths import ByTokens
-from qkv.objectives.objective import Batch
+from qkv.data.split import even_order
+from qkv.objectives.objective import Batch, cross_entropy
+from qkv.objectives.order import ByTokens
 
 TOGETHER = 64  # pairs whose loss is looked at at once
 

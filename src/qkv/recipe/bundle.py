@@ -20,7 +20,7 @@ from qkv.data.parallel.encoding import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.evaluation.quantization_loss import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
-from qkv.interop.imported import Imported, filled
+from qkv.interop.tensor_files import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, TableConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 from qkv.models.registry import LANGUAGE_MODELS, defaults
 from qkv.recipe.dial import USUAL, Rung
-from qkv.recipe.matching import matched_width, parameters
+from qkv.recipe.origin import matched_width, parameters
 from qkv.recipe.recipe import Recipe
 from qkv.training import devices
 from qkv.training.clock import LOOKING

@@ -25,8 +25,8 @@ from qkv.errors import InputError
 from qkv.evaluation.perplexity import NUMBERS, TOKENS
 from qkv.models.language_model import count
 from qkv.models.registry import defaults
-from qkv.objectives.cross_entropy import LARGE
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
+from qkv.objectives.objective import LARGE
 from qkv.recipe.recipe import Recipe
 from qkv.training import devices
 from qkv.training.optimizers import is_matrix

@@ -2,6 +2,8 @@
 
 `--model lstm` on a table is an LSTM over the text, a pooling and a head: in the recipe a `classifier` (or `tagger`)
 around an encoder of kind `recurrent-encoder`. What the user set is never touched. Decision 0013 has the study.
+
+What a model of a table of numbers takes from its training rows before the first step.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import torch
+
 from qkv.config import plain
-from qkv.data.labelled.examples import Labelled
+from qkv.data.labelled.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models import bert, gpt
 from qkv.recipe import origin
@@ -199,3 +204,21 @@ def patch_of(height: int, width: int, usual: int) -> int:
     """The side of a patch nearest to the usual one that divides the picture."""
     sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
     return min(sides, key=lambda side: (abs(side - usual), side))
+
+
+SOLVED = 1e-7  # the rate of a model that is solved already
+
+
+def solved(kind: str, problem: str) -> bool:
+    """Whether a model is a linear regression, which needs no steps."""
+    return kind == "linear-table" and problem == "regression"
+
+
+def fit(model: Any, config: Any, train: NumberExamples, device: str) -> None:
+    """The columns come on one scale, and numbers to predict on theirs; a linear regression is solved at once."""
+    x = torch.from_numpy(train.numbers).to(device)
+    if config.problem != "regression":
+        model.fit_scale(x)
+        return
+    y = torch.from_numpy(train.targets.astype(np.float32)).unsqueeze(-1).to(device)
+    model.solve(x, y) if solved(config.kind, config.problem) else model.fit_scale(x, y)

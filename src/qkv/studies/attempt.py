@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv import session as sessions
-from qkv.data.progress import Progress
+from qkv.data.findings import Progress
 from qkv.session import fresh_state
 from qkv.storage import remove_folder
 from qkv.studies import space

@@ -18,11 +18,10 @@ from typing import Any
 from qkv.session import claim
 from qkv.storage import write_file
 from qkv.studies import compare_labelled, compare_text, picture
-from qkv.studies.contest import Comparison, Plan
-from qkv.studies.standing import NAMES, Entry
-from qkv.tasks.card import cell
+from qkv.studies.comparison import NAMES, Comparison, Entry, Plan
 from qkv.tasks.labelled.task import LabelledTask
 from qkv.tasks.registry import task_to_study
+from qkv.tasks.report import cell
 from qkv.visible import visible
 
 COLUMNS = ("system", "95 %", "macro-F1", "weights", "FLOPs", "seconds", "answers/s")

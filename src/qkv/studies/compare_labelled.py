@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from qkv.config import parse, plain
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Caution
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Examples, Labelled, TagExamples
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import InterruptedRun, QkvError
@@ -25,14 +25,13 @@ from qkv.extras import advice, installed
 from qkv.models.language_model import count
 from qkv.recipe import bundle, systems
 from qkv.recipe.recipe import read
-from qkv.studies import untaught
-from qkv.studies.contest import Comparison, Plan, in_order
-from qkv.studies.standing import Entry, Measure, measure
-from qkv.tasks import card
+from qkv.studies import baselines
+from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order, measure
 from qkv.tasks.labelled import report
 from qkv.tasks.labelled.defaults import PROBLEMS
 from qkv.tasks.language_modelling.task import autocast_of
 from qkv.tasks.protocol import Session
+from qkv.tasks.report import write_card
 from qkv.training import devices
 from qkv.training.flops import training_flops
 
@@ -118,12 +117,12 @@ def reported(found: Labelled) -> Examples:
 
 def _untaught(plan: Plan, found: Labelled) -> Iterator[Entry]:
     problem, side = PROBLEMS[found.task], reported(found)
-    for system in untaught.fitted(found, problem):
-        held = untaught.judge(system.answers(found.valid), found.valid, problem)
+    for system in baselines.fitted(found, problem):
+        held = baselines.judge(system.answers(found.valid), found.valid, problem)
         mark = time.perf_counter()
         answers = system.answers(side)
         speed = len(side) / max(time.perf_counter() - mark, 1e-9)
-        judgement = untaught.judge(answers, side, problem)
+        judgement = baselines.judge(answers, side, problem)
         yield Entry(
             name=system.name,
             learned=False,
@@ -158,9 +157,9 @@ def _taught(plan: Plan, name: str, values: dict[str, Any], minutes: float) -> En
         chosen: Judgement = task.judged(recipe, best, "valid")
         answers, speed = _answers(session, best)
         side = task.prepared.labelled.test
-        judgement = untaught.judge(answers, side, task.problem)
+        judgement = baselines.judge(answers, side, task.problem)
         found = {"valid": chosen, "test": judgement}
-        card.write(session, report.card_content(session, found, report.remarks(session, found)))
+        write_card(session, report.card_content(session, found, report.remarks(session, found)))
         measures.append(measure(judgement, side, plan.metric))
         held.append(measure(chosen, task.prepared.labelled.valid, plan.metric).value)
         f1s.append(macro_f1(judgement))

@@ -27,10 +27,9 @@ from qkv.evaluation.perplexity import Plan as Windows
 from qkv.models.language_model import count
 from qkv.models.registry import defaults
 from qkv.recipe import bundle
-from qkv.recipe.matching import matched_width
+from qkv.recipe.origin import matched_width
 from qkv.recipe.recipe import parse_section, sections
-from qkv.studies.contest import Comparison, Plan, in_order
-from qkv.studies.standing import Entry, Measure
+from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order
 from qkv.tasks.protocol import Session
 from qkv.training import devices
 from qkv.training.flops import training_flops

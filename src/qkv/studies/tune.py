@@ -18,10 +18,9 @@ from typing import Any
 import tomli_w
 
 from qkv.config import parse
-from qkv.data.corpus import CorpusConfig
+from qkv.data.corpus import CorpusConfig, ExamplesConfig
 from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import InputError, InterruptedRun, QkvError, signal_of
@@ -32,7 +31,7 @@ from qkv.recipe.recipe import sections
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import space
 from qkv.studies.attempt import Scores, Search, Subject, attempt
-from qkv.studies.standing import NAMES
+from qkv.studies.comparison import NAMES
 from qkv.tasks.labelled.task import LabelledTask
 from qkv.tasks.registry import task_to_study
 

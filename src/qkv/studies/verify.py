@@ -1,4 +1,6 @@
-"""Proofs that a user can run: what a model's files and its answers must hold, each with the largest difference found.
+"""Resume = uninterrupted: a few steps of a run, straight through and with a save and a load between, must be equal.
+
+Proofs that a user can run: what a model's files and its answers must hold, each with the largest difference found.
 
 files       every file has the sha256 of the manifest
 words       text to ids and back is the same text; every id has its row in the model
@@ -10,6 +12,13 @@ causality   a later token never changes an earlier answer
 window      attention over a window as long as the text = attention over all of it
 export      written for Hugging Face and opened again = the model
 resume      a run that is saved and taken up = one that went on, bit for bit
+
+The proofs of a translator: those of verify.py, for a model that reads a source and writes a target.
+
+cache       the target token by token with the state = all of it at once
+padding     a source with padding = the source alone
+batch       sources and targets of unequal length together = each pair alone
+causality   a later token of the target never changes an earlier answer
 """
 
 from __future__ import annotations
@@ -23,15 +32,58 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from qkv import session as sessions
 from qkv.api import Model
-from qkv.errors import InputError, QkvError
+from qkv.errors import InputError, QkvError, RefusedError
 from qkv.generation import compilable, native
+from qkv.generation.beam import Translator
 from qkv.interop import export
-from qkv.interop.imported import filled
-from qkv.interop.parity import SENTENCES, TOLERANCE, padded, reads, texts
+from qkv.interop.parity import SENTENCES, TOLERANCE, padded, reads, sources, texts
+from qkv.interop.tensor_files import filled
 from qkv.models.language_model import LanguageModel
 from qkv.storage import MANIFEST, verify
-from qkv.studies.resuming import resumed
+from qkv.training import checkpoints
+from qkv.training.loop import TrainingState, train
+
+STEPS = 2  # before the save, and after it
+
+
+def resumed(run: Path) -> str:
+    """What was compared, in words; RefusedError where the two differ. Nothing in the run's folder is changed."""
+    session = sessions.resume(run)
+    config = session.recipe.training
+    device = config.device
+    last = config.length - 2 * STEPS
+    kept = [path for path in checkpoints.numbered(run / "checkpoints") if int(path.name) <= last]
+    longer = replace(config, steps=max(config.steps, 2 * STEPS), steps_changes=config.steps_changes if kept else ())
+
+    def fresh() -> TrainingState:
+        state = sessions.fresh_state(session.recipe)
+        if kept:
+            checkpoints.load(kept[-1], state, device)
+        else:
+            torch.manual_seed(config.seed)
+        return state
+
+    def go(state: TrainingState, steps: int) -> None:
+        going = train(state, session.objective, longer)
+        for _ in range(steps):
+            next(going)
+
+    straight = fresh()
+    go(straight, 2 * STEPS)
+    broken = fresh()
+    go(broken, STEPS)
+    with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
+        saved = checkpoints.save(Path(folder), broken, {}, device, keep=1)
+        again = sessions.fresh_state(session.recipe)
+        checkpoints.load(saved, again, device)
+    go(again, STEPS)
+    for name, tensor in straight.model.state_dict().items():
+        if not torch.equal(tensor, again.model.state_dict()[name]):
+            raise RefusedError(f"{run}: a resumed run differs from an uninterrupted one in {name}.")
+    return f"steps {straight.step - 2 * STEPS + 1} to {straight.step}, saved and loaded in the middle: equal bits"
+
 
 LONGEST = 64  # tokens of a text that is read one by one
 
@@ -195,3 +247,70 @@ class Proofs:
     def _gap(found: Tensor, alone: Tensor) -> float:
         """Answers for each token, or one for the text."""
         return float((found[: len(alone)] - alone).abs().max())
+
+
+MORE = 8  # tokens of padding
+
+
+def proofs_of(model: Model) -> Proofs:
+    """The proofs that concern this kind of model."""
+    return TranslatorProofs(model) if model.translates else Proofs(model)
+
+
+class TranslatorProofs(Proofs):
+    """The target of each source is the next sentence: its answers show the sums as well as a translation does."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        most = min(self.context, LONGEST)
+        self.start, self.end = self.bundle.marks
+        self.rows = sources(self.bundle, most)
+        self.targets = [[self.start, *row[:-1][: most - 1]] for row in (*self.rows[1:], self.rows[0])]
+
+    def answers(self) -> list[Tensor]:
+        pairs = zip(self.rows, self.targets, strict=True)
+        return [self._answer(torch.tensor([row]), torch.tensor([target])) for row, target in pairs]
+
+    def cache(self) -> Found:
+        model, largest = self.module, 0.0
+        assert isinstance(model, Translator)
+        for row, target, expected in list(zip(self.rows, self.targets, self.answers(), strict=True))[:2]:
+            source = torch.tensor([row])
+            there = torch.ones_like(source, dtype=torch.bool)
+            memory, state = model.encode(source, there), model.state(1)
+            steps = [model.decode(torch.tensor([[token]]), memory, there, state) for token in target]
+            largest = max(largest, float((torch.cat(steps, 1)[0] - expected).abs().max()))
+        return largest, "the state = the whole target"
+
+    def padding(self) -> Found:
+        largest = 0.0
+        for row, target, expected in zip(self.rows, self.targets, self.answers(), strict=True):
+            given = row[: max(1, self.context - MORE)]
+            if len(given) < len(row):
+                expected = self._answer(torch.tensor([given]), torch.tensor([target]))
+            source, present = padded([given, [self.end] * (len(given) + MORE)], self.end)
+            answer = self.module(source[:1], present[:1], torch.tensor([target]))[0]
+            largest = max(largest, float((answer - expected).abs().max()))
+        return largest, "a padded source = the source alone"
+
+    def batch(self) -> Found:
+        source, present = padded(self.rows, self.end)
+        tokens, _ = padded(self.targets, self.end)
+        gaps = [
+            self._gap(answer, alone)
+            for answer, alone in zip(self.module(source, present, tokens), self.answers(), strict=True)
+        ]
+        return max(gaps), f"{len(self.rows)} pairs of unequal length together = each alone"
+
+    def causality(self) -> Found:
+        source, target = torch.tensor(self.rows[:1]), self.targets[0]
+        expected, largest = self.answers()[0], 0.0
+        for place in range(1, len(target)):
+            changed = [*target[:place], (target[place] + 1) % self.tokenizer.vocabulary, *target[place + 1 :]]
+            answer = self._answer(source, torch.tensor([changed]))
+            largest = max(largest, float((answer[:place] - expected[:place]).abs().max()))
+        return largest, "another token of the target later = the same answer before it"
+
+    def _answer(self, source: Tensor, target: Tensor) -> Tensor:
+        answer: Tensor = self.module(source, torch.ones_like(source, dtype=torch.bool), target)[0]
+        return answer

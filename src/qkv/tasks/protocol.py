@@ -14,7 +14,7 @@ from torch import nn
 
 from qkv.blocks import low_rank
 from qkv.data.detect import Detected
-from qkv.data.progress import Progress, silent
+from qkv.data.findings import Progress, silent
 from qkv.doctor.examination import Doctor
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import count, learning

@@ -9,17 +9,17 @@ from typing import Any, Literal, overload
 import torch
 
 from qkv.blocks.as_built import evaluating
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
+from qkv.data.findings import Progress, silent
 from qkv.data.labelled.examples import Examples
-from qkv.data.progress import Progress, silent
 from qkv.errors import require_type
-from qkv.evaluation import contextual_similarity, predictions, vectors
+from qkv.evaluation import decisions, vectors, word_senses
 from qkv.evaluation.labelled_evaluation import Judgement
 from qkv.generation import compiler, fill_mask
 from qkv.generation.beam import Search
 from qkv.generation.sampling import Sampling
 from qkv.inspection import trace as tracing
-from qkv.inspection.alignments import Alignment
+from qkv.inspection.translator_heads import Alignment
 from qkv.recipe import bundle
 from qkv.tasks import looking
 from qkv.tasks.labelled import predict as rows
@@ -83,13 +83,13 @@ class Reader:
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
         """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
         decks' own where none are given."""
-        given = _texts(texts) or list(contextual_similarity.CONTEXTS.get(word, ()))
+        given = _texts(texts) or list(word_senses.CONTEXTS.get(word, ()))
         with evaluating(self._module):
-            return contextual_similarity.alike_by_layer(self._module, self.tokenizer, word, given)
+            return word_senses.alike_by_layer(self._module, self.tokenizer, word, given)
 
     def classify(
         self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
-    ) -> list[predictions.Decision]:
+    ) -> list[decisions.Decision]:
         """What the model decides about each text, pair of texts, or row of numbers: the label, and a probability for
         each label."""
         require_type("texts", texts, str, Sequence)
@@ -97,21 +97,21 @@ class Reader:
         if rows.reads_numbers(self.bundle):
             numbers = [rows.typed(self.bundle, each) if isinstance(each, str) else each for each in given]
             self.notes = []
-            return predictions.classify_numbers(self._module, self.bundle.config, numbers)
+            return decisions.classify_numbers(self._module, self.bundle.config, numbers)
         for text in given:
             require_type("a text", text, str, tuple, list)
         pairs = [(text, None) if isinstance(text, str) else text for text in given]
-        found, self.notes = predictions.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
+        found, self.notes = decisions.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
         return found
 
-    def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[predictions.TaggedWord]]:
+    def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[decisions.TaggedWord]]:
         """A tag for every word of every sentence; a sentence is a text, which is cut into words, or its words."""
         require_type("sentences", sentences, str, Sequence)
         given = [sentences] if isinstance(sentences, str) else list(sentences)
         for sentence in given:
             require_type("a sentence", sentence, str, list, tuple)
-        words = [predictions.cut_words(each) if isinstance(each, str) else list(each) for each in given]
-        found, self.notes = predictions.tag(self._module, self.bundle.config, self.tokenizer, words)
+        words = [decisions.cut_words(each) if isinstance(each, str) else list(each) for each in given]
+        found, self.notes = decisions.tag(self._module, self.bundle.config, self.tokenizer, words)
         return found
 
     def translate(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.data.detect import PAIRED, Detected, detect
-from qkv.data.progress import Progress
+from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError
 from qkv.recipe.recipe import Recipe
 from qkv.recipe.systems import USUAL_TABLE

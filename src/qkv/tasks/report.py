@@ -1,10 +1,23 @@
-"""A report is data: sections that a terminal shows, the content of card.md, and the values of a JSON document."""
+"""A report is data: sections that a terminal shows, the content of card.md, and the values of a JSON document.
+
+The frame of every card.md: a sentence, a table, the curve, what the doctor said, and the notes of the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qkv.recipe.curve import Curve
+from qkv.storage import advised, write_file
+from qkv.training import devices, metrics_log
+from qkv.version import __version__
+from qkv.visible import visible
+
+if TYPE_CHECKING:
+    from qkv.tasks.protocol import Session
 
 
 @dataclass(frozen=True)
@@ -62,3 +75,67 @@ def indented(label: str, texts: list[str]) -> LinesSection:
     return LinesSection(
         tuple(f"{label if not number else '':<{len(label)}}  {line}" for number, line in enumerate(texts))
     )
+
+
+PAGE = """\
+# {name}
+
+{sentence}, trained with qkv {version}.
+
+| | |
+| --- | --- |
+{rows}
+
+{exactness}
+
+```
+{curve}
+```
+
+{doctor}{notes}
+"""
+EXACT = """\
+The same recipe on the same kind of machine, with the same torch, gives the same bits. Elsewhere it gives the same model
+within rounding."""
+ROUNDED = "This device adds in no fixed order: the same recipe gives the same model within rounding."
+
+
+def write_card(session: Session, content: CardContent) -> Path:
+    """How long the run took, and on what, is said of every run."""
+    training, folder = session.recipe.training, session.run.folder
+    curve = Curve()
+    for line in metrics_log.read(folder / "metrics.jsonl"):
+        curve.add(line)
+    common = {
+        "seconds": f"{metrics_log.elapsed(folder / 'timings.jsonl'):.1f}",
+        "machine": devices.describe(training.device),
+        "exactness": f"{training.device}, {training.dtype}, {training.threads} threads, compile {training.compile}",
+    }
+    text = PAGE.format(
+        name=visible(folder.name),
+        sentence=content.sentence,
+        version=__version__,
+        rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in {**content.rows, **common}.items()),
+        exactness=EXACT if training.device == "cpu" else ROUNDED,
+        curve=curve.draw(),
+        doctor=content.doctor,
+        notes=listed(session.task.notes),
+    )
+    path = folder / "card.md"
+    with advised(metrics_log.REMEDY):
+        write_file(path, text.rstrip() + "\n")
+    return path
+
+
+def cell(text: str) -> str:
+    """One cell of a table in Markdown."""
+    return visible(text).replace("|", "\\|")
+
+
+def listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {visible(line)}" for line in lines)
+
+
+def doctor_section(lines: Iterable[str]) -> str:
+    """The doctor's section, where there are lines alone."""
+    return f"## Doctor\n\n{listed(lines)}\n\n"

@@ -1,4 +1,8 @@
-"""Is a tokenizer.json safe to hand to the `tokenizers` library?
+"""What a tokenizer.json puts around a text: special tokens of its vocabulary, or nothing. Anything else is refused.
+
+How a file that holds a tokenizer is refused, and how its parts are compared with what is known here.
+
+Is a tokenizer.json safe to hand to the `tokenizers` library?
 
 The library is written in Rust and panics on crafted files; a panic is a BaseException and prints a backtrace. So a file
 is read as plain JSON first and compared with what qkv knows: known kinds only, only the regular expressions qkv writes
@@ -11,8 +15,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from qkv.errors import RefusedError
 from qkv.reading import NotTaken, parse_json
-from qkv.text import dialects
+from qkv.text import pipelines
 from qkv.text.charsmap import BadTable, rewriting
 from qkv.text.pipelines import (
     ANY_CHARACTER,
@@ -24,9 +29,84 @@ from qkv.text.pipelines import (
     Kind,
     byte_of_character,
 )
-from qkv.text.refusal import Refusal, essence, short
-from qkv.text.templates import BYTE_LEVEL, template
 from qkv.text.unigram import BEYOND, NEVER, charsmap
+
+BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
+
+
+def template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
+    """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
+    if value is None or essence(value) == essence(BYTE_LEVEL | {"use_regex": value.get("use_regex")}):
+        return
+    field = "post_processor"
+    if value.get("type") == "Sequence" and isinstance(steps := value.get("processors"), list) and len(steps) <= 2:
+        for step in steps:
+            if not isinstance(step, dict) or step.get("type") == "Sequence":
+                raise refuse(field, f"{short(step)} is not supported")
+            template(step, ids, special, refuse)
+        return
+    if value.get("type") == "BertProcessing" and set(value) == {"type", "sep", "cls"}:
+        if [value["cls"], value["sep"]] != [[name, ids.get(name)] for name in ("[CLS]", "[SEP]")]:
+            raise refuse(field, "expected [CLS] and [SEP] with their ids")
+        return
+    if value.get("type") != "TemplateProcessing" or set(value) != {"type", "single", "pair", "special_tokens"}:
+        raise refuse(field, f"{short(value)} is not supported")
+    known = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in special}
+    tokens = value["special_tokens"]
+    if not isinstance(tokens, dict) or any(known.get(name) != entry for name, entry in tokens.items()):
+        raise refuse(field, "special_tokens are not those of the vocabulary")
+    for part, texts in (("single", ["A"]), ("pair", ["A", "B"])):
+        pieces = value[part]
+        found = (
+            [_piece(piece, tokens) for piece in pieces] if isinstance(pieces, list) and len(pieces) < 100 else [None]
+        )
+        if None in found or [name for kind, name in filter(None, found) if kind == "Sequence"] != texts:
+            raise refuse(f"{field}.{part}", f"{short(pieces)} is not a row of special tokens around a text")
+
+
+def _piece(piece: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
+    """One step of a template: what it is and its name; None where it does not fit."""
+    if not isinstance(piece, dict) or len(piece) != 1:
+        return None
+    kind, entry = next(iter(piece.items()))
+    fits = isinstance(entry, dict) and set(entry) == {"id", "type_id"} and entry["type_id"] in (0, 1)
+    if not fits or type(entry["type_id"]) is not int or not isinstance(entry["id"], str):
+        return None
+    known = entry["id"] in ("A", "B") if kind == "Sequence" else kind == "SpecialToken" and entry["id"] in tokens
+    return (kind, entry["id"]) if known else None
+
+
+# keys that change nothing we rely on; a table of characters is looked at by itself
+IDLE_KEYS = {"trim_offsets", "add_prefix_space", "cleanup", "precompiled_charsmap"}
+
+
+class Refusal:
+    """Builds the refusals of one file, so that each names the file and the field."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __call__(self, field: str, problem: str) -> RefusedError:
+        return RefusedError(
+            f"{self.where}: {field}: {problem}. Use the tokenizer.json that was saved with the model, or train "
+            "a new one with `qkv tokenize --train`."
+        )
+
+
+def essence(value: Any) -> Any:
+    """A part of a tokenizer.json without its idle keys."""
+    if isinstance(value, dict):
+        return {key: essence(item) for key, item in value.items() if key not in IDLE_KEYS}
+    if isinstance(value, list):
+        return [essence(item) for item in value]
+    return value
+
+
+def short(value: Any) -> str:
+    """A value of a file, fit for a message."""
+    shown = ascii(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
 
 LARGEST_FILE = 64 * 2**20
 LONGEST_TOKEN = 4096
@@ -61,9 +141,9 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
         "post_processor": [None, "template"],
     },
     "bpe": {
-        "normalizer": [None, dialects.FORM_C],
-        "pre_tokenizer": list(dialects.CUTS.values()),
-        "decoder": [BYTE_LEVEL, dialects.CUTS["gpt-2"] | {"use_regex": False}],
+        "normalizer": [None, pipelines.FORM_C],
+        "pre_tokenizer": list(pipelines.CUTS.values()),
+        "decoder": [BYTE_LEVEL, pipelines.CUTS["gpt-2"] | {"use_regex": False}],
         "post_processor": [None, "template"],
     },
     "wordpiece": {
@@ -81,12 +161,12 @@ _ALLOWED: dict[Kind, dict[str, list[Any]]] = {
         "post_processor": [None, "template"],
     },
     "sentencepiece": {
-        "normalizer": [dialects.SPACES_AS_LETTERS, None],
-        "pre_tokenizer": [None, dialects.METASPACE],
-        "decoder": [dialects.LETTERS_AS_SPACES],
+        "normalizer": [pipelines.SPACES_AS_LETTERS, None],
+        "pre_tokenizer": [None, pipelines.METASPACE],
+        "decoder": [pipelines.LETTERS_AS_SPACES],
         "post_processor": [None, "template"],
     },
-    "unigram": {**dialects.UNIGRAM, "post_processor": [None, "template"]},
+    "unigram": {**pipelines.UNIGRAM, "post_processor": [None, "template"]},
 }
 _MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
     "BPE": {

@@ -1,4 +1,9 @@
-"""Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
+"""A foreign tokenizer is tried in a process of its own first.
+
+The `tokenizers` library panics on some files, and a panic ends more than a call. `checks.py` refuses all that is known
+to do so; this is for what is not known: the child loads the file and uses it, within limits of time and memory.
+
+Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
 
 Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and tried (sandbox.py)
 before the library may have it.
@@ -8,18 +13,51 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError
 from qkv.reading import NotTaken, parse_json
-from qkv.text import checks, dialects
+from qkv.text import checks, pipelines
+from qkv.text.checks import Refusal
 from qkv.text.pipelines import SPECIAL
-from qkv.text.sandbox import survive
 from qkv.text.special_tokens import Roles
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.unigram import BEYOND, NEVER
+
+SECONDS = 20
+BYTES = 4 * 2**30
+_CHILD = """
+import sys
+seconds, size = (int(word) for word in sys.argv[1:3])
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+except (ImportError, ValueError, OSError):
+    pass
+import tokenizers
+tokenizer = tokenizers.Tokenizer.from_str(sys.stdin.buffer.read().decode("utf-8"))
+words = "The dog's 12,345 bones.\\n\\n\\tWo? \\u00e9\\u4e2d\\U0001f600 "
+for text in ("", "a", words, " " * 300, "^" * 300, "\\u0301" * 300):
+    tokenizer.decode(tokenizer.encode(text, add_special_tokens=True).ids)
+"""
+
+
+def survive(text: str, where: str) -> None:
+    """Refuse a tokenizer.json that the library cannot load and use."""
+    refuse = Refusal(where)
+    try:
+        order = [sys.executable, "-I", "-c", _CHILD, str(SECONDS), str(BYTES)]
+        done = subprocess.run(order, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise refuse("file", f"the tokenizers library did not finish with it in {SECONDS} s") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        raise refuse("file", f"the tokenizers library fails on it: {said[-1][:200]}")
 
 
 def read(path: Path, roles: Roles | None = None) -> Tokenizer:
@@ -38,9 +76,9 @@ def byte_bpe(
     """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges in their order."""
     model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": [list(pair) for pair in merges]}
     pipeline = {
-        "normalizer": dialects.FORM_C if cut == "qwen2" else None,
-        "pre_tokenizer": dialects.cut(cut, where),
-        "decoder": dialects.BYTES,
+        "normalizer": pipelines.FORM_C if cut == "qwen2" else None,
+        "pre_tokenizer": pipelines.cut(cut, where),
+        "decoder": pipelines.BYTES,
     }
     return _made(model, pipeline, tokens, special, roles, where)
 
@@ -70,9 +108,9 @@ def sentencepiece(
         "merges": merges,
     }
     pipeline = {
-        "normalizer": dialects.SPACES_AS_LETTERS,
+        "normalizer": pipelines.SPACES_AS_LETTERS,
         "pre_tokenizer": None,
-        "decoder": dialects.LETTERS_AS_SPACES,
+        "decoder": pipelines.LETTERS_AS_SPACES,
     }
     return _made(model, pipeline, pieces, special, roles, where)
 
@@ -131,9 +169,9 @@ def unigram(
         listed += [[BEYOND, 0.0], *more]
     model = {"type": "Unigram", "unk_id": ids[unknown], "vocab": listed}
     pipeline = {
-        "normalizer": dialects.rewritten(base64.b64encode(table).decode()) if table else None,
-        "pre_tokenizer": dialects.WORDS_BEGIN,
-        "decoder": dialects.WORDS_BEGIN,
+        "normalizer": pipelines.rewritten(base64.b64encode(table).decode()) if table else None,
+        "pre_tokenizer": pipelines.WORDS_BEGIN,
+        "decoder": pipelines.WORDS_BEGIN,
     }
     return _made(model, pipeline, tokens, apart, None, where)
 

@@ -1,4 +1,13 @@
-"""Which tokens have a part to play: where a text begins and ends, what fills gaps, what stands for the unknown."""
+"""Which tokens have a part to play: where a text begins and ends, what fills gaps, what stands for the unknown.
+
+Special tokens that ask a translator for a language: <2de> in models of qkv's, >>deu<< in Marian's.
+
+Two vocabularies of byte pairs with one numbering, so that one table of embeddings serves both.
+
+    pieces of both = pieces of the first, then those of the second that the first has not
+
+Each cuts text by its own merges (Sennrich et al. 2016, section 3.2, without joining); what either wrote, both can read.
+"""
 
 from __future__ import annotations
 

@@ -24,9 +24,8 @@ from qkv.errors import InputError
 from qkv.ranges import VOCABULARY
 from qkv.storage import write_file
 from qkv.text import checks
-from qkv.text.dialects import SPACE
-from qkv.text.pipelines import MASKS, SEPARATORS, Kind, byte_of_character, template
-from qkv.text.refusal import Refusal
+from qkv.text.checks import Refusal
+from qkv.text.pipelines import MASKS, SEPARATORS, SPACE, Kind, byte_of_character, template
 from qkv.text.special_tokens import Roles, by_name
 from qkv.text.unigram import Unigram
 

@@ -20,7 +20,7 @@ import tokenizers
 from tokenizers import AddedToken, models
 
 from qkv.text.charsmap import Rewriting, rewriting
-from qkv.text.dialects import SPACE
+from qkv.text.pipelines import SPACE
 
 NEVER = -1e9
 BEYOND = "<|beyond|>"

@@ -16,8 +16,7 @@ from qkv.errors import ConfigError, DivergedError
 from qkv.objectives.objective import Objective
 from qkv.training.devices import autocast
 from qkv.training.optimizers import optimizers, set_rates
-from qkv.training.schedules import share
-from qkv.training.settings import TrainingConfig
+from qkv.training.settings import TrainingConfig, share
 
 
 @dataclass

@@ -18,17 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.clean.deduplicate import ExactDuplicates, First, NearDuplicates, first_of_documents, first_shingles
-from qkv.data.clean.filters import FILTERS, MeasuredBatch, Values
-from qkv.data.clean.limits import Limits
+from qkv.data.clean.filters import FILTERS, Limits, MeasuredBatch, Values
 from qkv.data.clean.measures import measured, total
 from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Findings, shown
+from qkv.data.findings import Findings, Progress, counted, shown, silent
 from qkv.data.fingerprints import Stamp
 from qkv.data.formats.text import Piece, read
-from qkv.data.progress import Progress, counted, silent
 from qkv.data.survey import Parts
 from qkv.errors import InputError
 

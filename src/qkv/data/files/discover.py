@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from qkv.data.files.unpack import Builtin, Source, disguise, read_bytes, require_packages, unreadable, zip_members
-from qkv.data.findings import Findings, shown
-from qkv.data.progress import Progress, silent
+from qkv.data.findings import Findings, Progress, shown, silent
 from qkv.errors import DataError
 from qkv.reading import special
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from qkv.data.cachefolder import PART, REMEDY, cache_folder
+from qkv.data.cache import PART, REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import decode, require_encoding
 from qkv.data.files.unpack import CHUNK

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from qkv.data.files.decode import _Decoder, _with_head
 from qkv.data.files.unpack import Source, read_bytes
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Watch
 from qkv.data.formats.rows import whole_lines
 from qkv.data.formats.tabular import watched
-from qkv.data.progress import Watch
 from qkv.errors import DataError
 
 

@@ -11,17 +11,16 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import read_bytes
-from qkv.data.findings import Caution, Findings
+from qkv.data.findings import Caution, Findings, Watch
 from qkv.data.formats.rows import Rows, whole_lines
 from qkv.data.formats.tabular import empty, watched
 from qkv.data.identity import key_of
-from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.finding import Item
-from qkv.data.labelled.packed import PackedTexts
+from qkv.data.labelled.gathering import Item
 from qkv.data.labelled.targets import Values
-from qkv.data.progress import Watch
+from qkv.data.packed_texts import PackedTexts
 from qkv.errors import DataError
 
 UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

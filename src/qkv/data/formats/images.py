@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qkv.data.files.unpack import read_bytes
-from qkv.data.findings import Caution, Findings
-from qkv.data.formats.idx import MOST_BYTES, Pictures, from_idx, holds_labels, too_large
-from qkv.data.formats.npz import from_npz
+from qkv.data.findings import Caution, Findings, Watch
+from qkv.data.formats.arrays import MOST_BYTES, Pictures, from_idx, from_npz, holds_labels, too_large
 from qkv.data.formats.rows import Rows
-from qkv.data.labelled.finding import Item
-from qkv.data.progress import Watch
+from qkv.data.labelled.gathering import Item
 from qkv.errors import DataError
 from qkv.extras import require
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from qkv.data.files.decode import with_plain_line_ends
 from qkv.data.files.unpack import Source, require_packages, unreadable
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Watch
 from qkv.data.formats.column_names import DOCUMENT
-from qkv.data.progress import Watch
 from qkv.errors import DataError
 
 LONGEST_ROW = 64 * 2**20

@@ -11,10 +11,9 @@ from typing import Any
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes, require_packages
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Watch
 from qkv.data.formats.delimited import Dialect, cells, has_header, sniff
 from qkv.data.formats.rows import Buffer, Rows, unsound_parquet, whole_lines
-from qkv.data.progress import Watch
 from qkv.errors import DataError
 from qkv.visible import visible
 

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.files.decode import decode, require_encoding
 from qkv.data.files.unpack import CHUNK, Builtin, Source, read_bytes
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Watch
 from qkv.data.formats import rows
-from qkv.data.progress import Watch
 from qkv.errors import DataError
 
 

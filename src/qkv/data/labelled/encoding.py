@@ -1,4 +1,6 @@
-"""Examples as rows of ids, one after the other in one array: what batches are cut from. No text is kept twice.
+"""Many texts in one run of bytes: a million of them cost their UTF-8 and eight bytes each, not a Python object each.
+
+Examples as rows of ids, one after the other in one array: what batches are cut from. No text is kept twice.
 
 A text is [*opening, ids, *closing]; a pair has its second text behind, with its own closing (BERT's [CLS] A [SEP] B
 [SEP]). A text that is too long loses its end, of a pair the longer one loses first. A sentence of tagged words that is
@@ -20,6 +22,9 @@ from qkv.data.labelled.examples import TagExamples, TextExamples
 from qkv.data.tokens import token_type
 from qkv.errors import InputError
 from qkv.text.tokenizer import Tokenizer
+
+Keys = npt.NDArray[np.uint64]
+
 
 TOGETHER = 4096  # texts that are encoded at once
 

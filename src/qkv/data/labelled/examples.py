@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from qkv.data.corpus import Task
 from qkv.data.identity import Keys
-from qkv.data.labelled.config import Task
-from qkv.data.labelled.packed import PackedTexts
+from qkv.data.packed_texts import PackedTexts
 
 Array = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.formats import column_names as names
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.tabular import Table
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.errors import DataError
 
 MOST_CLASSES = 0.2

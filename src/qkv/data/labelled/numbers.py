@@ -1,7 +1,7 @@
 """Tables of numbers: columns that hold numbers, and one column to learn (deck 001).
 
 A column of few words becomes a column for each word, as "colour=red", which is 1 in the rows that say so and 0 in all
-others. What is missing is NaN here; models read it as the mean of the training rows (blocks/standardization.py).
+others. What is missing is NaN here; models read it as the mean of the training rows (blocks/norms.py).
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.findings import Caution, Findings
+from qkv.data.corpus import ExamplesConfig
+from qkv.data.findings import Caution, Findings, Watch
 from qkv.data.formats import column_names as names
 from qkv.data.formats.tabular import Table, open_table
-from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.finding import Item
+from qkv.data.labelled.gathering import Item
 from qkv.data.labelled.guessing import listed, missing
 from qkv.data.labelled.targets import Values, word
-from qkv.data.progress import Watch
 from qkv.errors import DataError
 
 NO_TEXT = "none"  # said as the text's column: the table is one of numbers

@@ -18,13 +18,13 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache
-from qkv.data.formats.beginnings import Beginnings
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig
+from qkv.data.findings import Progress, silent
+from qkv.data.formats.kinds import Beginnings
+from qkv.data.hold_out import require_enough
 from qkv.data.labelled.encoding import Rows, encode_texts, encode_words, room_for, sentences_of, texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples, TextExamples
 from qkv.data.labelled.reading import READING_VERSION, read_examples
-from qkv.data.labelled.splitting import require_enough
-from qkv.data.progress import Progress, silent
 from qkv.errors import DataError
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig

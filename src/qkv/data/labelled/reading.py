@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from qkv.data.corpus import ExamplesConfig, Task
 from qkv.data.files.decode import require_encoding
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Progress, Watch, silent
 from qkv.data.formats import conll, images
-from qkv.data.formats.beginnings import Beginnings
-from qkv.data.formats.idx import Pictures
-from qkv.data.formats.npz import with_own_sides
+from qkv.data.formats.arrays import Pictures, with_own_sides
+from qkv.data.formats.kinds import Beginnings
+from qkv.data.hold_out import example_notes, held_out
 from qkv.data.identity import MOST_TEXTS, as_keys, passage_keys
-from qkv.data.labelled.config import ExamplesConfig, Task
 from qkv.data.labelled.encoding import texts_of
 from qkv.data.labelled.examples import (
     Examples,
@@ -29,13 +29,9 @@ from qkv.data.labelled.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.labelled.finding import Item, Sides, find
-from qkv.data.labelled.gathering import Gatherer, Texts, no_labels
+from qkv.data.labelled.gathering import Gatherer, Item, Sides, Texts, find, no_labels
 from qkv.data.labelled.numbers import NumberGatherer, NumberRows, holds_numbers
-from qkv.data.labelled.splitting import held_out
-from qkv.data.labelled.splitting import notes as leaks
 from qkv.data.labelled.targets import Meaning, Values, decide, listed
-from qkv.data.progress import Progress, Watch, silent
 from qkv.errors import ConfigError, DataError
 
 READING_VERSION = 2
@@ -77,7 +73,7 @@ def read_examples(
             findings.say(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
     result = Labelled(task, labels, train, valid, test, (), "", columns)
     findings.say(_what(result))
-    said = (*findings.notes(), *leaks(result))
+    said = (*findings.notes(), *example_notes(result))
     return replace(result, notes=said, fingerprint=_fingerprint(result))
 
 

@@ -17,9 +17,9 @@ from unicodedata import normalize
 import numpy as np
 import numpy.typing as npt
 
+from qkv.data.corpus import Task
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.labelled.config import Task
 from qkv.data.labelled.examples import Array, LabelMap
 from qkv.errors import DataError
 from qkv.visible import visible

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from qkv.data.corpus import ParallelConfig
 from qkv.data.files.unpack import Source
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Watch
 from qkv.data.formats.column_names import ID, NESTED, PROMPT, TRANSLATION, plain
 from qkv.data.formats.tabular import EmptyTableError, Header, Table, open_table
 from qkv.data.labelled.guessing import listed, missing
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.languages import SOURCE, TARGET, is_language
 from qkv.data.parallel.pairs import Direction
-from qkv.data.progress import Watch
 from qkv.errors import DataError
 from qkv.visible import visible
 

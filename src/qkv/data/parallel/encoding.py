@@ -21,8 +21,8 @@ from qkv.data.labelled.encoding import TOGETHER, Rows
 from qkv.data.parallel.pairs import Numbers, Pairs
 from qkv.data.tokens import token_type
 from qkv.errors import ConfigError, InputError
-from qkv.text.tags import tags, written_tag
 from qkv.text.tokenizer import Tokenizer
+from qkv.text.translation_vocabulary import tags, written_tag
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,8 @@
-"""The languages that files and columns are named for: train.en, corpus_de.txt, src-train.txt; en, pt-BR, German."""
+"""The languages that files and columns are named for: train.en, corpus_de.txt, src-train.txt; en, pt-BR, German.
+
+The validation and test files that stand beside training files and are plainly theirs: val.en and val.de by train.en
+and train.de, in the same folder or archive.
+"""
 
 from __future__ import annotations
 

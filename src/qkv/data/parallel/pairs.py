@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.identity import Keys, mixed
-from qkv.data.labelled.packed import PackedTexts
+from qkv.data.packed_texts import PackedTexts
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -18,19 +18,18 @@ import numpy as np
 
 from qkv.config import plain
 from qkv.data import cache
-from qkv.data.formats.beginnings import Beginnings
-from qkv.data.labelled.splitting import require_enough
-from qkv.data.parallel.config import ParallelConfig
+from qkv.data.corpus import ParallelConfig
+from qkv.data.findings import Progress, silent
+from qkv.data.formats.kinds import Beginnings
+from qkv.data.hold_out import USUAL_FRACTION, require_enough
 from qkv.data.parallel.encoding import PairRows, encode_pairs, tag_ids, tag_of
 from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.parallel.reading import READING_VERSION, read_parallel
-from qkv.data.parallel.splitting import USUAL_FRACTION
-from qkv.data.progress import Progress, silent
 from qkv.errors import ConfigError, DataError
-from qkv.text.joint_vocabulary import united
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.training import train_tokenizer
+from qkv.text.translation_vocabulary import united
 
 Side = Literal["source", "target"]
 BOTH: tuple[Side, Side] = ("source", "target")

@@ -1,18 +1,23 @@
-"""A classifier or a tagger on examples that it has not been trained with: columns and labels are matched to its own."""
+"""Classifiers and taggers on as many examples as there is time for.
+
+A classifier or a tagger on examples that it has not been trained with: columns and labels are matched to its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import nn
 
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import parallel
-from qkv.data.findings import Caution, Findings
-from qkv.data.formats.beginnings import Beginnings
+from qkv.data.findings import Caution, Findings, Progress, silent
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.labelled.config import ExamplesConfig
 from qkv.data.labelled.examples import (
     Examples,
     ImageExamples,
@@ -21,18 +26,63 @@ from qkv.data.labelled.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.labelled.finding import find
+from qkv.data.labelled.gathering import find
 from qkv.data.labelled.preparing import rows_of
 from qkv.data.labelled.reading import read_examples
 from qkv.data.labelled.targets import listed
-from qkv.data.progress import Progress, silent
 from qkv.errors import InputError, QkvError
-from qkv.evaluation.labelled_evaluation import Judgement, judge
+from qkv.evaluation.decisions import Autocast
+from qkv.evaluation.labelled_evaluation import Judgement, answered, judge, score_of
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.registry import TableConfig
 from qkv.objectives.classification import Problem
+from qkv.objectives.reading import Source
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import load
+
+PORTION = 16  # examples that are scored together where time is short
+
+EVALUATED = 4096  # examples looked at while a run goes on
+EVALUATIONS, FEWEST_LOOKS = 12, 3
+FEWEST = 256  # examples of an evaluation, unless these would take too long
+
+
+def evaluations(valid: int, share: float) -> tuple[int, int]:
+    """How many evaluations a run has, and of how many examples, where there is time for a `share` of them in all."""
+    number = int(max(FEWEST_LOOKS, min(EVALUATIONS, share / min(valid, EVALUATED))))
+    size = int(min(valid, max(FEWEST, min(EVALUATED, share / number))))
+    if number * size > share:  # no time to look often: fewer evaluations, and in the end fewer examples
+        number = int(max(1, min(number, share / size)))
+        size = int(min(size, max(PORTION, share)))
+    return number, size
+
+
+def some(examples: Any, numbers: NDArray[np.int64]) -> Any:
+    """These examples of a side."""
+    return replace(examples, rows=examples.rows[numbers])
+
+
+def judged_in_time(
+    model: nn.Module,
+    examples: Examples,
+    rows_of: Callable[[Examples], Source],
+    problem: Problem,
+    autocast: Autocast,
+    pace: Pace,
+) -> tuple[Judgement, Examples]:
+    """The score, and the examples that it is of, in their own order."""
+    order, done = pace.order(len(examples)), 0
+    parts: dict[int, NDArray[np.float32]] = {}  # what is said to each example
+    for begin, end in pace.portions(len(examples), PORTION):
+        numbers = np.sort(order[begin:end])
+        part: Examples = some(examples, numbers)
+        said = answered(model, rows_of(part), part, problem, autocast, pace.watch(begin, len(examples)))
+        lengths = part.lengths if isinstance(part, TagExamples) else np.ones(len(part), dtype=np.int64)
+        parts |= zip(numbers.tolist(), np.split(said, np.cumsum(lengths)[:-1]), strict=True)
+        done = end
+    scored: Examples = some(examples, np.sort(order[:done]))
+    return score_of(np.concatenate([parts[number] for number in sorted(parts)]), scored, problem), scored
+
 
 ROLES = ("text", "text2", "label")
 JUDGES = ("classifier", "tagger", "linear-table", "mlp-table")

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.kinds import kind_by_name
 from qkv.data.formats.tabular import Table, open_table, suffix
-from qkv.data.labelled.config import ExamplesConfig
-from qkv.data.labelled.finding import find
+from qkv.data.labelled.gathering import find
 from qkv.data.labelled.guessing import guess_texts
 from qkv.data.labelled.numbers import number_in, rows_of_numbers
 from qkv.errors import DataError, InputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qkv.data.findings import Progress
 from qkv.data.labelled.examples import Examples, ImageExamples, NumberExamples, TagExamples
-from qkv.data.progress import Progress
 from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.labelled_evaluation import Judgement
@@ -14,10 +14,9 @@ from qkv.evaluation.multilabel import SeveralScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
 from qkv.models.language_model import learning
-from qkv.tasks import card
 from qkv.tasks.labelled.baselines import about, in_words, no_better, untaught
 from qkv.tasks.protocol import Session
-from qkv.tasks.report import CardContent, RunReport, Section, TableSection, indented, lines
+from qkv.tasks.report import CardContent, RunReport, Section, TableSection, doctor_section, indented, lines
 from qkv.training import metrics_log
 from qkv.visible import counted, shortened
 
@@ -180,7 +179,7 @@ def card_content(session: Session, found: Mapping[str, Judgement], remarked: Seq
         "steps": f"{steps}, {session.epochs:.2f} epochs",
     }
     sentence = f"A {about(recipe.model)} of {session.parameters:,} parameters for {data.task}"
-    return CardContent(sentence, rows, card.remarked(remarked))
+    return CardContent(sentence, rows, doctor_section(remarked))
 
 
 def _figures(side: str, found: Judgement) -> dict[str, str]:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
-from qkv.blocks.letter_ngrams import SpelledEmbedding
+from qkv.blocks.ngrams import SpelledEmbedding
 from qkv.config import parse, plain
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
-from qkv.data.even_order import even_order
-from qkv.data.labelled.config import ExamplesConfig
+from qkv.data.findings import Progress
 from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, NumberExamples
 from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
-from qkv.data.progress import Progress
+from qkv.data.split import even_order
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation.classes import ClassScore
@@ -27,12 +27,12 @@ from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.patches import PatchesConfig
 from qkv.objectives.classification import Problem
 from qkv.objectives.objective import Objective
-from qkv.recipe import bundle, choices, origin, systems, tables
+from qkv.recipe import bundle, choices, origin, systems
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import LabelledRecipe, Recipe, check_sections, parse_model, parse_section
 from qkv.tasks.labelled import report
 from qkv.tasks.labelled.defaults import PROBLEMS, choose_training
-from qkv.tasks.labelled.scores import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
+from qkv.tasks.labelled.evaluate import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
 from qkv.tasks.language_modelling.task import autocast_of, require_same
 from qkv.tasks.protocol import Costs, Session, Values
 from qkv.tasks.report import NextCommand, RunReport
@@ -186,15 +186,15 @@ class LabelledTask:
         model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
         model["target"] = self.prepared.labelled.columns["label"]
         values["model"] = model
-        if tables.solved(model["kind"], self.problem):
+        if systems.solved(model["kind"], self.problem):
             self.say("linear regression starts from its closed form, the least squares; steps hardly move it.")
-            self.system = replace(self.system, rate=tables.SOLVED, epochs=0.0)
+            self.system = replace(self.system, rate=systems.SOLVED, epochs=0.0)
         choose_training(values, self.system, len(self.prepared.labelled.train))
         return self.system.epochs
 
     def begin(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
-            tables.fit(model, recipe.model, self.prepared.labelled.train, recipe.training.device)
+            systems.fit(model, recipe.model, self.prepared.labelled.train, recipe.training.device)
         for part in model.modules():
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
                 part.spell(systems.spellings(self.prepared.tokenizer))

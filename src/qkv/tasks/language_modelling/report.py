@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from qkv.data.progress import Progress
+from qkv.data.findings import Progress
 from qkv.doctor.examination import Doctor, Report
 from qkv.evaluation.perplexity import Score
 from qkv.models.language_model import learning
-from qkv.tasks import card
 from qkv.tasks.forecast import forecast
 from qkv.tasks.protocol import Session
-from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, indented, lines
+from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, indented, lines, listed
 from qkv.training import metrics_log
 from qkv.visible import counted
 
@@ -148,7 +147,7 @@ def doctor_section(examined: Report) -> str:
     said = {"gzip": "gzip after training text", "gzip_alone": "gzip", "xz": "xz after training text", "xz_alone": "xz"}
     rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in said.items() if bits[key] is not None]
     return DOCTOR.format(
-        lines=card.listed(examined.lines()),
+        lines=listed(examined.lines()),
         rows="\n".join(rows),
         counted=f"Counted: {found.counted:,} of {found.of:,} training tokens, in {found.seconds:.1f} s. n-grams have "
         "Kneser-Ney smoothing.",

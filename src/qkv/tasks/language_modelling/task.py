@@ -17,9 +17,8 @@ from qkv.config import parse, plain
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
 from qkv.data.files.discover import expand
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
-from qkv.data.progress import Progress
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError, DataError
 from qkv.evaluation.perplexity import Score, score

@@ -1,17 +1,57 @@
-"""The plan and the report of a masked language model: its figures compared with frequencies, what to do next."""
+"""A model that fills gaps on any text: its score, beside what the frequencies of its own training text would reach.
+
+The plan and the report of a masked language model: its figures compared with frequencies, what to do next.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from qkv.data.progress import Progress
+from torch import nn
+
+from qkv.data.corpus import CorpusConfig
+from qkv.data.findings import Progress, silent
+from qkv.data.prepare import prepare, require, stream
+from qkv.errors import InputError, QkvError
+from qkv.evaluation import masked_tokens
 from qkv.evaluation.masked_tokens import MaskedScore
+from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import learning
-from qkv.tasks import card
+from qkv.models.masked import Masked
+from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, Pieces
+from qkv.recipe.bundle import Bundle
+from qkv.recipe.recipe import load
 from qkv.tasks.protocol import Session
-from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, lines
+from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, doctor_section, lines
 from qkv.training import metrics_log
 from qkv.visible import counted
+
+PSEUDO = 1024  # pieces that are hidden one by one
+
+
+def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent) -> tuple[MaskedScore, list[str]]:
+    model: Any = bundle.model
+    if not isinstance(model, Masked):
+        raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
+    found, notes = stream(bundle.tokenizer, corpus)
+    require(found, model.context, "an evaluation")
+    pieces = Pieces.of(bundle.tokenizer)
+    task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
+    usual = None
+    recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
+    try:
+        if recipe is not None and recipe.is_file():
+            own: Any = load(recipe)
+            prepared = prepare(own.corpus, own.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)
+            task, usual = own.task, masked_tokens.frequencies(prepared.train.tokens, pieces)
+    except QkvError:  # the training text is gone, or another
+        usual = None
+    said = list(notes)
+    if usual is None:
+        usual = masked_tokens.frequencies(found.tokens, pieces)
+        said.append("the training text is not there: the frequencies beside the model are those of this text itself.")
+    pace = Pace(progress=progress, stage="scoring passages")
+    return masked_tokens.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO, pace=pace), said
 
 
 def plan(session: Session) -> list[str]:
@@ -62,7 +102,7 @@ def card_content(session: Session, score: MaskedScore, remarked: list[str]) -> C
         "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces",
     }
     sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
-    return CardContent(sentence, rows, card.remarked(remarked))
+    return CardContent(sentence, rows, doctor_section(remarked))
 
 
 def remarks(session: Session, score: MaskedScore) -> list[str]:

@@ -14,8 +14,8 @@ from torch import nn
 from qkv.config import parse, plain
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
+from qkv.data.findings import Progress
 from qkv.data.prepare import Prepared, prepare, require
-from qkv.data.progress import Progress
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation import masked_tokens
@@ -24,8 +24,7 @@ from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models import bert
 from qkv.models.registry import defaults
-from qkv.objectives.masked_language_modelling import MaskedLanguageModelling, MaskedLanguageModellingConfig
-from qkv.objectives.pieces import Pieces
+from qkv.objectives.masked_language_modelling import MaskedLanguageModelling, MaskedLanguageModellingConfig, Pieces
 from qkv.recipe import bundle, choices
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import MaskedRecipe, Recipe, check_sections, parse_section

@@ -4,9 +4,9 @@
     what the model wrote in its place; the longest run of them gives way to the word itself
 
 The replacement of unknown words by alignment (Luong et al. 2015, arXiv 1410.8206), the alignment being the attention
-(`inspection/alignments.py`). A vocabulary over bytes has no unknown words, so strange is what it has no pieces for: a
-number of two digits or more, a character that it can only spell byte by byte, and a capitalised word that it cuts
-nearly into letters. It is a rule of thumb: the word survives, its place is as good as the alignment.
+(`inspection/translator_heads.py`). A vocabulary over bytes has no unknown words, so strange is what it has no pieces
+for: a number of two digits or more, a character that it can only spell byte by byte, and a capitalised word that
+it cuts nearly into letters. It is a rule of thumb: the word survives, its place is as good as the alignment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.inspection.alignments import Alignment
+from qkv.inspection.translator_heads import Alignment
 from qkv.text.pipelines import ONLY_READ, WORD
 from qkv.text.tokenizer import Tokenizer
 

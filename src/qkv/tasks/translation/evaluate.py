@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import labelled, parallel
 from qkv.data.findings import Findings
-from qkv.data.formats.beginnings import Beginnings
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.parallel.columns import header_of
-from qkv.data.parallel.config import ParallelConfig
 from qkv.data.parallel.encoding import PairRows, encode_pairs, end_of
 from qkv.data.parallel.finding import UNNAMED, find
 from qkv.data.parallel.pairs import Pairs, Parallel
@@ -25,7 +25,7 @@ from qkv.objectives.translation import pairs_loss, spread
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import TranslationRecipe, load
 from qkv.tasks.translation.predict import fitted, listed, require, targets
-from qkv.text.tags import may_be_left_out, written_tag
+from qkv.text.translation_vocabulary import may_be_left_out, written_tag
 
 PORTION = 16  # sources that are translated together where time is short
 

@@ -11,10 +11,10 @@ from qkv import extras
 from qkv.data.parallel.encoding import end_of, tag_ids
 from qkv.errors import InputError
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
-from qkv.inspection.alignments import Alignment, aligned, attends
+from qkv.inspection.translator_heads import Alignment, aligned, attends
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.translation.carrying import carried, strange_units
-from qkv.text.tags import may_be_left_out, tags, written_tag
+from qkv.text.translation_vocabulary import may_be_left_out, tags, written_tag
 
 SHOWN = 8  # words that are named in a note
 APART = 1024  # numbers between one text and the next: its sentences draw by them

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from qkv.data.even_order import even_order
-from qkv.data.progress import Progress
+from qkv.data.findings import Progress
+from qkv.data.split import even_order
 from qkv.evaluation.translation_score import NAMES, Outputs, Score
 from qkv.models.language_model import learning
-from qkv.tasks import card
 from qkv.tasks.protocol import Session
-from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, lines
+from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, doctor_section, lines
 from qkv.training import metrics_log
 from qkv.training.flops import training_flops
 from qkv.visible import counted, shortened
@@ -134,7 +133,7 @@ def card_content(session: Session, found: Mapping[str, Score], flops: float, rem
         "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
-    return CardContent(sentence, rows, card.remarked(remarked))
+    return CardContent(sentence, rows, doctor_section(remarked))
 
 
 def remarks(session: Session, found: Mapping[str, Score]) -> list[str]:

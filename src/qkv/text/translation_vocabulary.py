@@ -1,8 +1,10 @@
-"""Special tokens that ask a translator for a language: <2de> in models of qkv's, >>deu<< in Marian's."""
+"""Vocabularies of translators: tokens that ask for a language, and two vocabularies under one numbering."""
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from qkv.text.tokenizer import Tokenizer
 
@@ -34,3 +36,19 @@ def written_tag(tokenizer: Tokenizer, text: str) -> tuple[str | None, str]:
 def may_be_left_out(tokenizer: Tokenizer) -> bool:
     """Whether texts need no tag: Marian's models translate without one too, into what they saw most."""
     return all(_MARIANS.fullmatch(name) for name in tags(tokenizer).values())
+
+
+def united(first: Tokenizer, second: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
+    """Both with the pieces of both; their special tokens, which come first, are the same."""
+    assert first.kind == second.kind == "bpe"
+    assert first.named == second.named
+    own, other = (json.loads(each.json()) for each in (first, second))
+    pieces: dict[str, int] = dict(own["model"]["vocab"])
+    for piece in sorted(other["model"]["vocab"], key=other["model"]["vocab"].__getitem__):
+        pieces.setdefault(piece, len(pieces))
+    return _with(own, pieces), _with(other, pieces)
+
+
+def _with(values: dict[str, Any], pieces: dict[str, int]) -> Tokenizer:
+    values["model"]["vocab"] = pieces
+    return Tokenizer.parse(json.dumps(values, ensure_ascii=False), "tokenizer.json of two languages")

@@ -9,8 +9,8 @@ from qkv.cli.options import examples, named, pairs
 from qkv.cli.output import document, notes, print_answer, table
 
 if TYPE_CHECKING:
+    from qkv.data.describe import ExamplesDescription
     from qkv.data.detect import Detected
-    from qkv.data.labelled.describing import ExamplesDescription
 
 MOST_LABELS = 30
 RANGES = ("lowest", "mean", "highest")
@@ -39,7 +39,7 @@ def detected_in(
 
 def describe_pairs(data: tuple[str, ...], options: Mapping[str, Any], detected: Detected, json: bool) -> None:
     from qkv.cli.progress import reading
-    from qkv.data.parallel.describing import describe_pairs as describe
+    from qkv.data.describe import describe_pairs as describe
 
     config = pairs(data, "data describe", **options)
     with reading() as watch:
@@ -63,7 +63,7 @@ def describe_pairs(data: tuple[str, ...], options: Mapping[str, Any], detected: 
 
 def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], detected: Detected, json: bool) -> None:
     from qkv.cli.progress import reading
-    from qkv.data.labelled.describing import describe_examples as look
+    from qkv.data.describe import describe_examples as look
 
     config = examples(data, "data describe", **options)
     with reading() as watch:

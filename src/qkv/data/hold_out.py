@@ -1,23 +1,22 @@
-"""Which examples are held out, and what stands on both sides.
-
-A hash of its text decides where an example goes, so the split does not depend on the order of the rows, and copies
-never land on both sides. Every class gives its share, and keeps one example for training at least.
-"""
+"""Which labelled examples and which pairs of texts are held out, and what is on both sides of the split."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from qkv.data.corpus import ParallelConfig
 from qkv.data.findings import Caution
-from qkv.data.identity import Keys, mixed
+from qkv.data.identity import Keys, connected, mixed
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
+from qkv.data.parallel.pairs import Pairs, Parallel
+from qkv.data.split import Mask
 from qkv.errors import DataError
 
-Mask = npt.NDArray[np.bool_]
 FEWEST_TRAIN, FEWEST_VALID = 8, 2
 """Distinct examples that a model is trained on, and evaluated on, at least: a score of one example means nothing."""
 
@@ -55,7 +54,7 @@ def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: 
     return chosen[inverse]
 
 
-def notes(found: Labelled) -> Iterator[str]:
+def example_notes(found: Labelled) -> Iterator[str]:
     """Copies among the training examples, and between the sides: scores on such examples say little."""
     what = {TagExamples: "sentences", ImageExamples: "pictures", NumberExamples: "rows"}.get(type(found.train), "texts")
     copies = len(found.train) - len(np.unique(found.train.keys))
@@ -80,3 +79,63 @@ def _conflicts(examples: Examples) -> int:
     order = np.lexsort((examples.targets, examples.keys))
     keys, targets = examples.keys[order], examples.targets[order]
     return len(np.unique(keys[1:][(keys[1:] == keys[:-1]) & (targets[1:] != targets[:-1])]))
+
+
+USUAL_FRACTION, USUAL_MOST = 0.05, 2000
+
+
+SLIPPED = 0.1
+
+
+_ENOUGH = 1000
+
+
+def split(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
+    """Training pairs and those held out."""
+    keys = train.source_keys[train.rows]
+    if config.directions == "both":
+        keys = connected(keys, train.target_keys[train.rows])
+    count = len(np.unique(keys))
+    if count < 2:
+        problem = (
+            "every source is the same, so that nothing can be held out" if len(train) > 1 else "one pair is too little"
+        )
+        raise DataError(config.files[0], problem, "Give more pairs, or name a validation set with --valid.")
+    fraction = config.valid_fraction or min(USUAL_FRACTION, USUAL_MOST / len(keys))
+    out = held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
+    return train.chosen(~out), train.chosen(out)
+
+
+def pair_notes(found: Parallel) -> Iterator[str]:
+    """Copies among the training pairs, and between the sides: scores on such pairs say little."""
+    train = _forward(found.train)
+    copies = len(train) - len(np.unique(train.keys))
+    if copies:
+        yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
+    if (together := _together(train)) is not None and together < SLIPPED:
+        yield Caution(
+            f"long sources do not have long targets (correlation {together:.2f}); "
+            "check that the files are translations of each other, line by line."
+        )
+    for name, side in found.sides[1:]:
+        own = _forward(side)
+        pairs = int(np.isin(own.keys, train.keys).sum())
+        sources = int(np.isin(own.source_keys[own.rows], train.source_keys[train.rows]).sum())
+        if sources:
+            share = f"{sources / len(own):.1%}"
+            also = f"{pairs:,} of them with the same translation" if pairs else "none with the same translation"
+            yield Caution(f"leak: {sources:,} of {len(own):,} {name} sources ({share}) also stand in training; {also}.")
+
+
+def _forward(side: Pairs) -> Pairs:
+    return side.chosen(~side.backward)
+
+
+def _together(train: Pairs) -> float | None:
+    """How lengths go together, from -1 to 1, on a sample; None where there is too little to tell."""
+    some = train.rows[:: max(1, len(train) // (4 * _ENOUGH))]
+    lengths = np.array([(len(train.source[row]), len(train.target[row])) for row in some.tolist()], dtype=np.float64)
+    if len(some) < _ENOUGH or not lengths.std(0).all():
+        return None
+    matrix: Any = np.corrcoef(lengths.T)
+    return float(matrix[0, 1])

@@ -1,4 +1,10 @@
-"""Which text is held out for validation.
+"""An order of rows of which every beginning is spread evenly over all of them.
+
+A part of a set is scored where the whole would take too long, and files are often sorted: by label, by length, by
+author. The k-th row is the one at the fraction k·φ mod 1 of the way, φ the golden ratio: by the three-gap theorem
+(Sós 1958) the first rows, however many, lie at nearly equal distances. So a smaller sample is part of a larger one.
+
+Which text is held out for validation.
 
 Several documents are split by document: a hash of its content decides where a document goes, so the split does not
 depend on the order of the files, and a document that occurs twice never lands on both sides. One document is split at a
@@ -6,6 +12,16 @@ character: its tail is held out, all of it contiguous (for Tiny Shakespeare exac
 
 Where a few long documents make the hash's choice miss the wanted share by more than a factor of two, it is asked again
 among the documents that are no longer than the share; where no whole documents fit, the longest one gives its tail.
+
+Which examples are held out, and what stands on both sides.
+
+A hash of its text decides where an example goes, so the split does not depend on the order of the rows, and copies
+never land on both sides. Every class gives its share, and keeps one example for training at least.
+
+Which pairs are held out, and what stands on both sides.
+
+Pairs with an equal source go to the same side; where both directions are learned, those with an equal target too. So
+no copy crosses the split, in whatever language it is met.
 """
 
 from __future__ import annotations
@@ -17,8 +33,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from qkv.data.formats.text import Piece
+
+GOLDEN = (5**0.5 - 1) / 2
+
+
+def even_order(count: int, most: int | None = None) -> NDArray[np.int64]:
+    """The first `most` of `count` rows, or all of them, each once."""
+    wanted = count if most is None else min(count, max(0, most))
+    draws = max(1, wanted)
+    while True:
+        rows = np.minimum((count * (np.arange(draws) * GOLDEN % 1)).astype(np.int64), count - 1)
+        _, first = np.unique(rows, return_index=True)
+        if len(first) >= wanted:
+            return rows[np.sort(first)[:wanted]]
+        draws *= 2
+
 
 # the border between the sides is drawn from this many documents; those that follow are held against it
 SAMPLE = 2_000_000

@@ -6,11 +6,6 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-Keys = npt.NDArray[np.uint64]
-
 
 class PackedTexts:
     """A list of texts that only grows."""

@@ -1,0 +1,256 @@
+"""What a corpus holds, counted: the answer of `qkv data describe`.
+
+What labelled files hold: the answer of `qkv data describe` for tables, tagged words and pictures.
+
+What parallel text holds: the answer of `qkv data describe` for texts and their translations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from qkv.config import plain
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+from qkv.data.document_files import excerpt
+from qkv.data.files import standard_input
+from qkv.data.files.discover import expand
+from qkv.data.files.unpack import Builtin
+from qkv.data.findings import Findings, Progress
+from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.text import read
+from qkv.data.labelled.examples import Examples, Labelled, NumberExample, NumberExamples, TagExample, TextExample
+from qkv.data.labelled.reading import read_examples
+from qkv.data.parallel.pairs import Pairs
+from qkv.data.parallel.reading import read_parallel
+from qkv.data.survey import Parts, survey
+from qkv.text.training import choose
+
+SAMPLE = 400
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Description:
+    kind: str
+    """The formats of the files, with their counts."""
+    files: int
+    documents: int
+    distinct_documents: int
+    lines: int
+    characters: int
+    words: int
+    bytes: int
+    distinct_characters: int
+    distinct_words: int
+    """In the first part of the text, where it is long."""
+    longest_line: int
+    tokenizer: dict[str, Any]
+    """What `auto` would choose."""
+    beginning: str
+    notes: tuple[str, ...]
+    validation_characters: int | None = None
+    """Of the validation text, where it was given."""
+
+    def values(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def describe(corpus: CorpusConfig, progress: Progress) -> Description:
+    spool = standard_input.received(corpus)
+    try:
+        parts = Parts.of(corpus, spool, whole=True, progress=progress)
+        found = survey(parts, progress)
+        beginning, words = _beginning_and_words(parts)
+        validation = expand(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else None
+    finally:
+        if spool is not None:
+            spool.unlink(missing_ok=True)
+    statistics = found.statistics
+    return Description(
+        kind=_kinds(parts),
+        files=len(parts.files),
+        documents=found.census.documents,
+        distinct_documents=found.census.distinct(),
+        lines=statistics.lines,
+        characters=statistics.characters,
+        words=words,
+        bytes=statistics.bytes,
+        distinct_characters=statistics.distinct_characters,
+        distinct_words=statistics.distinct_words,
+        longest_line=statistics.longest_line,
+        tokenizer=plain(choose(statistics)),
+        beginning=beginning,
+        notes=(*parts.findings.notes(), *found.findings.notes()),
+        validation_characters=None
+        if validation is None
+        else sum(len(text) for text, _ in read(validation, corpus, Findings())),
+    )
+
+
+def _kinds(parts: Parts) -> str:
+    counts: dict[str, int] = {}
+    for source in parts.files:
+        kind: str = "built in" if isinstance(source, Builtin) else source.format
+        if not isinstance(source, Builtin) and source.packing != "plain":
+            kind = f"{kind} in {source.packing}"
+        counts[kind] = counts.get(kind, 0) + 1
+    return ", ".join(kind if count == 1 else f"{count:,} of {kind}" for kind, count in counts.items())
+
+
+def _beginning_and_words(parts: Parts) -> tuple[str, int]:
+    beginning = ""
+    words = 0
+    inside = False  # the piece before ended inside a word
+    for text, ends in read(parts.files, parts.corpus, Findings()):
+        if len(beginning) < SAMPLE:
+            beginning += text[: SAMPLE - len(beginning)]
+        words += len(text.split())
+        if text:
+            words -= inside and not text[0].isspace()
+            inside = not text[-1].isspace()
+        inside = inside and not ends
+    return beginning, words
+
+
+@dataclass(frozen=True)
+class ExamplesDescription:
+    task: str
+    pairs: bool
+    columns: dict[str, str]
+    sides: dict[str, int]
+    """The examples of each side that the files have."""
+    labels: dict[str, dict[str, int]]
+    """How often each label occurs, side by side; nothing where numbers are learned."""
+    numbers: dict[str, float] | None
+    """Lowest, mean and highest, where numbers are learned."""
+    unit: str
+    """What lengths are counted in."""
+    lengths: dict[str, int]
+    """Of the training examples."""
+    ranges: dict[str, dict[str, float]]
+    """Of columns of numbers: lowest, mean, highest, and how many are missing."""
+    copies: int
+    """Training examples that repeat others."""
+    fingerprint: str
+    beginning: list[dict[str, Any]]
+    notes: tuple[str, ...]
+
+    def values(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe_examples(
+    config: ExamplesConfig, progress: Progress, beginnings: Beginnings | None = None
+) -> ExamplesDescription:
+    found = read_examples(config, progress, purpose="describe", beginnings=beginnings)
+    train = found.train
+    lengths = np.sort(train.lengths)
+    unit = "columns" if found.numeric else {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
+    return ExamplesDescription(
+        task=found.task,
+        pairs=found.pairs,
+        columns=dict(found.columns),
+        sides={name: len(side) for name, side in found.sides if len(side)},
+        labels=_labels(found),
+        numbers=_numbers(train) if found.task == "regression" else None,
+        unit=unit,
+        lengths={"shortest": int(lengths[0]), "median": int(lengths[len(lengths) // 2]), "longest": int(lengths[-1])},
+        ranges=_ranges(train) if isinstance(train, NumberExamples) else {},
+        copies=len(train) - len(np.unique(train.keys)),
+        fingerprint=found.fingerprint,
+        beginning=[_shown(train[number]) for number in range(min(EXAMPLES, len(train)))],
+        notes=found.notes,
+    )
+
+
+def _labels(found: Labelled) -> dict[str, dict[str, int]]:
+    counted: dict[str, dict[str, int]] = {name: {} for name in found.labels.names}
+    for side, examples in found.sides:
+        if not len(examples) or not found.labels.names:
+            continue
+        targets = examples.targets
+        counts = targets.sum(0) if targets.ndim == 2 else np.bincount(targets, minlength=len(found.labels))
+        for name, count in zip(found.labels.names, counts, strict=True):
+            counted[name][side] = int(count)
+    return counted
+
+
+def _numbers(examples: Examples) -> dict[str, float]:
+    targets = examples.targets
+    return {"lowest": float(targets.min()), "mean": float(targets.mean()), "highest": float(targets.max())}
+
+
+def _ranges(examples: NumberExamples) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for name, column in zip(examples.columns, examples.numbers.T, strict=True):
+        there = column[~np.isnan(column)].astype(np.float64)
+        known = {"lowest": there.min(), "mean": there.mean(), "highest": there.max()} if len(there) else {}
+        found[name] = {**{key: float(value) for key, value in known.items()}, "missing": len(column) - len(there)}
+    return found
+
+
+def _shown(example: Any) -> dict[str, Any]:
+    match example:
+        case TextExample(text=text, second=second, label=label):
+            more = {} if second is None else {"second": excerpt(second, 100)}
+            return {"label": list(label) if isinstance(label, tuple) else label, "text": excerpt(text, 100), **more}
+        case NumberExample(numbers=numbers, label=label):
+            shown = ", ".join("?" if number != number else f"{number:.6g}" for number in numbers[:12].tolist())
+            shown += " ..." if len(numbers) > 12 else ""
+            return {"label": list(label) if isinstance(label, tuple) else label, "numbers": shown}
+        case TagExample(words=words, tags=tags):
+            pairs = zip(words[:15], tags[:15], strict=True)
+            return {"words": " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in pairs)}
+        case _:
+            return {"label": example.label, "shape": list(example.pixels.shape)}
+
+
+@dataclass(frozen=True)
+class PairsDescription:
+    task: str
+    directions: list[tuple[str, str]]
+    """Source and target language of each direction that is learned."""
+    columns: dict[str, str]
+    sides: dict[str, int]
+    """The pairs of each side that the files have."""
+    lengths: dict[str, dict[str, int]]
+    """Characters of the training side's sources and targets: shortest, median, longest."""
+    copies: int
+    """Training pairs that repeat others."""
+    fingerprint: str
+    beginning: list[dict[str, str]]
+    notes: tuple[str, ...]
+
+    def values(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe_pairs(
+    config: ParallelConfig, progress: Progress, beginnings: Beginnings | None = None
+) -> PairsDescription:
+    parallel = read_parallel(config, progress, purpose="describe", beginnings=beginnings)
+    train = parallel.train
+    first = [train[number] for number in range(min(EXAMPLES, len(train)))]
+    return PairsDescription(
+        task="translation",
+        directions=list(parallel.directions),
+        columns=dict(parallel.columns),
+        sides={name: len(side) for name, side in parallel.sides if len(side)},
+        lengths=_lengths(train),
+        copies=len(train) - len(np.unique(train.keys)),
+        fingerprint=parallel.fingerprint,
+        beginning=[{"source": excerpt(pair.source, 100), "target": excerpt(pair.target, 100)} for pair in first],
+        notes=parallel.notes,
+    )
+
+
+def _lengths(pairs: Pairs) -> dict[str, dict[str, int]]:
+    characters = np.sort(np.array([[len(text) for text in pair] for pair in pairs.texts()]), axis=0)
+    rows = {"shortest": 0, "median": len(characters) // 2, "longest": -1}
+    return {
+        side: {name: int(characters[row, column]) for name, row in rows.items()}
+        for column, side in enumerate(("source", "target"))
+    }
