@@ -12,7 +12,7 @@ from qkv.models import registry
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
 from qkv.models.masked import MaskedConfig
-from qkv.recipe import systems
+from qkv.tasks.classification import systems
 
 LABELLED = ("classification", "pairs", "regression", "multi-label", "tagging", "images")
 MODES: dict[str, list[str]] = {"full": [], "freeze": ["--freeze"], "lora": ["--lora", "2"]}

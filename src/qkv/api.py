@@ -28,7 +28,7 @@ from qkv.interop.parity import Comparison
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import bundle
 from qkv.session import finish, start
-from qkv.tasks.reader import Reader
+from qkv.tasks.predictor import Predictor
 from qkv.text.chat_formats import Message, conversation
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.streaming import StoppedStream
@@ -36,7 +36,7 @@ from qkv.training import devices
 from qkv.training.run import Event
 
 
-class Model(Reader):
+class Model(Predictor):
     """A trained model, ready for use."""
 
     def __init__(self, made: bundle.Bundle, device: str) -> None:

@@ -21,7 +21,7 @@ from qkv.data.detect import Detected
 from qkv.data.findings import Progress, silent
 from qkv.doctor.examination import Doctor
 from qkv.errors import InputError, UnusablePathError
-from qkv.recipe import bundle, dial, origin
+from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.memory import require_room
 from qkv.recipe.recipe import Recipe, load
 from qkv.storage import PARTIAL, advised, flush, verify, writing
@@ -57,7 +57,7 @@ def start(
     """
     devices.ask_for(LEAST)
     began = time.perf_counter() if began is None else began
-    ends_at = began + 60 * minutes * (1 - dial.SPARE)
+    ends_at = began + 60 * minutes * (1 - time_budget.SPARE)
     values = copy.deepcopy(values)
     task = registry.open_task(values, "the recipe", progress, detected)
     devices.give_back()
@@ -169,7 +169,7 @@ def plan(recipe: Recipe, task: Task, ends_at: float, longest: int) -> tuple[int,
     task.begin(recipe, state.model)
     left = ends_at - time.perf_counter()
     steps = train(state, task.objective(recipe), probe)
-    a_step = dial.typical(steps, least=3, seconds=min(6.0, 0.03 * left), patience=PROBING * left)
+    a_step = time_budget.typical(steps, least=3, seconds=min(6.0, 0.03 * left), patience=PROBING * left)
     costs = task.costs(recipe, state.model, a_step, ends_at - time.perf_counter())
     clock = Clock(ends_at, closing=costs.closing, longest=longest, scoring=costs.scoring, evaluation=costs.evaluation)
     left = ends_at - time.perf_counter() - clock.reserve - costs.in_all

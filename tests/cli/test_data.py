@@ -12,7 +12,7 @@ import pytest
 from cli.commands import run
 from data.bad_inputs import prose
 from data_at_hand import folder, real
-from qkv.recipe.choices import context_for
+from qkv.recipe.resolve import context_for
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:

@@ -18,7 +18,7 @@ from qkv import extras
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.studies import baselines
-from qkv.tasks.labelled.defaults import PROBLEMS
+from qkv.tasks.classification.systems import PROBLEMS
 from studies import tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from qkv.cli.app import help_text
 from qkv.cli.help import MODELS, joined
 from qkv.models import bert, gpt, transformer
 from qkv.models.registry import LANGUAGE_MODELS
-from qkv.recipe import systems
+from qkv.tasks.classification import systems
 
 CALLS = [*every_verb(), ["data"]]
 LINES = 60

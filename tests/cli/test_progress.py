@@ -12,9 +12,9 @@ import pytest
 from qkv.cli.progress import Display, clock
 from qkv.cli.train import train
 from qkv.errors import MissingExtraError
-from qkv.recipe import dial
+from qkv.recipe import time_budget
 from qkv.session import start as begin
-from qkv.tasks.forecast import ahead
+from qkv.tasks.language_modelling.report import ahead
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import Watch
@@ -69,8 +69,10 @@ def test_what_is_ahead(tmp_path: Path) -> None:
     session = counted(tmp_path, 100)
     evaluated, held = session.recipe.task.evaluation_tokens, len(session.prepared.valid.tokens)
     looks = 10 * min(evaluated, held) + held
-    assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + dial.SAMPLES)
-    assert ahead(session, 95, 2.0) == pytest.approx(10 + (looks - 9 * min(evaluated, held)) * 2 / 192 + dial.SAMPLES)
+    assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + time_budget.SAMPLES)
+    assert ahead(session, 95, 2.0) == pytest.approx(
+        10 + (looks - 9 * min(evaluated, held)) * 2 / 192 + time_budget.SAMPLES
+    )
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:

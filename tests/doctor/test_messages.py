@@ -14,9 +14,9 @@ from qkv.evaluation.baselines import Baselines
 from qkv.models.modern import ModernConfig
 from qkv.models.registry import LANGUAGE_MODELS as MODELS
 from qkv.objectives.language_modelling import LanguageModellingConfig
-from qkv.recipe import dial
+from qkv.recipe import time_budget
 from qkv.recipe.recipe import Recipe, parse_model
-from qkv.tasks.forecast import Forecast
+from qkv.tasks.language_modelling.report import Forecast
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.diagnosis import KINDS, Diagnosis
 from qkv.training.settings import TrainingConfig
@@ -138,9 +138,9 @@ def test_the_plan_in_one_line() -> None:
 def test_a_short_text_that_was_seen_often_enough_is_not_said_to_need_more_time() -> None:
     """The dial ends such a run by itself; the doctor must not contradict it."""
     model = ModernConfig(vocabulary=1024, layers=6, heads=6, width=192, context=64)
-    assert dial.learned(model, dial.ENOUGH)
-    assert not dial.learned(model, 0.5 * dial.ENOUGH)
-    assert not dial.learned(replace(model, layers=5), 10.0)
+    assert time_budget.learned(model, time_budget.ENOUGH)
+    assert not time_budget.learned(model, 0.5 * time_budget.ENOUGH)
+    assert not time_budget.learned(replace(model, layers=5), 10.0)
     found = replace(FOUND, enough=True)
     assert (found.gain, found.more_helps) == (0.0, False)
     assert "learned by heart" in remarks.verdict(found, BASELINES)

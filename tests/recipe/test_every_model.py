@@ -12,9 +12,9 @@ from qkv.errors import InputError
 from qkv.models import bert, gpt, transformer
 from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
 from qkv.models.registry import LANGUAGE_MODELS, MODELS, TRANSLATORS
-from qkv.recipe import systems
 from qkv.recipe.recipe import TASKS
 from qkv.tasks import registry
+from qkv.tasks.classification import systems
 from reliability import families
 
 PRESETS = [*gpt.PRESETS, *bert.PRESETS, *transformer.PRESETS]

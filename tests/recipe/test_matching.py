@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from qkv.models.registry import defaults
-from qkv.recipe import choices
+from qkv.recipe import resolve
 from qkv.recipe.origin import matched_width, parameters
 
 
 def chosen(kind: str, vocabulary: int, tokens: int, **said: Any) -> dict[str, Any]:
     values: dict[str, dict[str, Any]] = {"model": {"kind": kind, **said}}
-    choices.choose_model(values, vocabulary, tokens)
+    resolve.choose_model(values, vocabulary, tokens)
     return values["model"]
 
 

@@ -17,7 +17,7 @@ from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.registry import LANGUAGE_MODELS, LANGUAGE_PRESETS
 from qkv.objectives.language_modelling import LanguageModellingConfig
-from qkv.recipe import choices, dial
+from qkv.recipe import resolve, time_budget
 from qkv.recipe.recipe import SHIPPED, Recipe, load, parse_model, read, sections
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
@@ -88,9 +88,9 @@ def test_presets_unfold_and_can_be_changed() -> None:
 @pytest.mark.parametrize("tokens", [40, 5_000, 100_000, 5_000_000])
 def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
     values = sections({"model": {"kind": kind}}, "here")
-    choices.choose_model(values, 100, tokens)
-    choices.choose_training(values, tokens)
-    choices.choose_steps(values, tokens, 500)
+    resolve.choose_model(values, 100, tokens)
+    resolve.choose_training(values, tokens)
+    resolve.choose_steps(values, tokens, 500)
     complete = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, **values}
     recipe = parse(Recipe, complete, "here")
     training = recipe.training
@@ -102,13 +102,13 @@ def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["modern", "gpt", "modern-fast"])
-@pytest.mark.parametrize("row", [*dial.RUNGS, dial.USUAL])
+@pytest.mark.parametrize("row", [*time_budget.RUNGS, time_budget.USUAL])
 @pytest.mark.parametrize(
     "said", [{"width": 64}, {"width": 200}, {"width": 6}, {"width": 256}, {"heads": 12}, {"heads": 5}]
 )
-def test_every_row_of_the_dial_takes_a_width_or_heads(kind: str, row: dial.Rung, said: dict[str, int]) -> None:
+def test_every_row_of_the_dial_takes_a_width_or_heads(kind: str, row: time_budget.Rung, said: dict[str, int]) -> None:
     values = {"model": {"kind": kind, **said}}
-    choices.choose_model(values, 100, 1_000_000, row)
+    resolve.choose_model(values, 100, 1_000_000, row)
     parse_model(values["model"], "here").build()
     assert values["model"].items() >= said.items()
 
@@ -119,9 +119,9 @@ def test_the_rules_leave_what_the_user_set() -> None:
         "model": {"kind": "gpt", **said},
         "training": {"learning_rate": 0.5, "patience": 0, "batch": 6, "accumulate": 3},
     }
-    choices.choose_model(values, 10, 1000)
-    choices.choose_training(values, 1000)
-    choices.choose_steps(values, 1000, 10)
+    resolve.choose_model(values, 10, 1000)
+    resolve.choose_training(values, 1000)
+    resolve.choose_steps(values, 1000, 10)
     assert {name: values["model"][name] for name in said} == said
     assert values["training"]["learning_rate"] == 0.5
     assert values["training"]["patience"] == 0
@@ -130,8 +130,8 @@ def test_the_rules_leave_what_the_user_set() -> None:
 
 def test_zero_is_a_number_where_it_means_one() -> None:
     values: dict[str, dict[str, object]] = {"model": {}, "training": {"momentum": 0, "batch": 0}}
-    choices.choose_model(values, 50, 10**6)
-    choices.choose_training(values, 10**6)
+    resolve.choose_model(values, 50, 10**6)
+    resolve.choose_training(values, 10**6)
     assert values["training"]["momentum"] == 0
     assert values["training"]["batch"] > 0  # type: ignore[operator]
 
@@ -141,8 +141,8 @@ def test_rates_follow_the_optimizer(kind: str) -> None:
     rates = {}
     for optimizer in ("muon", "adamw"):
         values: dict[str, dict[str, object]] = {"model": {"kind": kind}, "training": {"optimizer": optimizer}}
-        choices.choose_model(values, 50, 10**6)
-        choices.choose_training(values, 10**6)
+        resolve.choose_model(values, 50, 10**6)
+        resolve.choose_training(values, 10**6)
         rates[optimizer] = values["training"]["learning_rate"]
     assert rates["muon"] != rates["adamw"]
 
@@ -216,7 +216,7 @@ def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
         sessions.start(values, tmp_path / "run", numbered=False, minutes=1.0)
         return
     values = sections(values, str(path))
-    choices.choose_model(values, 65, 100_000)
-    choices.choose_training(values, 100_000)
-    choices.choose_steps(values, 100_000, 100)
+    resolve.choose_model(values, 65, 100_000)
+    resolve.choose_training(values, 100_000)
+    resolve.choose_steps(values, 100_000, 100)
     parse(Recipe, {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, **values}, str(path))

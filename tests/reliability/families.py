@@ -11,7 +11,7 @@ import numpy as np
 import small_pairs
 import small_tasks
 from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS
-from qkv.recipe import systems
+from qkv.tasks.classification import systems
 
 LABELLED = ("classification", "regression", "multi-label", "tagging", "images")
 ORIGINS = ("modern", "gpt", "lstm", "bert", "distil", "masked")  # that small_tasks makes

@@ -18,12 +18,12 @@ from qkv.errors import InputError
 from qkv.models.bert import BertConfig
 from qkv.recipe import bundle
 from qkv.studies.probe import last_beside, layers_of, probe
-from qkv.tasks.reader import Reader
+from qkv.tasks.predictor import Predictor
 from text.kinds import tokenizer
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     pieces = tokenizer("wordpiece")
     config = BertConfig(vocabulary=pieces.vocabulary, layers=2, heads=2, width=16, hidden=32, context=12)
     torch.manual_seed(0)
@@ -40,7 +40,7 @@ def table(tmp_path: Path, rows: int = 60) -> ExamplesConfig:
     return ExamplesConfig(files=(str(path),))
 
 
-def test_texts_are_the_means_of_their_tokens(opened: Reader, tmp_path: Path) -> None:
+def test_texts_are_the_means_of_their_tokens(opened: Predictor, tmp_path: Path) -> None:
     side = read_examples(table(tmp_path)).train
     assert isinstance(side, TextExamples)
     found = layers_of(opened.bundle.model, opened.tokenizer, side)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def test_texts_are_the_means_of_their_tokens(opened: Reader, tmp_path: Path) -> 
         np.testing.assert_allclose(vectors, expected.numpy(), atol=1e-5)
 
 
-def test_words_are_their_first_pieces_in_parts_of_long_sentences_too(opened: Reader, tmp_path: Path) -> None:
+def test_words_are_their_first_pieces_in_parts_of_long_sentences_too(opened: Predictor, tmp_path: Path) -> None:
     words = "the river keeps the stone nobody knows the river and the stone keeps it".split()  # noqa: SIM905
     path = tmp_path / "t.conll"
     sentences = (words, words[:4], ["nobody", "knows"])
@@ -66,7 +66,7 @@ def test_words_are_their_first_pieces_in_parts_of_long_sentences_too(opened: Rea
     np.testing.assert_allclose(found[1][14:18], short.vectors[starts].numpy(), atol=1e-5)
 
 
-def test_the_figure_is_that_of_logistic_regression(opened: Reader, tmp_path: Path) -> None:
+def test_the_figure_is_that_of_logistic_regression(opened: Predictor, tmp_path: Path) -> None:
     found = read_examples(table(tmp_path))
     layers = probe(opened.bundle.model, opened.tokenizer, found)  # type: ignore[arg-type]
     assert [each.layer for each in layers] == [0, 1, 2]
@@ -80,7 +80,7 @@ def test_the_figure_is_that_of_logistic_regression(opened: Reader, tmp_path: Pat
     assert difference.difference == pytest.approx(layers[2].judgement.value - layers[0].judgement.value)
 
 
-def test_numbers_and_pairs_are_refused(opened: Reader, tmp_path: Path) -> None:
+def test_numbers_and_pairs_are_refused(opened: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     path.write_text("text,score\n" + "".join(f"the river {i},{i / 7:.3f}\n" for i in range(40)))
     with pytest.raises(InputError, match="one class a text"):

@@ -30,7 +30,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 def test_a_loss_that_is_no_number_is_left_out(session: Session) -> None:
     with (session.run.folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 2, "validation_loss": null}\n{"step": 3, "loss": null}\n')
-    text = report.write(session, card_content(session, session.final_score())).read_text()
+    text = report.write_card(session, card_content(session, session.final_score())).read_text()
     assert "| best model | after step" in text
 
 
@@ -38,10 +38,10 @@ def test_the_same_bits_are_promised_only_where_sums_have_an_order(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     score = session.final_score()
-    assert "gives the same bits" in report.write(session, card_content(session, score)).read_text()
+    assert "gives the same bits" in report.write_card(session, card_content(session, score)).read_text()
     monkeypatch.setattr("qkv.training.devices.describe", lambda device: "a graphics card")
     recipe = replace(session.recipe, training=replace(session.recipe.training, device="cuda"))
     moved = replace(session, planned=recipe, run=replace(session.run, config=recipe.training))
-    text = report.write(moved, card_content(moved, score)).read_text()
+    text = report.write_card(moved, card_content(moved, score)).read_text()
     assert "same bits" not in text
     assert "within rounding" in text

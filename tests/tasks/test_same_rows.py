@@ -22,8 +22,8 @@ from qkv.evaluation import ngram_model as ngrams
 from qkv.evaluation.labelled_evaluation import judged, judged_tags
 from qkv.evaluation.perplexity import Plan
 from qkv.evaluation.spans import is_spans
-from qkv.tasks.labelled import baselines as labelled_words
-from qkv.tasks.labelled.defaults import PROBLEMS
+from qkv.tasks.classification import baselines as labelled_words
+from qkv.tasks.classification.systems import PROBLEMS
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import diagnose
 from qkv.training.history import History

@@ -142,7 +142,7 @@ def check(
     from qkv.cli import progress as shown
     from qkv.cli.options import which
     from qkv.data.checking import check as look
-    from qkv.recipe.choices import context_for
+    from qkv.recipe.resolve import context_for
 
     others = ("task", "text2", "label", "id", "source", "target", "languages", "test")
     refuse(reading, others, "qkv data check", "plain text")

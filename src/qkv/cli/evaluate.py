@@ -75,7 +75,7 @@ def evaluate(
     import qkv
     from qkv.errors import InputError
     from qkv.models.registry import TRANSLATORS
-    from qkv.tasks.labelled.evaluate import JUDGES
+    from qkv.tasks.classification.evaluate import JUDGES
 
     opened = qkv.load(model)
     kind = opened.bundle.config.kind
@@ -138,7 +138,7 @@ def judged(opened: Any, model: str, data: tuple[str, ...], columns: dict[str, An
     """A classifier or a tagger on labelled examples."""
     from qkv.cli.options import examples
     from qkv.cli.report import show
-    from qkv.tasks.labelled.report import judgement_sections, mistakes
+    from qkv.tasks.classification.report import judgement_sections, mistakes
 
     with waiting() as progress:
         found, read = opened.examined(examples(data, "evaluate", **columns), progress)

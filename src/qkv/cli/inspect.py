@@ -90,7 +90,7 @@ def inspect(
     from qkv.extras import require
     from qkv.inspection import page
     from qkv.inspection.worked_example import decks as lectures
-    from qkv.tasks.looking import subject as looked_at
+    from qkv.tasks.predictor import inspected as looked_at
 
     if png is not None:
         require("PIL", "--png (--svg needs nothing)")

@@ -82,7 +82,7 @@ class Display:
     """What is known so far, as one status line and a curve."""
 
     def __init__(self, session: Session, watch: Watch | None = None) -> None:
-        from qkv.recipe.curve import Curve
+        from qkv.tasks.report import Curve
 
         self.session, self.watch = session, watch
         self.laps: list[float] | None = [] if session.run.clock is None else None  # a clock knows when it will be over
@@ -137,7 +137,7 @@ class Display:
 
     def _forecast(self) -> list[str]:
         """How long it will take, once, when some steps have been timed; the first is slower than the rest."""
-        from qkv.tasks.forecast import ahead
+        from qkv.tasks.language_modelling.report import ahead
 
         if self.laps is None or self.unit != "tokens":
             return []

@@ -19,7 +19,7 @@ from qkv.evaluation import baselines
 from qkv.evaluation.baselines import Baselines
 from qkv.evaluation.perplexity import Plan, Score
 from qkv.objectives.objective import Objective
-from qkv.recipe import choices, dial
+from qkv.recipe import resolve, time_budget
 from qkv.recipe.recipe import Recipe
 from qkv.text.tokenizer import Tokenizer, token_bytes
 from qkv.training import devices, metrics_log
@@ -83,7 +83,7 @@ class Doctor:
         training, tokenizer = recipe.training, prepared.tokenizer
         window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
         plan = Plan(len(prepared.valid.tokens), window, window)
-        limit = choices.last_tokens(recipe)
+        limit = resolve.last_tokens(recipe)
         planned = plan.spread(limit) if scored is None else scored
         self.windows = np.asarray(plan.spread(max(ASKED, limit + limit // 4)) if scored is None else scored)
         places, reach = plan.predictions_of(self.windows.tolist())
@@ -150,7 +150,7 @@ class Doctor:
         folder = self.session.run.folder
         history = History.of(metrics_log.read(folder / "metrics.jsonl"))
         found = diagnose(history, self.baselines, score.loss, self.epoch)
-        found = replace(found, enough=dial.learned(recipe.model, state.step / self.epoch))
+        found = replace(found, enough=time_budget.learned(recipe.model, state.step / self.epoch))
         evaluated = history.stages[-1].step if history.stages else 0
         seconds = metrics_log.elapsed(folder / "timings.jsonl")
         return Report(

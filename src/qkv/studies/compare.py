@@ -19,7 +19,7 @@ from qkv.session import claim
 from qkv.storage import write_file
 from qkv.studies import compare_labelled, compare_text, picture
 from qkv.studies.comparison import NAMES, Comparison, Entry, Plan
-from qkv.tasks.labelled.task import LabelledTask
+from qkv.tasks.classification.task import LabelledTask
 from qkv.tasks.registry import task_to_study
 from qkv.tasks.report import cell
 from qkv.visible import visible

@@ -23,12 +23,12 @@ from qkv.evaluation.multilabel import SeveralScore
 from qkv.evaluation.spans import SpanScore
 from qkv.extras import advice, installed
 from qkv.models.language_model import count
-from qkv.recipe import bundle, systems
+from qkv.recipe import bundle
 from qkv.recipe.recipe import read
 from qkv.studies import baselines
 from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order, measure
-from qkv.tasks.labelled import report
-from qkv.tasks.labelled.defaults import PROBLEMS
+from qkv.tasks.classification import report, systems
+from qkv.tasks.classification.systems import PROBLEMS
 from qkv.tasks.language_modelling.task import autocast_of
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import write_card

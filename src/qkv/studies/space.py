@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from qkv.config import plain
 from qkv.models.registry import defaults
 from qkv.models.table import MLPTableConfig
-from qkv.recipe import systems
+from qkv.tasks.classification import systems
 from qkv.tasks.protocol import Values
 
 BATCHES = (16, 32, 64)  # of language models

@@ -26,13 +26,13 @@ from qkv.data.labelled.reading import read_examples
 from qkv.errors import InputError, InterruptedRun, QkvError, signal_of
 from qkv.extras import require
 from qkv.models.registry import LANGUAGE_MODELS
-from qkv.recipe import systems
 from qkv.recipe.recipe import sections
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import space
 from qkv.studies.attempt import Scores, Search, Subject, attempt
 from qkv.studies.comparison import NAMES
-from qkv.tasks.labelled.task import LabelledTask
+from qkv.tasks.classification import systems
+from qkv.tasks.classification.task import LabelledTask
 from qkv.tasks.registry import task_to_study
 
 __all__ = ["Found", "Search", "Subject", "tune"]

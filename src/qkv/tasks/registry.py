@@ -13,9 +13,8 @@ from qkv.data.detect import PAIRED, Detected, detect
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError
 from qkv.recipe.recipe import Recipe
-from qkv.recipe.systems import USUAL_TABLE
-from qkv.tasks.classification.task import ClassificationTask
-from qkv.tasks.labelled.task import LabelledTask
+from qkv.tasks.classification.systems import USUAL_TABLE
+from qkv.tasks.classification.task import ClassificationTask, LabelledTask
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.masked_language_modelling.task import MaskedLanguageModellingTask, fills
 from qkv.tasks.protocol import Task, TaskClass, Values

@@ -1,14 +1,20 @@
-"""The plan and the report of a language model: its loss with an interval, what the doctor says, what to do next."""
+"""The plan and the report of a language model: its loss with an interval, what the doctor says, what to do next.
+
+What a run will take, said before it starts: steps, epochs, time, memory.
+"""
 
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import dataclass
 
 from qkv.data.findings import Progress
 from qkv.doctor.examination import Doctor, Report
 from qkv.evaluation.perplexity import Score
 from qkv.models.language_model import learning
-from qkv.tasks.forecast import forecast
+from qkv.recipe import resolve, time_budget
+from qkv.recipe.memory import needs
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, indented, lines, listed
 from qkv.training import metrics_log
@@ -152,3 +158,41 @@ def doctor_section(examined: Report) -> str:
         counted=f"Counted: {found.counted:,} of {found.of:,} training tokens, in {found.seconds:.1f} s. n-grams have "
         "Kneser-Ney smoothing.",
     )
+
+
+@dataclass(frozen=True)
+class Forecast:
+    steps: int
+    epochs: float
+    bytes: int  # at the peak, beyond what the program takes before it starts
+    seconds: float | None = None  # until all is over; None where nobody measured
+
+    def line(self) -> str:
+        """As in: 610 steps, 2.1 epochs, about 4.6 min, about 0.4 GiB."""
+        parts = [f"{self.steps:,} step{'' if self.steps == 1 else 's'}", f"{self.epochs:.1f} epochs"]
+        if self.seconds is not None:
+            parts.append(f"about {self.seconds / 60:.1f} min" if self.seconds >= 60 else f"about {self.seconds:.0f} s")
+        return ", ".join([*parts, f"about {max(0.1, self.bytes / 2**30):.1f} GiB"])
+
+
+def forecast(session: Session) -> Forecast:
+    """Time is known where a clock leads the run."""
+    training, clock = session.recipe.training, session.run.clock
+    return Forecast(
+        steps=training.length,
+        epochs=training.length * training.batch / session.objective.samples,
+        bytes=needs(session.recipe).total,
+        seconds=max(0.0, clock.ends_at - time.perf_counter()) if clock else None,
+    )
+
+
+def ahead(session: Session, done: int, a_step: float) -> float:
+    """Seconds until all is over, after `done` steps that took `a_step` each: steps, evaluations, the last look."""
+    recipe = session.recipe
+    training, context = recipe.training, recipe.model.context
+    left = training.length - done
+    looks = -(-left // training.evaluate_every)
+    held = len(session.prepared.valid.tokens)
+    looked_at = looks * min(held, recipe.task.evaluation_tokens or held) + min(held, resolve.last_tokens(recipe))
+    a_token = resolve.FORWARD * a_step / (training.batch * context)
+    return left * a_step + looked_at * a_token + time_budget.SAMPLES

@@ -28,7 +28,7 @@ from qkv.generation import compilable, native
 from qkv.models.language_model import LanguageModel, count
 from qkv.models.registry import defaults
 from qkv.objectives.language_modelling import LanguageModelling
-from qkv.recipe import bundle, choices, dial, origin
+from qkv.recipe import bundle, origin, resolve, time_budget
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import Recipe, parse_section, sections
 from qkv.tasks.language_modelling import report
@@ -103,19 +103,19 @@ class LanguageModellingTask:
 
     def choose(self, values: Values, ends_at: float | None) -> float:
         prepared, tokens = self.prepared, self.tokens
-        row, threads, dropout = dial.USUAL, 0, 0.0
-        epochs = choices.epochs_worth(tokens)
-        if ends_at is not None and tokens >= choices.TINY:
-            found = dial.pace(*choices.device_and_dtype(values.get("training", {})))
+        row, threads, dropout = time_budget.USUAL, 0, 0.0
+        epochs = resolve.epochs_worth(tokens)
+        if ends_at is not None and tokens >= resolve.TINY:
+            found = time_budget.pace(*resolve.device_and_dtype(values.get("training", {})))
             seconds = found.speed * (ends_at - time.perf_counter())
-            row, threads = dial.rung(seconds, tokens), found.threads
+            row, threads = time_budget.rung(seconds, tokens), found.threads
             if not row.shape.keys() & values.get("model", {}).keys():  # a size that was set is not the row's
-                epochs = min(epochs, dial.enough(row))
-            dropout = dial.dropout(min(epochs, row.epochs(seconds, tokens)))
+                epochs = min(epochs, time_budget.enough(row))
+            dropout = time_budget.dropout(min(epochs, row.epochs(seconds, tokens)))
         if values.get("training", {}).get("start"):
             return self._choose_further(values, row, threads)
         said = values.get("model", {}).get("vocabulary", 0)
-        choices.choose_model(values, prepared.tokenizer.vocabulary, tokens, row, dropout)
+        resolve.choose_model(values, prepared.tokenizer.vocabulary, tokens, row, dropout)
         if said not in (0, prepared.tokenizer.vocabulary):
             has = f"{prepared.tokenizer.vocabulary:,}"
             note = f"model.vocabulary = {said!r} was asked for; this text's tokenizer has {has}, and so has the model."
@@ -123,31 +123,31 @@ class LanguageModellingTask:
         context = values["model"]["context"]
         require(prepared.train, context + 1, f"training with a context of {context}")
         require(prepared.valid, 2, "validation")
-        choices.choose_training(values, tokens, row, threads)
+        resolve.choose_training(values, tokens, row, threads)
         return epochs
 
-    def _choose_further(self, values: Values, row: dial.Rung, threads: int) -> float:
+    def _choose_further(self, values: Values, row: time_budget.Rung, threads: int) -> float:
         """A model that goes on learning keeps its sizes, moves more slowly, and sees the text a few times."""
         model, training = values["model"], values["training"]
         if defaults(model["kind"]).shorter_windows:
-            model["context"] = min(model["context"], choices.context_for(self.tokens, row))
+            model["context"] = min(model["context"], resolve.context_for(self.tokens, row))
         require(self.prepared.train, model["context"] + 1, f"training with a context of {model['context']}")
         require(self.prepared.valid, 2, "validation")
-        rate = FURTHER_SMALL if dial.Rung(0.0, **choices.shape_of(model)).weights < SMALL else FURTHER
+        rate = FURTHER_SMALL if time_budget.Rung(0.0, **resolve.shape_of(model)).weights < SMALL else FURTHER
         if model["kind"] in origin.ENDLESS:
             rate = origin.rate_of_recurrences(bool(training.get("lora")))
-        choices.fill(training, TrainingConfig, optimizer="adamw", learning_rate=rate)
-        choices.choose_training(values, self.tokens, row, threads)
+        resolve.fill(training, TrainingConfig, optimizer="adamw", learning_rate=rate)
+        resolve.choose_training(values, self.tokens, row, threads)
         return FURTHER_EPOCHS
 
     def say(self, note: str) -> None:
         self.prepared = replace(self.prepared, notes=(*self.prepared.notes, note))
 
     def steps_worth(self, values: Values, epochs: float) -> int:
-        return choices.steps_worth(values, self.tokens, epochs)
+        return resolve.steps_worth(values, self.tokens, epochs)
 
     def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
-        choices.choose_steps(values, self.tokens, steps, timed=timed)
+        resolve.choose_steps(values, self.tokens, steps, timed=timed)
 
     def complete(self, values: Values) -> Recipe:
         prepared = self.prepared
@@ -172,14 +172,16 @@ class LanguageModellingTask:
         probed = evaluate(recipe, self.prepared, 2048, model)  # type: ignore[arg-type]
         spent = time.perf_counter() - mark
         a_token = spent / probed.tokens
-        more = a_token * tokens * choices.EVALUATIONS * choices.EVALUATED
-        run = (left - spent - dial.SAMPLES) / (a_step + more) * tokens  # tokens, if there were no last evaluation
+        more = a_token * tokens * resolve.EVALUATIONS * resolve.EVALUATED
+        run = (
+            (left - spent - time_budget.SAMPLES) / (a_step + more) * tokens
+        )  # tokens, if there were no last evaluation
         held = len(self.prepared.valid.tokens)
         return Costs(
             a_step=more,
-            evaluation=a_token * min(held, choices.evaluated_tokens(int(run))),
-            scoring=a_token * min(held, max(choices.LAST_IN_TIME, run / 10)),
-            closing=dial.SAMPLES,
+            evaluation=a_token * min(held, resolve.evaluated_tokens(int(run))),
+            scoring=a_token * min(held, max(resolve.LAST_IN_TIME, run / 10)),
+            closing=time_budget.SAMPLES,
         )
 
     def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
@@ -205,7 +207,7 @@ class LanguageModellingTask:
         if best.checked is None and count(model) >= native.MANY and compilable.fits(model):
             # keep with a model of many weights how well it would write with int8 ones
             bundle.keep_best(folder, replace(best, checked=check(model, self.prepared.valid, "int8")))
-        limit = choices.last_tokens(recipe)
+        limit = resolve.last_tokens(recipe)
         return evaluate(recipe, self.prepared, limit, model, pace)
 
 
@@ -230,9 +232,9 @@ def require_same(fingerprint: str | None, corpus: Any, folder: Path) -> None:
 def check_model(values: Values, where: str) -> None:
     """Refuse a model that fits no amount of text: sizes that are not set follow from it, and it is not read yet."""
     refusals = []
-    for tokens in (choices.TINY, 0):
+    for tokens in (resolve.TINY, 0):
         tried = copy.deepcopy(values)
-        choices.choose_model(tried, 2, tokens)
+        resolve.choose_model(tried, 2, tokens)
         try:
             parse_section("model", tried, where)
         except ConfigError as error:

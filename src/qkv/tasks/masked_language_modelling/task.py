@@ -25,7 +25,7 @@ from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models import bert
 from qkv.models.registry import defaults
 from qkv.objectives.masked_language_modelling import MaskedLanguageModelling, MaskedLanguageModellingConfig, Pieces
-from qkv.recipe import bundle, choices
+from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import MaskedRecipe, Recipe, check_sections, parse_section
 from qkv.tasks.language_modelling.task import autocast_of, prepared_again
@@ -140,15 +140,15 @@ class MaskedLanguageModellingTask:
         require(self.prepared.valid, context, "validation")
         training = values.setdefault("training", {})
         usual = defaults("masked")
-        choices.fill(training, TrainingConfig, optimizer=usual.optimizer)
-        choices.fill(training, TrainingConfig, **usual.optimizers[training["optimizer"]].values())
+        resolve.fill(training, TrainingConfig, optimizer=usual.optimizer)
+        resolve.fill(training, TrainingConfig, **usual.optimizers[training["optimizer"]].values())
         accumulate = training.get("accumulate", 1)
         size = max(4, min(BATCH, self.tokens // context // 8))
-        choices.fill(training, TrainingConfig, batch=max(1, size // accumulate) * accumulate)
-        device, dtype = choices.device_and_dtype(training)
+        resolve.fill(training, TrainingConfig, batch=max(1, size // accumulate) * accumulate)
+        device, dtype = resolve.device_and_dtype(training)
         threads = devices.choose_threads()
-        choices.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off")
-        choices.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])
+        resolve.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off")
+        resolve.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])
         return EPOCHS
 
     def steps_worth(self, values: Values, epochs: float) -> int:
@@ -157,12 +157,12 @@ class MaskedLanguageModellingTask:
 
     def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
         training = values["training"]
-        choices.fill(training, TrainingConfig, steps=max(1, steps))
+        resolve.fill(training, TrainingConfig, steps=max(1, steps))
         steps = training["steps"]
         if training.get("warmup", -1) == -1:
             training["warmup"] = min(steps // 10, 200)
         every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
-        choices.fill(training, TrainingConfig, evaluate_every=every, checkpoint_every=every)
+        resolve.fill(training, TrainingConfig, evaluate_every=every, checkpoint_every=every)
         task = values.setdefault("task", {})
         task.setdefault("evaluation_tokens", self.looked_at)
         task.setdefault("final_evaluation_tokens", LAST)

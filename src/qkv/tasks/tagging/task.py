@@ -7,7 +7,7 @@ from typing import Any
 
 from qkv.objectives.tagging import Tagging
 from qkv.recipe.recipe import Recipe
-from qkv.tasks.labelled.task import LabelledTask
+from qkv.tasks.classification.task import LabelledTask
 from qkv.tasks.report import NextCommand
 
 

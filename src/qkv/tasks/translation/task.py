@@ -28,7 +28,7 @@ from qkv.evaluation.translation_score import Outputs, Score, require
 from qkv.models import transformer
 from qkv.models.registry import defaults
 from qkv.objectives.translation import Translation, TranslationConfig, pairs_loss
-from qkv.recipe import bundle, choices
+from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import Recipe, TranslationRecipe, check_sections, parse_section
 from qkv.tasks.language_modelling.task import autocast_of, require_same
@@ -175,12 +175,12 @@ class TranslationTask:
             task["tokens"] = max(256, min(TranslationConfig().tokens, held // BATCHES))
         training = values.setdefault("training", {})
         usual = defaults(model["kind"])
-        choices.fill(training, TrainingConfig, optimizer=usual.optimizer)
-        choices.fill(training, TrainingConfig, **usual.optimizers[usual.optimizer].values())
-        device, dtype = choices.device_and_dtype(training)
+        resolve.fill(training, TrainingConfig, optimizer=usual.optimizer)
+        resolve.fill(training, TrainingConfig, **usual.optimizers[usual.optimizer].values())
+        device, dtype = resolve.device_and_dtype(training)
         threads = devices.choose_threads()
-        choices.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off", batch=1)
-        choices.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])
+        resolve.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off", batch=1)
+        resolve.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])
         if "patience" not in training:
             training["patience"] = 0
         return EPOCHS
@@ -191,12 +191,12 @@ class TranslationTask:
 
     def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
         training = values["training"]
-        choices.fill(training, TrainingConfig, steps=max(1, steps))
+        resolve.fill(training, TrainingConfig, steps=max(1, steps))
         steps = training["steps"]
         if training.get("warmup", -1) == -1:
             training["warmup"] = min(steps // 10, 400)
         every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
-        choices.fill(training, TrainingConfig, evaluate_every=every, checkpoint_every=every)
+        resolve.fill(training, TrainingConfig, evaluate_every=every, checkpoint_every=every)
         values["task"].setdefault("evaluation_sentences", self.looked_at)
         values["task"].setdefault("final_evaluation_sentences", LAST)
 

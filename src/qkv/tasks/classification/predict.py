@@ -20,7 +20,7 @@ from qkv.data.labelled.numbers import number_in, rows_of_numbers
 from qkv.errors import DataError, InputError
 from qkv.models.registry import TableConfig
 from qkv.recipe.bundle import Bundle
-from qkv.tasks.labelled.evaluate import learned_columns
+from qkv.tasks.classification.evaluate import learned_columns
 
 Row = str | tuple[str, str] | list[float]
 

@@ -1,4 +1,6 @@
-"""What a model does with whole texts: vectors, decisions, tags, gaps filled; one half of what `qkv.load` gives."""
+"""What a model does with whole texts, one half of what `qkv.load` gives: vectors, decisions, tags, translations, filled
+masks; and a model with a text, as `inspection` takes it.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +9,35 @@ from pathlib import Path
 from typing import Any, Literal, overload
 
 import torch
+from torch import nn
 
 from qkv.blocks.as_built import evaluating
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Progress, silent
+from qkv.data.labelled.encoding import encode_texts
 from qkv.data.labelled.examples import Examples
-from qkv.errors import require_type
+from qkv.errors import InputError, require_type
 from qkv.evaluation import decisions, vectors, word_senses
 from qkv.evaluation.labelled_evaluation import Judgement
 from qkv.generation import compiler, fill_mask
-from qkv.generation.beam import Search
+from qkv.generation.beam import Search, Translator
 from qkv.generation.sampling import Sampling
 from qkv.inspection import trace as tracing
+from qkv.inspection.subject import Inputs, Subject
 from qkv.inspection.translator_heads import Alignment
+from qkv.models.language_model import LanguageModel
+from qkv.models.masked import Masked
 from qkv.recipe import bundle
-from qkv.tasks import looking
-from qkv.tasks.labelled import predict as rows
-from qkv.tasks.labelled.evaluate import judged_examples
+from qkv.recipe.bundle import Bundle
+from qkv.tasks.classification import predict as rows
+from qkv.tasks.classification.evaluate import judged_examples
 from qkv.tasks.translation import evaluate as speaking
 from qkv.tasks.translation import predict as translating
+from qkv.tasks.translation.predict import translated
 from qkv.text.tokenizer import Tokenizer
 
 
-class Reader:
+class Predictor:
     def __init__(self, made: bundle.Bundle) -> None:
         self.bundle = made
         self.notes: list[str] = list(made.notes)  # what was done to the last input, in words
@@ -163,7 +171,7 @@ class Reader:
         said, where not its own translation."""
         require_type("text", text, str, tuple, type(None))
         with evaluating(self._module):
-            subject = looking.subject(self.bundle, text, target=target)
+            subject = inspected(self.bundle, text, target=target)
             self.notes = list(subject.notes)
             return tracing.trace(subject, layers=layers, heads=heads)
 
@@ -197,3 +205,84 @@ def _texts(texts: str | Sequence[str]) -> list[str]:
     for text in given:
         require_type("a text", text, str)
     return given
+
+
+EXAMPLE = "The animal didn't cross the street because it was too tired"  # deck 004
+
+
+def inspected(
+    bundle: Bundle, text: str | tuple[str, str] | None = None, *, target: str | None = None, to: str | None = None
+) -> Subject:
+    """The model before `text`; without one, before deck 004's sentence. `target`: what a translator is to have said."""
+    model: Any = bundle.model
+    assert isinstance(model, nn.Module)
+    pairs = getattr(bundle.config, "texts", 1) == 2
+    given = ((EXAMPLE, EXAMPLE) if pairs else EXAMPLE) if text is None else text
+    if pairs != isinstance(given, tuple):
+        remedy = "Give the other with --second" if pairs else "Leave --second out"
+        raise InputError(f"{given!r:.80}: this model reads {'two texts' if pairs else 'one text'} at a time. {remedy}.")
+    if target is not None and not isinstance(model, Translator):
+        raise InputError(f"target {target[:60]!r}: a {bundle.config.kind} model does not translate. Leave it out.")
+    inputs, notes = _inputs(bundle, given, target, to)
+    if isinstance(given, str) and not given.strip():
+        notes.append("the text is empty: only what the model puts around a text is read.")
+    return Subject(
+        model=model.eval(),
+        tokenizer=bundle.tokenizer,
+        kind=bundle.config.kind,
+        inputs=inputs,
+        text=given if isinstance(given, str) else "\t".join(given),
+        name=named(bundle),
+        labels=tuple(getattr(bundle.config, "labels", ())),
+        notes=tuple(notes),
+    )
+
+
+def named(bundle: Bundle) -> str:
+    """What people call it: its name elsewhere, or its folder's."""
+    if bundle.source:
+        return bundle.source
+    folder = bundle.folder
+    if folder is None:
+        return str(bundle.config.kind)
+    return folder.parent.name if folder.name in ("best", "") or folder.name.startswith(".best") else Path(folder).stem
+
+
+def _inputs(
+    bundle: Bundle, text: str | tuple[str, str], target: str | None, to: str | None
+) -> tuple[Inputs, list[str]]:
+    model: Any = bundle.model
+    tokenizer, context = bundle.tokenizer, bundle.config.context
+    if isinstance(text, tuple):
+        rows = encode_texts(tokenizer, [text], context, pairs=True)
+        ids = rows.row(0).tolist()
+        second = int(rows.seconds[0]) if rows.seconds is not None else len(ids)
+        return Inputs(tuple(ids), segments=tuple(int(place >= second) for place in range(len(ids)))), rows.notes(
+            "texts", context
+        )
+    if isinstance(model, Translator):
+        return _translation(bundle, text, target, to)
+    if isinstance(model, LanguageModel):
+        ids = [*bundle.opening, *tokenizer.encode(text)] or [tokenizer.start]
+        if len(ids) > context:
+            return Inputs(tuple(ids[:context])), [f"the text has {len(ids):,} tokens; the first {context:,} are read."]
+        return Inputs(tuple(ids)), []
+    if isinstance(model, Masked) and len(parts := fill_mask.parted(tokenizer, text)) > 1:
+        ids, _ = fill_mask.encoded(tokenizer, parts)
+        if len(ids) <= context:
+            return Inputs(tuple(ids)), []
+    rows_of, notes = vectors.encode(tokenizer, [text], context)
+    return Inputs(tuple(rows_of[0])), notes
+
+
+def _translation(bundle: Bundle, text: str, target: str | None, to: str | None) -> tuple[Inputs, list[str]]:
+    """The first sentence and what the model says to it, or what it is told to have said."""
+    said, notes = translated(bundle, [text], Search(beams=5), to=to)
+    if not said[0][0].sentences:
+        raise InputError(f"{text!r:.80}: there is nothing to translate in it.")
+    if len(said[0][0].sentences) > 1:
+        notes = [*notes, f"the text has {len(said[0][0].sentences)} sentences; the first is looked at."]
+    source, written = said[0][0].sentences[0]
+    own = bundle.target_tokenizer.encode(target) if target is not None else written
+    start, _ = bundle.marks
+    return Inputs((start, *own[: bundle.config.context - 1]), source=tuple(source)), notes

@@ -14,7 +14,7 @@ from qkv.evaluation.multilabel import SeveralScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
 from qkv.models.language_model import learning
-from qkv.tasks.labelled.baselines import about, in_words, no_better, untaught
+from qkv.tasks.classification.baselines import about, in_words, no_better, untaught
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import CardContent, RunReport, Section, TableSection, doctor_section, indented, lines
 from qkv.training import metrics_log

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from qkv.recipe.curve import POINTS, Curve, Thinned
+from qkv.tasks.report import POINTS, Curve, Thinned
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, POINTS, POINTS + 1, POINTS + 2, 2 * POINTS, 2 * POINTS + 1, 100_003])

@@ -24,10 +24,10 @@ from qkv.cli.report import finish
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import detect
 from qkv.errors import ConfigError
-from qkv.recipe import systems
 from qkv.recipe.recipe import load
 from qkv.tasks import registry
-from qkv.tasks.labelled.baselines import about
+from qkv.tasks.classification import systems
+from qkv.tasks.classification.baselines import about
 from qkv.tasks.protocol import Session
 from qkv.training import metrics_log
 from qkv.training.checkpoints import read_tensors

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from qkv.models.registry import LANGUAGE_MODELS, defaults
-from qkv.recipe.dial import USUAL, Rung
 from qkv.recipe.origin import matched_width, parameters
 from qkv.recipe.recipe import Recipe
+from qkv.recipe.time_budget import USUAL, Rung
 from qkv.training import devices
 from qkv.training.clock import LOOKING
 from qkv.training.settings import TrainingConfig

@@ -4,6 +4,8 @@
 around an encoder of kind `recurrent-encoder`. What the user set is never touched. Decision 0013 has the study.
 
 What a model of a table of numbers takes from its training rows before the first step.
+
+How classifiers and taggers are trained by default.
 """
 
 from __future__ import annotations
@@ -20,9 +22,13 @@ from qkv.config import plain
 from qkv.data.labelled.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models import bert, gpt
-from qkv.recipe import origin
+from qkv.objectives.classification import Problem
+from qkv.recipe import origin, resolve
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.protocol import Values
 from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices
+from qkv.training.settings import TrainingConfig
 
 SMALL = 8_000_000  # weights; fewer are taught faster
 OF_WHOLE_TEXTS = ("linear", "mlp", "bag")  # that tell nothing of a single word
@@ -222,3 +228,31 @@ def fit(model: Any, config: Any, train: NumberExamples, device: str) -> None:
         return
     y = torch.from_numpy(train.targets.astype(np.float32)).unsqueeze(-1).to(device)
     model.solve(x, y) if solved(config.kind, config.problem) else model.fit_scale(x, y)
+
+
+PROBLEMS: dict[str, Problem] = {
+    "classification": "single",
+    "images": "single",
+    "tagging": "single",
+    "multi-label": "multi",
+    "regression": "regression",
+}
+
+
+def choose_training(values: Values, system: System, examples: int) -> None:
+    """Fill the training section but for the steps, as suits the system and the number of examples."""
+    training = values.setdefault("training", {})
+    accumulate = training.get("accumulate", 1)
+    batch = max(1, min(system.batch, examples // 8) // accumulate) * accumulate
+    resolve.fill(training, TrainingConfig, optimizer=system.optimizer, learning_rate=system.rate, batch=batch)
+    for key, value in {
+        "weight_decay": system.weight_decay,
+        "betas": [0.9, 0.98],
+        "patience": 0,  # a slow start is no end, and the best step is kept in any case
+        **system.training,
+    }.items():
+        training.setdefault(key, value)
+    device, dtype = resolve.device_and_dtype(training)
+    resolve.fill(training, TrainingConfig, device=device, dtype=dtype)
+    resolve.fill(training, TrainingConfig, threads=devices.choose_threads(), compile="off")
+    resolve.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])

@@ -1,1 +1,0 @@
-"""What classification and tagging share: examples with labels."""
