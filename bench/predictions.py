@@ -25,7 +25,7 @@ import qkv
 from qkv.data.labelled.encoding import Rows, encode_texts
 from qkv.evaluation import decisions
 from qkv.text.tokenizer import TokenizerConfig
-from qkv.text.training import train_tokenizer
+from qkv.text.vocabulary import train_tokenizer
 
 BATCH = 32
 SHAPES = {

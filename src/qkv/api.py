@@ -30,8 +30,8 @@ from qkv.recipe import bundle
 from qkv.session import finish, start
 from qkv.tasks.predictor import Predictor
 from qkv.text.chat_formats import Message, conversation
+from qkv.text.decoding import StoppedStream
 from qkv.text.pipelines import ONLY_READ
-from qkv.text.streaming import StoppedStream
 from qkv.training import devices
 from qkv.training.run import Event
 

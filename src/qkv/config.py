@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar, dataclass_transform
 from pydantic import Field, TypeAdapter, ValidationError
 
 from qkv.errors import ConfigError
-from qkv.reading import require_regular
+from qkv.safe_json import require_regular
 
 T = TypeVar("T")
 LARGEST_TOML = 2**24  # bytes

@@ -13,11 +13,14 @@ QkvError
 │   └── OutputError              standard output cannot be written
 ├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
 └── InterruptedRun      exit 130 or 143, by signal; the state was saved
+
+Optional packages: which extra brings each, and refusing early where one is missing.
 """
 
 from __future__ import annotations
 
 import signal
+from importlib import import_module
 
 
 class QkvError(Exception):
@@ -127,3 +130,36 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or (
         not isinstance(error, QkvError) and any(words in str(error).lower() for words in _NO_MEMORY)
     )
+
+
+EXTRAS = {
+    "pyarrow": "data",
+    "zstandard": "data",
+    "PIL": "images",
+    "tensorboard": "track",
+    "transformers": "hf",
+    "gguf": "gguf",
+    "sklearn": "compare",
+    "optuna": "tune",
+    "sacrebleu": "translate",
+    "sentencex": "translate",
+}
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be imported; one that is there but broken cannot."""
+    try:
+        import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+def require_package(package: str, need: str) -> None:
+    """Refuse, before any work, what needs a package that is not installed."""
+    if not installed(package):
+        raise MissingExtraError(need, EXTRAS[package])
+
+
+def install_hint(package: str) -> str:
+    return f"pip install 'qkv[{EXTRAS[package]}]' adds it"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError, StorageError, UnusablePathError
-from qkv.reading import plain_file, read_json
+from qkv.safe_json import plain_file, read_json
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"

@@ -14,7 +14,7 @@ import pytest
 
 from cli.commands import run
 from interop import tiny_gguf
-from qkv import extras
+from qkv import errors
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.studies import baselines
@@ -90,7 +90,7 @@ def test_refused_before_any_work(
     hide(package, monkeypatch)
     assert run(words, False) == 2
     said = capsys.readouterr()
-    assert f"pip install 'qkv[{extras.EXTRAS[package]}]'" in said.err
+    assert f"pip install 'qkv[{errors.EXTRAS[package]}]'" in said.err
     assert not said.out
     assert not Path("runs").exists()
 
@@ -103,7 +103,7 @@ def test_noted_before_any_work(
     assert run(words, False) == 2  # the model is not there, the data is damaged
     first, *_, last = capsys.readouterr().err.strip().splitlines()
     assert first.startswith("note: ")
-    assert f"pip install 'qkv[{extras.EXTRAS[package]}]' adds it" in first
+    assert f"pip install 'qkv[{errors.EXTRAS[package]}]' adds it" in first
     assert "qkv[" not in last
 
 
@@ -117,7 +117,7 @@ def test_every_optional_package_is_hidden_here() -> None:
         for name in (re.split(r"[<>=]", each)[0] for each in needed)
     }
     assert listed.pop("pytorch-lightning") == "lightning"  # of examples/lightning.py only
-    assert listed == extras.EXTRAS
+    assert listed == errors.EXTRAS
     assert REFUSED.keys() | NOTED.keys() == listed.keys()
 
 

@@ -14,7 +14,7 @@ from qkv.errors import InputError
 from qkv.inspection.translator_heads import Alignment, aligned, watched
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.models.transformer import TransformerConfig
-from qkv.text.statistics import Words
+from qkv.text.decoding import Words
 from text.kinds import tokenizer
 
 PIECES = tokenizer("bpe")

@@ -19,7 +19,7 @@ from qkv.inspection import edges, head_roles, head_table
 from qkv.inspection.ablation import Worth, loss, silenced
 from qkv.inspection.subject import Inputs, Subject, forward
 from qkv.inspection.translator_heads import Dictionary, Sides, diagonal, found_alignments, looked_at
-from qkv.text.statistics import Words
+from qkv.text.decoding import Words
 
 IDS = tuple(PIECES.encode(TEXT))
 

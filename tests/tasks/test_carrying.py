@@ -9,9 +9,9 @@ import torch
 
 from qkv.inspection.translator_heads import Alignment
 from qkv.tasks.translation.carrying import Unit, carried, strange, strange_units, there
-from qkv.text.statistics import Words
+from qkv.text.decoding import Words
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import train_tokenizer
+from qkv.text.vocabulary import train_tokenizer
 
 SYLLABLES = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in ("n", "rd", "st", "ll", "m", "ü")]
 

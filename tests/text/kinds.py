@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import train_tokenizer
+from qkv.text.vocabulary import train_tokenizer
 
 KINDS = ("characters", "words", "bpe", "wordpiece")
 TEXT = (

@@ -15,8 +15,7 @@ from interop import tiny_folder, tiny_gguf
 from qkv.errors import InputError
 from qkv.text import foreign
 from qkv.text.chat_formats import FORMATS, Message, choose, conversation
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 LLAMA3 = ("<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")

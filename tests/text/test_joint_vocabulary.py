@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import train_tokenizer
-from qkv.text.translation_vocabulary import united
+from qkv.text.vocabulary import train_tokenizer, united
 
 TEXTS = ("the river keeps its stones and the stones keep it", "der Fluss behält die Steine, die Steine behalten ihn")
 

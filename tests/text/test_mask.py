@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 from text.kinds import KINDS, tokenizer
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qkv.text.streaming import StreamDecoder
+from qkv.text.decoding import StreamDecoder
 from text.kinds import KINDS, TEXT, tokenizer
 
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Library
 
 from qkv.errors import InputError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import train_tokenizer
+from qkv.text.vocabulary import train_tokenizer
 from text.kinds import KINDS, TEXT, tokenizer
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)

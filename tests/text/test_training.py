@@ -11,9 +11,8 @@ import pytest
 
 from data_at_hand import real
 from qkv.errors import ConfigError
-from qkv.text.statistics import Counting, Statistics
 from qkv.text.tokenizer import TokenizerConfig
-from qkv.text.training import bpe_size, choose, train_tokenizer
+from qkv.text.vocabulary import Counting, Statistics, bpe_size, choose, train_tokenizer
 from text.kinds import KINDS, TEXT, tokenizer
 
 

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qkv.errors import RefusedError
-from qkv.text.charsmap import BadTable, Rewriting, rewriting
-from qkv.text.statistics import words_of
-from qkv.text.streaming import StreamDecoder
+from qkv.text.decoding import StreamDecoder, words_of
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.translation_vocabulary import may_be_left_out, tags, written_tag
+from qkv.text.unigram import BadTable, Rewriting, rewriting
+from qkv.text.vocabulary import may_be_left_out, tags, written_tag
 from text import likely
 from text.kinds import tokenizer as learned
 from text.test_checks import put

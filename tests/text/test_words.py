@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.text.statistics import words_of
+from qkv.text.decoding import words_of
 from text.kinds import KINDS, tokenizer
 
 TEXT = "The river keeps the stone, (didn’t it)?"

@@ -83,9 +83,8 @@ def embed(
         Draw what --probe found into this .svg or .png file.
     """
     import qkv
-    from qkv import extras
     from qkv.cli import meaning
-    from qkv.errors import InputError
+    from qkv.errors import InputError, require_package
 
     asked = {"--among": among, "--word": word, "--probe": probe, "--out": out}
     said = [name for name, value in asked.items() if value is not None]
@@ -104,7 +103,7 @@ def embed(
     if path is not None and not path.absolute().parent.is_dir():
         raise InputError(f"--out {out}: there is no folder {path.parent}. Make it, or choose another place.")
     if path is not None and path.suffix == ".parquet":
-        extras.require("pyarrow", f"--out {out}")
+        require_package("pyarrow", f"--out {out}")
     chosen = which(layer)
     pooling: Any = "none" if tokens else pool
     about = {"model": model, "layer": chosen, "pool": pooling, "precision": precision}

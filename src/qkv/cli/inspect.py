@@ -87,13 +87,13 @@ def inspect(
         The same as PNG; needs the extra images.
     """
     import qkv
-    from qkv.extras import require
+    from qkv.errors import require_package
     from qkv.inspection import page
     from qkv.inspection.worked_example import decks as lectures
     from qkv.tasks.predictor import inspected as looked_at
 
     if png is not None:
-        require("PIL", "--png (--svg needs nothing)")
+        require_package("PIL", "--png (--svg needs nothing)")
     opened = qkv.load(model)
     given: Any = text if second is None else (text or "", second)
     subject = looked_at(opened.bundle, given, target=target)

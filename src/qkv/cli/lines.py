@@ -38,7 +38,7 @@ def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
 def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
     """The texts in bunches of at most so many, in their order."""
     from qkv.errors import DataError, InputError
-    from qkv.reading import require_regular
+    from qkv.safe_json import require_regular
 
     if file is not None and words:
         raise InputError(f"--file {file} and {len(words)} texts were given; expected one of them.")

@@ -80,12 +80,12 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     import qkv
     from qkv.cli.options import examples
     from qkv.data.labelled.reading import read_examples
+    from qkv.errors import require_package
     from qkv.evaluation.labelled_evaluation import NAMES
-    from qkv.extras import require
     from qkv.studies import picture as drawing
     from qkv.studies.probe import NEED, probe
 
-    require("sklearn", NEED)
+    require_package("sklearn", NEED)
     if picture is not None:
         drawing.check(picture)
     opened = qkv.load(model)

@@ -115,7 +115,7 @@ def _from_text(words: str, config: TokenizerConfig) -> tuple[Tokenizer, dict[str
     from dataclasses import replace
 
     from qkv.config import plain
-    from qkv.text.training import train_tokenizer
+    from qkv.text.vocabulary import train_tokenizer
 
     if config.kind == "auto":
         config = replace(config, kind="characters")

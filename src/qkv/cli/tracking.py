@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qkv import extras
 from qkv.cli.output import notes
+from qkv.errors import require_package
 
 if TYPE_CHECKING:
     from qkv.training.run import Event
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def require() -> None:
     """Say at once that the package is missing, not after the text was read."""
-    extras.require("tensorboard", "--tensorboard")
+    require_package("tensorboard", "--tensorboard")
 
 
 @contextmanager

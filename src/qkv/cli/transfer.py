@@ -44,9 +44,13 @@ def export(
         Replace a model folder of this name.
     """
     import qkv
-    from qkv.extras import advice, installed
+    from qkv.errors import install_hint, installed
 
-    said = [] if installed("transformers") else [f"transformers is not installed: {ALONE}; {advice('transformers')}."]
+    said = (
+        []
+        if installed("transformers")
+        else [f"transformers is not installed: {ALONE}; {install_hint('transformers')}."]
+    )
     notes(said)
     opened = qkv.load(model)
     notes(opened.notes)

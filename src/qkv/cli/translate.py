@@ -111,14 +111,15 @@ def translate(
 
 def early(texts: list[str], file: str | None) -> None:
     """Refuse long texts before the model is opened where they cannot be cut into sentences; of a file, say so."""
-    from qkv.extras import advice, installed, require
+    from qkv.errors import install_hint, installed, require_package
     from qkv.tasks.translation.predict import LONG, SPLITTING, long
 
     if file is None and texts != ["-"]:
         if any(map(long, texts)):
-            require("sentencex", SPLITTING)
+            require_package("sentencex", SPLITTING)
     elif not installed("sentencex"):
-        notes([f"sentencex is not installed: a line of {LONG} characters or more is refused; {advice('sentencex')}."])
+        hint = install_hint("sentencex")
+        notes([f"sentencex is not installed: a line of {LONG} characters or more is refused; {hint}."])
 
 
 def one_line(text: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError, StorageError
-from qkv.reading import read_json
+from qkv.safe_json import read_json
 from qkv.storage import PARTIAL, TRASH, advised, locked, new_folder, remove_folder, verify
 
 FACTS = "facts.json"

@@ -26,7 +26,7 @@ from qkv.data.labelled.reading import read_examples
 from qkv.data.parallel.pairs import Pairs
 from qkv.data.parallel.reading import read_parallel
 from qkv.data.survey import Parts, survey
-from qkv.text.training import choose
+from qkv.text.vocabulary import choose
 
 SAMPLE = 400
 EXAMPLES = 3

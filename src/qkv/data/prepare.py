@@ -21,14 +21,12 @@ from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
 from qkv.data.findings import Caution, Progress, silent
-from qkv.data.fingerprints import Stamp, fingerprint
-from qkv.data.overlap import Overlap
-from qkv.data.split import Side
-from qkv.data.survey import Parts, Survey, survey
+from qkv.data.split import Overlap, Side
+from qkv.data.survey import Parts, Stamp, Survey, fingerprint, survey
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
 from qkv.errors import ConfigError, DataError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import choose, train_tokenizer
+from qkv.text.vocabulary import choose, train_tokenizer
 
 __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_text"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from qkv.errors import require_package
 from qkv.evaluation.intervals import ByLength, Estimate, Figure, binned
-from qkv.extras import require
 
 DRAWS = 1000
 SURE = 0.05
@@ -57,7 +57,7 @@ class TranslationScore:
 
 
 def metrics() -> Any:
-    require("sacrebleu", "scoring translations with BLEU and chrF")
+    require_package("sacrebleu", "scoring translations with BLEU and chrF")
     from sacrebleu import metrics as found
 
     return found

@@ -29,7 +29,7 @@ from qkv.inspection import notebook
 from qkv.inspection.answer_scores import answers, batched, blank, logs, name_of
 from qkv.inspection.subject import Inputs, Subject, hooked, stacks
 from qkv.models.language_model import count
-from qkv.text.statistics import words_of
+from qkv.text.decoding import words_of
 
 METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (docs/measurements.md)
 EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each piece one vector

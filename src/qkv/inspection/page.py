@@ -35,7 +35,7 @@ from qkv.inspection.trace import trace
 from qkv.inspection.worked_example import worked
 from qkv.models.language_model import count
 from qkv.storage import write_file
-from qkv.text.statistics import words_of
+from qkv.text.decoding import words_of
 
 WORKED = 16  # asking tokens of the worked example, the last ones
 Explain = Literal["", "quick", "whole"]

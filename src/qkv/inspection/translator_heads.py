@@ -39,7 +39,7 @@ from qkv.evaluation.intervals import bootstrap
 from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.head_roles import Head, ranked
 from qkv.inspection.subject import Inputs, Subject, stacks
-from qkv.text.statistics import Words, words_of
+from qkv.text.decoding import Words, words_of
 from qkv.text.tokenizer import Tokenizer
 
 ROUNDS = 5

@@ -28,9 +28,9 @@ from qkv.interop.parity import SENTENCES, Comparison, Reader, compare, reads
 from qkv.interop.tensor_files import filled
 from qkv.interop.tensor_names import export_weights
 from qkv.models.language_model import LanguageModel
-from qkv.reading import require_replaceable
+from qkv.safe_json import require_replaceable
 from qkv.storage import new_folder, replace_folder
-from qkv.text.translation_vocabulary import tags
+from qkv.text.vocabulary import tags
 from qkv.training.checkpoints import write_tensors
 
 FORMATS = ("huggingface",)

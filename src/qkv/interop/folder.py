@@ -10,7 +10,7 @@ from qkv.generation.beam import Translator
 from qkv.interop import huggingface, marian
 from qkv.models.language_model import LanguageModel, count
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.translation_vocabulary import tags
+from qkv.text.vocabulary import tags
 from qkv.visible import visible
 
 TEMPERATURE = 0.8  # as `qkv generate` has it

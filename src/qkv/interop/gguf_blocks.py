@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qkv.errors import RefusedError
-from qkv.extras import require
+from qkv.errors import RefusedError, require_package
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.float32]
@@ -114,7 +113,7 @@ def reader(layout: Layout) -> Callable[[Bytes], Numbers]:
     """What turns blocks of bytes (blocks, size) into f32 numbers (blocks, numbers)."""
     if layout.name in OWN:
         return OWN[layout.name]
-    require("gguf", f"reading {layout.name} weights")
+    require_package("gguf", f"reading {layout.name} weights")
     import gguf
     import gguf.quants
 

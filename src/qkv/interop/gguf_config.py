@@ -19,8 +19,7 @@ from qkv.interop.gguf_file import Container, Refuse, printable
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.text.foreign import byte_bpe, sentencepiece
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 
 KINDS: dict[str, tuple[Any, str]] = {
     "llama": (LlamaConfig, "llama"),

@@ -21,7 +21,7 @@ from qkv.data.catalog import UNREACHABLE, download, fetching, opened
 from qkv.data.findings import Progress, silent
 from qkv.errors import InputError
 from qkv.interop.huggingface import INDEX, WEIGHTS
-from qkv.reading import parse_json
+from qkv.safe_json import parse_json
 from qkv.storage import advised, sha256, writing
 
 NAME = re.compile(

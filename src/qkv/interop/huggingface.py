@@ -15,10 +15,9 @@ from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.interop import architectures, bert, distilbert, gpt2, llama, marian, qwen3
 from qkv.interop.tensor_files import Imported, TensorFiles, fitted
 from qkv.interop.tensor_names import import_weights
-from qkv.reading import plain_file, read_json
+from qkv.safe_json import plain_file, read_json
 from qkv.text import foreign
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 GENERATION = "generation_config.json"

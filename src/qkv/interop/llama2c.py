@@ -24,10 +24,9 @@ from qkv.interop.gguf_file import LONGEST_NAME, Refuse, opened
 from qkv.interop.tensor_files import Imported
 from qkv.interop.tensor_names import PLAIN, Transform, interleaved
 from qkv.models.llama import LlamaConfig
-from qkv.reading import plain_file
+from qkv.safe_json import plain_file
 from qkv.text.foreign import sentencepiece
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 
 UNKNOWN, START, END = 0, 1, 2  # fixed, with their names
 NAMES = ("<unk>", "<s>", "</s>")

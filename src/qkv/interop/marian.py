@@ -28,10 +28,10 @@ from qkv.interop import sentencepiece
 from qkv.interop.tensor_files import TensorFiles
 from qkv.interop.tensor_names import AS_A_ROW, Row, Table, require, sizes
 from qkv.models.transformer import TransformerConfig
-from qkv.reading import plain_file
+from qkv.safe_json import plain_file
 from qkv.text import foreign
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.translation_vocabulary import is_tag
+from qkv.text.vocabulary import is_tag
 
 SOURCE, TARGET, NUMBERS = "source.spm", "target.spm", "vocab.json"
 FILES = (SOURCE, TARGET, NUMBERS)

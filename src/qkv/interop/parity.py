@@ -26,7 +26,7 @@ from qkv.generation.writing import write
 from qkv.interop.folder import Exportable
 from qkv.models.language_model import LanguageModel
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.translation_vocabulary import tags
+from qkv.text.vocabulary import tags
 
 TOLERANCE = 1e-4  # of the largest answer, at least of one
 GREEDY = 200

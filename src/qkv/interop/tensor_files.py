@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError, RefusedError, out_of_memory
-from qkv.reading import NotTaken, parse_json
+from qkv.safe_json import NotTaken, parse_json
 from qkv.text.tokenizer import Tokenizer
 
 NUMBERS = ("F32", "F16", "BF16", "F64")

@@ -24,11 +24,10 @@ from qkv.interop.tensor_files import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, TableConfig
-from qkv.reading import plain_file, read_json, require_replaceable
 from qkv.recipe.recipe import parse_model
+from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.training import devices
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
 from qkv.version import __version__

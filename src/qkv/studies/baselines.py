@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from qkv.data.labelled.encoding import sentences_of, texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
+from qkv.errors import installed
 from qkv.evaluation.labelled_evaluation import Judgement, judged, judged_tags
-from qkv.extras import installed
 from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]

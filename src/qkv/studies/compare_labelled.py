@@ -15,13 +15,12 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Caution
 from qkv.data.labelled.examples import Examples, Labelled, TagExamples
 from qkv.data.labelled.reading import read_examples
-from qkv.errors import InterruptedRun, QkvError
+from qkv.errors import InterruptedRun, QkvError, install_hint, installed
 from qkv.evaluation import decisions
 from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.labelled_evaluation import Judgement
 from qkv.evaluation.multilabel import SeveralScore
 from qkv.evaluation.spans import SpanScore
-from qkv.extras import advice, installed
 from qkv.models.language_model import count
 from qkv.recipe import bundle
 from qkv.recipe.recipe import read
@@ -40,7 +39,7 @@ OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
 
 WITHOUT = (
     "scikit-learn is not installed: naive Bayes, logistic regression and ridge are left out of the comparison; "
-    f"{advice('sklearn')}."
+    f"{install_hint('sklearn')}."
 )
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from qkv.errors import InputError
+from qkv.errors import InputError, require_package
 from qkv.evaluation.intervals import Estimate
-from qkv.extras import require
 from qkv.storage import write_file
 
 ENDINGS = (".svg", ".png")
@@ -229,7 +228,7 @@ def printable(text: str) -> str:
 
 
 def pillow() -> Any:
-    require("PIL", "a picture in PNG (SVG needs nothing)")
+    require_package("PIL", "a picture in PNG (SVG needs nothing)")
     from PIL import Image, ImageDraw, ImageFont
 
     return Image, ImageDraw, ImageFont

@@ -17,11 +17,10 @@ from torch import nn
 
 from qkv.data.labelled.encoding import Rows, encode_texts, encode_words, sentences_of, texts_of
 from qkv.data.labelled.examples import Labelled, TagExamples, TextExamples
-from qkv.errors import InputError
+from qkv.errors import InputError, require_package
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
 from qkv.evaluation.labelled_evaluation import Judgement, judged, judged_tags
-from qkv.extras import require
 from qkv.text.tokenizer import Tokenizer
 
 MOST = 2000  # texts or sentences of each side
@@ -45,7 +44,7 @@ class Probed:
 
 def probe(model: nn.Module, tokenizer: Tokenizer, found: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
     """A figure for each layer from 0 on: learned on the training side, reported on the validation side."""
-    require("sklearn", NEED)
+    require_package("sklearn", NEED)
     if found.task not in ("classification", "tagging") or found.numeric or found.pairs:
         raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {found.task}.")
     train, valid = (_some(side, most, seed) for side in (found.train, found.valid))

@@ -23,8 +23,7 @@ from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
 from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
-from qkv.errors import InputError, InterruptedRun, QkvError, signal_of
-from qkv.extras import require
+from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_of
 from qkv.models.registry import LANGUAGE_MODELS
 from qkv.recipe.recipe import sections
 from qkv.storage import locked, remove_folder, write_file
@@ -67,7 +66,7 @@ class Found:
 
 def tune(search: Search) -> Found:
     """Search until the trials or the minutes are over; what is over already counts."""
-    require("optuna", "a search for numbers and parts")
+    require_package("optuna", "a search for numbers and parts")
     from qkv.studies import trials
 
     if search.trials is None and search.minutes is None:

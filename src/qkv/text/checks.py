@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from qkv.errors import RefusedError
-from qkv.reading import NotTaken, parse_json
+from qkv.safe_json import NotTaken, parse_json
 from qkv.text import pipelines
-from qkv.text.charsmap import BadTable, rewriting
 from qkv.text.pipelines import (
     ANY_CHARACTER,
     NEEDLESS_SPACE,
@@ -29,7 +28,7 @@ from qkv.text.pipelines import (
     Kind,
     byte_of_character,
 )
-from qkv.text.unigram import BEYOND, NEVER, charsmap
+from qkv.text.unigram import BEYOND, NEVER, BadTable, charsmap, rewriting
 
 BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
 

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError
-from qkv.reading import NotTaken, parse_json
+from qkv.safe_json import NotTaken, parse_json
 from qkv.text import checks, pipelines
 from qkv.text.checks import Refusal
 from qkv.text.pipelines import SPECIAL
-from qkv.text.special_tokens import Roles
-from qkv.text.tokenizer import Tokenizer
+from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.text.unigram import BEYOND, NEVER
 
 SECONDS = 20

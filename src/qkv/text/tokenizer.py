@@ -1,4 +1,14 @@
-"""Text to token ids and back.
+"""Which tokens have a part to play: where a text begins and ends, what fills gaps, what stands for the unknown.
+
+Special tokens that ask a translator for a language: <2de> in models of qkv's, >>deu<< in Marian's.
+
+Two vocabularies of byte pairs with one numbering, so that one table of embeddings serves both.
+
+    pieces of both = pieces of the first, then those of the second that the first has not
+
+Each cuts text by its own merges (Sennrich et al. 2016, section 3.2, without joining); what either wrote, both can read.
+
+Text to token ids and back.
 
 One class for all kinds; `training.py` learns a vocabulary, `streaming_decoder.py` decodes token by token.
 Encoding never adds special tokens and never recognises them inside a text: a corpus that happens to spell "<|end|>"
@@ -9,10 +19,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +36,59 @@ from qkv.ranges import VOCABULARY
 from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.checks import Refusal
-from qkv.text.pipelines import MASKS, SEPARATORS, SPACE, Kind, byte_of_character, template
-from qkv.text.special_tokens import Roles, by_name
+from qkv.text.pipelines import MASKS, PADDING, SEPARATORS, SPACE, START, UNKNOWN, Kind, byte_of_character, template
 from qkv.text.unigram import Unigram
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Ids by their part. A file of qkv needs none: its special tokens have known names."""
+
+    start: int | None
+    ends: tuple[int, ...]  # a text is over at any of these; the first divides documents where nothing better is known
+    unknown: int | None = None
+    padding: int | None = None
+    opening: tuple[int, ...] = ()  # put before every text
+    closing: tuple[int, ...] = ()  # put after every text that is read as a whole
+
+    def values(self) -> dict[str, Any]:
+        """As config.json holds them."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
+
+    @classmethod
+    def parse(cls, values: Any, vocabulary: int) -> Roles | None:
+        """From config.json; None where they do not fit."""
+        if not isinstance(values, dict) or values.keys() != set(cls.__dataclass_fields__):
+            return None
+        single = [values[name] for name in ("start", "unknown", "padding") if values[name] is not None]
+        several = [values[name] for name in ("ends", "opening", "closing")]
+        if not values["ends"] or not all(isinstance(each, list) and len(each) < 100 for each in several):
+            return None
+        if any(
+            type(n) is not int or not 0 <= n < vocabulary for n in [*single, *(n for each in several for n in each)]
+        ):
+            return None
+        parts: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**parts)
+
+
+def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, ...]]) -> Roles:
+    """The parts that special tokens play by their names; `around` is what the file itself puts before and after."""
+
+    def first(*names: str) -> int | None:
+        return next((named[name] for name in names if name in named), None)
+
+    separator = first(*SEPARATORS)
+    assert separator is not None, "a tokenizer without a document separator"
+    start = first(START, "[CLS]", "<s>", "<|begin_of_text|>")
+    return Roles(
+        start=separator if start is None else start,
+        ends=(separator,),
+        unknown=first(UNKNOWN, "[UNK]", "<unk>"),
+        padding=first(PADDING, "[PAD]", "<pad>"),
+        opening=around[0],
+        closing=around[1],
+    )
 
 
 @strict

@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from qkv.errors import RefusedError, out_of_memory
-from qkv.reading import read_json
+from qkv.safe_json import read_json
 from qkv.storage import flush, new_folder, remove_folder, verify, writing
 from qkv.training.devices import random_state, restore_random_state
 from qkv.training.loop import TrainingState

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError
-from qkv.reading import parse_json
+from qkv.safe_json import parse_json
 from qkv.storage import writing
 
 REMEDY = "continue with --resume, or choose another folder with --run"  # where the disk refuses a run's files

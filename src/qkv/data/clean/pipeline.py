@@ -25,9 +25,8 @@ from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, Progress, counted, shown, silent
-from qkv.data.fingerprints import Stamp
 from qkv.data.formats.text import Piece, read
-from qkv.data.survey import Parts
+from qkv.data.survey import Parts, Stamp
 from qkv.errors import InputError
 
 # a batch is full when it has so many characters or documents

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from qkv.data.files.unpack import Builtin, Source, disguise, read_bytes, require_packages, unreadable, zip_members
 from qkv.data.findings import Findings, Progress, shown, silent
 from qkv.errors import DataError
-from qkv.reading import special
+from qkv.safe_json import special
 
 # endings that promise no text; a file of any other name is looked into
 _OTHER = """

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from qkv.data.findings import Caution, Findings, shown
-from qkv.errors import DataError
-from qkv.extras import require
+from qkv.errors import DataError, require_package
 
 # a file this large of which the disk holds so little is a mistake or a trap; zeros inside archives make small holes
 SPARSE_SIZE, SPARSE_RATIO = 2**30, 10
@@ -138,9 +137,9 @@ def require_packages(sources: Iterable[Source | Builtin]) -> None:
     """Refuse sources whose reader is not installed, before any of them is read."""
     for source in sources:
         if isinstance(source, Source) and source.packing == "zst":
-            require("zstandard", f"{source.shown}: reading .zst")
+            require_package("zstandard", f"{source.shown}: reading .zst")
         if isinstance(source, Source) and source.format == "parquet":
-            require("pyarrow", f"{source.shown}: reading .parquet")
+            require_package("pyarrow", f"{source.shown}: reading .parquet")
 
 
 def read_bytes(source: Source) -> Iterator[bytes]:

@@ -14,8 +14,7 @@ from qkv.data.findings import Caution, Findings, Watch
 from qkv.data.formats.arrays import MOST_BYTES, Pictures, from_idx, from_npz, holds_labels, too_large
 from qkv.data.formats.rows import Rows
 from qkv.data.labelled.gathering import Item
-from qkv.errors import DataError
-from qkv.extras import require
+from qkv.errors import DataError, require_package
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -83,7 +82,7 @@ def _from_files(items: Sequence[Item], findings: Findings, watch: Watch | None =
 
 def _opened(item: Item, watch: Watch | None) -> Picture | str:
     """The picture, decoded; or words for what is wrong with it."""
-    require("PIL", f"{item.source.shown}: reading pictures")
+    require_package("PIL", f"{item.source.shown}: reading pictures")
     import io
 
     from PIL import Image, UnidentifiedImageError

@@ -31,7 +31,7 @@ from qkv.data.labelled.guessing import Columns, guess, missing
 from qkv.data.labelled.targets import BETWEEN, Values, word
 from qkv.data.packed_texts import PackedTexts
 from qkv.errors import DataError
-from qkv.reading import special
+from qkv.safe_json import special
 
 Side = Literal["train", "valid", "test"]
 WORDS: dict[str, Side] = {

@@ -28,7 +28,7 @@ from qkv.data.labelled.reading import READING_VERSION, read_examples
 from qkv.errors import DataError
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import train_tokenizer
+from qkv.text.vocabulary import train_tokenizer
 
 TOKENIZER_VERSION = 1  # raise when the same examples would give another vocabulary
 LEARN_FROM = 16_000_000  # characters; of more, every n-th text is taken

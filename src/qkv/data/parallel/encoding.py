@@ -22,7 +22,7 @@ from qkv.data.parallel.pairs import Numbers, Pairs
 from qkv.data.tokens import token_type
 from qkv.errors import ConfigError, InputError
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.translation_vocabulary import tags, written_tag
+from qkv.text.vocabulary import tags, written_tag
 
 
 @dataclass(frozen=True)

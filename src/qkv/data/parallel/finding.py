@@ -22,7 +22,7 @@ from qkv.data.labelled.gathering import Side, side_of
 from qkv.data.parallel.languages import SOURCE, TARGET, aligned, named
 from qkv.data.parallel.pairs import Direction
 from qkv.errors import ConfigError, DataError
-from qkv.reading import special
+from qkv.safe_json import special
 
 UNNAMED = (SOURCE, TARGET)
 MOST_LOOKED_INTO = 50

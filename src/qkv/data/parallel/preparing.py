@@ -28,8 +28,7 @@ from qkv.data.parallel.reading import READING_VERSION, read_parallel
 from qkv.errors import ConfigError, DataError
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.training import train_tokenizer
-from qkv.text.translation_vocabulary import united
+from qkv.text.vocabulary import train_tokenizer, united
 
 Side = Literal["source", "target"]
 BOTH: tuple[Side, Side] = ("source", "target")

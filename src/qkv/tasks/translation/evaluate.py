@@ -25,7 +25,7 @@ from qkv.objectives.translation import pairs_loss, spread
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import TranslationRecipe, load
 from qkv.tasks.translation.predict import fitted, listed, require, targets
-from qkv.text.translation_vocabulary import may_be_left_out, written_tag
+from qkv.text.vocabulary import may_be_left_out, written_tag
 
 PORTION = 16  # sources that are translated together where time is short
 

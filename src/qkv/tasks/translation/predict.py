@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from qkv import extras
 from qkv.data.parallel.encoding import end_of, tag_ids
-from qkv.errors import InputError
+from qkv.errors import InputError, require_package
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
 from qkv.inspection.translator_heads import Alignment, aligned, attends
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.translation.carrying import carried, strange_units
-from qkv.text.translation_vocabulary import may_be_left_out, tags, written_tag
+from qkv.text.vocabulary import may_be_left_out, tags, written_tag
 
 SHOWN = 8  # words that are named in a note
 APART = 1024  # numbers between one text and the next: its sentences draw by them
@@ -187,7 +186,7 @@ def sentences(text: str, language: str) -> list[str]:
     """A long text in sentences, each with the spacing behind it; together they are the text."""
     if not long(text):
         return [text]
-    extras.require("sentencex", SPLITTING)
+    require_package("sentencex", SPLITTING)
     from sentencex import segment
 
     parts = [str(part) for part in segment(language, text)]

@@ -1,24 +1,96 @@
-"""Learning a vocabulary from a corpus, and choosing which kind of vocabulary suits it.
+"""What a corpus looks like, counted while it streams by: the ground on which `auto` chooses a tokenizer.
+
+Which word each piece of a text is part of. A word is letters and digits, or one other mark, as `pipelines.WORD`.
+
+Learning a vocabulary from a corpus, and choosing which kind of vocabulary suits it.
 
 The vocabulary is learned from the training part only: what only the validation part holds becomes UNK there and is
 counted, so the measured loss is honest about text the model has never met.
 The same text gives the same tokenizer.json, byte for byte, whatever the machine, threads or hash seed.
+
+Vocabularies of translators: tokens that ask for a language, and two vocabularies under one numbering.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tokenizers import pre_tokenizers, trainers
 
 from qkv.errors import ConfigError, DataError
-from qkv.text.pipelines import SPECIAL, Kind, build
-from qkv.text.statistics import Statistics
+from qkv.text.pipelines import SPECIAL, WORD, Kind, build
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig, require_unicode
+
+# words are counted in the first part of a corpus only: enough to tell a closed little language from open text
+WORDS_SAMPLE = 4_000_000
+
+
+@dataclass(frozen=True)
+class Statistics:
+    bytes: int
+    characters: int
+    distinct_characters: int
+    lines: int
+    longest_line: int
+    words: int
+    """Words and punctuation marks in the sample, see WORDS_SAMPLE."""
+    distinct_words: int
+
+
+class Counting:
+    """Feed it the text in pieces; cut them between words, or words on the cut count as two."""
+
+    def __init__(self) -> None:
+        self.bytes = self.characters = self.lines = self.longest_line = 0
+        self._line = 0
+        self.seen: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self._sampled = 0
+        self._word = re.compile(WORD)
+
+    def add(self, text: str, ends: bool = False) -> None:
+        """The next piece; `ends` says that a document ends here, which ends its line as well."""
+        self.bytes += len(text.encode())
+        self.characters += len(text)
+        self.seen.update(text)
+        self._measure_lines(text, ends)
+        if self._sampled < WORDS_SAMPLE:
+            sample = text[: WORDS_SAMPLE - self._sampled]
+            self._sampled += len(sample)
+            self.counts.update(word for word in self._word.findall(sample) if word != "\n")
+
+    def _measure_lines(self, text: str, ends: bool) -> None:
+        first, newline, rest = text.partition("\n")
+        self._line += len(first)
+        if newline:
+            self.lines += text.count("\n")
+            middle, _, last = rest.rpartition("\n")
+            longest = max(map(len, middle.split("\n")))
+            self.longest_line = max(self.longest_line, self._line, longest)
+            self._line = len(last)
+        self.longest_line = max(self.longest_line, self._line)
+        if ends:
+            self.lines += self._line > 0
+            self._line = 0
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            bytes=self.bytes,
+            characters=self.characters,
+            distinct_characters=len(self.seen),
+            lines=self.lines,
+            longest_line=self.longest_line,
+            words=self.counts.total(),
+            distinct_words=len(self.counts),
+        )
+
 
 Progress = Callable[[str, int, int | None], None]
 
@@ -178,3 +250,49 @@ def _short_words(texts: Iterable[str]) -> Iterator[str]:
             yield text[start : match.end()]
             start = match.end()
         yield text[start:]
+
+
+_OURS, _MARIANS = re.compile(r"<2([^<>]+)>"), re.compile(r">>([^<>]+)<<")
+
+
+def is_tag(name: str) -> bool:
+    return _language(name) is not None
+
+
+def _language(name: str) -> str | None:
+    found = _OURS.fullmatch(name) or _MARIANS.fullmatch(name)
+    return found[1] if found else None
+
+
+def tags(tokenizer: Tokenizer) -> dict[str, str]:
+    """The tags of a vocabulary by their languages."""
+    named = ((_language(name), name) for name in tokenizer.named)
+    return {language: name for language, name in named if language is not None}
+
+
+def written_tag(tokenizer: Tokenizer, text: str) -> tuple[str | None, str]:
+    """The language that a text itself asks for, as Marian's do: ">>deu<< A dog." is a tag and a text. No other special
+    token is ever taken from a text."""
+    found = _MARIANS.match(text)
+    return (found[1], text[found.end() :].lstrip()) if found and found[0] in tokenizer.named else (None, text)
+
+
+def may_be_left_out(tokenizer: Tokenizer) -> bool:
+    """Whether texts need no tag: Marian's models translate without one too, into what they saw most."""
+    return all(_MARIANS.fullmatch(name) for name in tags(tokenizer).values())
+
+
+def united(first: Tokenizer, second: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
+    """Both with the pieces of both; their special tokens, which come first, are the same."""
+    assert first.kind == second.kind == "bpe"
+    assert first.named == second.named
+    own, other = (json.loads(each.json()) for each in (first, second))
+    pieces: dict[str, int] = dict(own["model"]["vocab"])
+    for piece in sorted(other["model"]["vocab"], key=other["model"]["vocab"].__getitem__):
+        pieces.setdefault(piece, len(pieces))
+    return _with(own, pieces), _with(other, pieces)
+
+
+def _with(values: dict[str, Any], pieces: dict[str, int]) -> Tokenizer:
+    values["model"]["vocab"] = pieces
+    return Tokenizer.parse(json.dumps(values, ensure_ascii=False), "tokenizer.json of two languages")

@@ -9,9 +9,11 @@ Stop strings over a stream: text is shown as soon as it cannot be the beginning 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from qkv.text.pipelines import ONLY_READ
+from qkv.text.pipelines import ONLY_READ, WORD
 from qkv.text.tokenizer import Tokenizer
 
 
@@ -79,3 +81,60 @@ class StoppedStream:
         """The longest end of `text` that a stop string begins with."""
         longest = min(len(text), len(word) - 1)
         return next((size for size in range(longest, 0, -1) if text.endswith(word[:size])), 0)
+
+
+_WORD = re.compile(WORD)
+
+
+@dataclass(frozen=True)
+class Words:
+    pieces: list[str]
+    """As people read them."""
+    places: list[int]
+    """Of each piece the number of its word; -1 for special tokens and white space."""
+    words: list[str]
+
+
+def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
+    """Pieces that spell bytes are cut by the text they spell together; others say themselves where a word goes on."""
+    pieces = [tokenizer.piece(number) for number in ids]
+    if tokenizer.kind in ("words", "wordpiece"):
+        return _by_piece(tokenizer, ids, pieces)
+    spelled = [b"" if tokenizer.is_special(number) else _bytes(tokenizer, number) for number in ids]
+    text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # a model may write half a character
+    found = [match for match in _WORD.finditer(text) if match[0].strip()]
+    borders = [(len(_encoded(text[: each.start()])), len(_encoded(text[: each.end()]))) for each in found]
+    places, at, word = [], 0, 0
+    for part in spelled:
+        # the word in which the piece has its first letter; white space before it belongs to none
+        begin = at + len(part) - len(part.lstrip())
+        while word < len(borders) and borders[word][1] <= begin:
+            word += 1
+        inside = bool(part.strip()) and word < len(borders) and borders[word][0] <= begin
+        places.append(word if inside else -1)
+        at += len(part)
+    return Words(pieces, places, [_encoded(each[0]).decode("utf-8", errors="backslashreplace") for each in found])
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
+
+
+def _bytes(tokenizer: Tokenizer, number: int) -> bytes:
+    return tokenizer.token(number).encode() if tokenizer.kind == "characters" else tokenizer.spelled(number)
+
+
+def _by_piece(tokenizer: Tokenizer, ids: Sequence[int], pieces: list[str]) -> Words:
+    places: list[int] = []
+    words: list[str] = []
+    for number, piece in zip(ids, pieces, strict=True):
+        special = tokenizer.is_special(number) and number != tokenizer.unknown
+        if special or not piece.strip():
+            places.append(-1)
+            continue
+        if tokenizer.kind == "wordpiece" and piece.startswith("##") and words:
+            words[-1] += piece[2:]
+        else:
+            words.append(piece)
+        places.append(len(words) - 1)
+    return Words(pieces, places, words)
