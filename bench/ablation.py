@@ -24,9 +24,9 @@ from torch import nn
 
 from qkv.blocks import initialization
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.feedforward import FeedForward, GatedFeedForward, SquaredReLU, TanhGELU
+from qkv.blocks.block import FeedForward, GatedFeedForward, SquaredReLU, TanhGELU
+from qkv.blocks.embeddings import NgramEmbedding, TokenShift
 from qkv.blocks.heads import TiedHead
-from qkv.blocks.ngrams import NgramEmbedding, TokenShift
 from qkv.blocks.norms import LayerNorm, RMSNorm
 from qkv.recipe.recipe import read
 from qkv.session import evaluate

@@ -16,10 +16,9 @@ import numpy as np
 
 import qkv
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.ablation import loss, silenced
 from qkv.inspection.edges import encoded, read
 from qkv.inspection.head_roles import Array, Head, found_roles, repeated
-from qkv.inspection.head_table import read_texts
+from qkv.inspection.head_table import loss, read_texts, silenced
 from qkv.inspection.subject import Inputs, Subject, main_stack, stacks
 from qkv.tasks import predictor
 

@@ -13,7 +13,7 @@ from qkv.models.bert import BertConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 from qkv.recipe import bundle
 from qkv.tasks.protocol import Session
 from text.kinds import tokenizer

@@ -9,7 +9,7 @@ import torch
 
 from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.training.loop import TrainingState, start
 from qkv.training.settings import TrainingConfig

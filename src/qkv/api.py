@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 import torch
 
 from qkv import ranges
-from qkv.blocks.as_built import evaluating
+from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import require, stream, stream_text
 from qkv.errors import InputError, require_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from qkv.blocks.ngrams import MOST, SpelledEmbedding, ngrams
+from qkv.blocks.embeddings import MOST, SpelledEmbedding, ngrams
 
 
 def test_ngrams_are_those_of_the_word_with_its_borders() -> None:

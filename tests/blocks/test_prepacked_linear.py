@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from qkv.blocks.decoder import TiedBiasedHead
-from qkv.blocks.prepacked_linear import AVAILABLE, LARGE, Packed, packed
+from qkv.blocks.fast_paths import AVAILABLE, LARGE, Packed, packed
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this torch has no oneDNN")
 

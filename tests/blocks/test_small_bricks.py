@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks import convolution, initialization
-from qkv.blocks.block import PostNorm, PreNorm
+from qkv.blocks.block import FeedForward, GatedFeedForward, PostNorm, PreNorm, SquaredReLU, TanhGELU
 from qkv.blocks.convolution import Convolution, GatedConvolution
 from qkv.blocks.embeddings import Embedding, OneHot
-from qkv.blocks.feedforward import FeedForward, GatedFeedForward, SquaredReLU, TanhGELU
-from qkv.blocks.heads import MultiLayerHead, TiedHead
+from qkv.blocks.heads import FirstPooling, LastPooling, MaxPooling, MeanPooling, MultiLayerHead, TiedHead
 from qkv.blocks.norms import LayerNorm, RMSNorm
-from qkv.blocks.pooling import FirstPooling, LastPooling, MaxPooling, MeanPooling
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 
 ATTENTION = ["queries", "keys", "values", "scores", "weights", "mixed"]
 BLOCK = [

@@ -11,10 +11,9 @@ import torch
 from qkv.data.labelled.encoding import Rows, encode_texts, encode_words
 from qkv.evaluation import decisions, unpadded_bert
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig
-from qkv.models.picture_cnn import PictureCNNConfig
-from qkv.models.recurrent_encoder import RecurrentEncoderConfig
-from qkv.models.tagger import TaggerConfig
+from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.image_encoders import PictureCNNConfig
+from qkv.models.rnn import RecurrentEncoderConfig
 from small_tasks import sentences
 from text.kinds import tokenizer
 

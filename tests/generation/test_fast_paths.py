@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 import translators
-from qkv.blocks.as_built import as_built, changed, evaluating
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.feedforward import FeedForward, GatedFeedForward
+from qkv.blocks.block import FeedForward, GatedFeedForward
+from qkv.blocks.fast_paths import as_built, changed, evaluating
 from qkv.evaluation import unpadded_bert as texts_without_padding
 from qkv.evaluation import vectors
 from qkv.generation import compiler

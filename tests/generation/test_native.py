@@ -20,7 +20,7 @@ from qkv.generation.writing import write
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 from qkv.storage import verify
 
 pytestmark = pytest.mark.skipif(compiler.library() is None, reason="no C compiler here")

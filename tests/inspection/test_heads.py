@@ -16,7 +16,7 @@ import torch
 from inspection.subjects import PIECES, TEXT, subject
 from qkv.errors import DataError, InputError
 from qkv.inspection import edges, head_roles, head_table
-from qkv.inspection.ablation import Worth, loss, silenced
+from qkv.inspection.head_table import Worth, loss, silenced
 from qkv.inspection.subject import Inputs, Subject, forward
 from qkv.inspection.translator_heads import Dictionary, Sides, diagonal, found_alignments, looked_at
 from qkv.text.decoding import Words

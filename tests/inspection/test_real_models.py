@@ -12,7 +12,7 @@ import torch
 
 import data_at_hand
 import qkv
-from qkv.inspection import attribution, edges, head_roles
+from qkv.inspection import attribution, edges, head_roles, head_table
 from qkv.inspection.subject import forward
 from qkv.inspection.trace import trace
 from qkv.tasks import predictor
@@ -99,7 +99,7 @@ def test_smollm2_has_previous_and_induction_heads() -> None:
     best = [max((each for each in table if each.role == role), key=lambda each: each.score) for role in ROLES]
     others = sorted((each for each in table if each.role == "previous"), key=lambda each: -each.score)
     drawn = [replace(others[place], role="induction") for place in (97, 151, 203)]  # to be measured where these are
-    found = head_roles.ablated(given, [*best, *drawn], texts, 5)
+    found = head_table.ablated(given, [*best, *drawn], texts, 5)
     moved = [abs((each.without or 0.0) - (each.whole or 0.0)) for each in found]
     for each in found[:2]:
         print(f"{each.role}: head {each.name} {each.score:.3f} ({each.low:.3f}-{each.high:.3f}), loss {each.whole:.3f}")

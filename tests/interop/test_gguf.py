@@ -17,8 +17,8 @@ import torch
 
 from interop import tiny_gguf as tiny
 from qkv.errors import InputError, MissingExtraError, RefusedError
-from qkv.interop import gguf, gguf_blocks
-from qkv.interop.gguf_blocks import LAYOUTS, OWN, reader
+from qkv.interop import gguf, gguf_file
+from qkv.interop.gguf_file import LAYOUTS, OWN, reader
 from qkv.interop.tensor_files import Imported
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
@@ -77,7 +77,7 @@ def test_the_rows_of_queries_and_keys_are_put_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=lambda layout: layout.name)
-def test_numbers_are_those_of_the_gguf_package(layout: gguf_blocks.Layout) -> None:
+def test_numbers_are_those_of_the_gguf_package(layout: gguf_file.Layout) -> None:
     package = pytest.importorskip("gguf", reason="the gguf package is the reference here: pip install 'qkv[gguf]'")
     import gguf.quants as quants
 

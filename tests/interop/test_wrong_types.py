@@ -17,13 +17,13 @@ import translators
 from interop import test_llama2c as tiny_llama2c
 from interop import tiny_folder, tiny_gguf
 from qkv.errors import RefusedError
-from qkv.interop import export, gguf_config, huggingface
+from qkv.interop import export, gguf, huggingface
 from qkv.models.bert import BertConfig
+from qkv.models.classifier import TaggerConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.tagger import TaggerConfig
 from qkv.recipe import bundle
 from qkv.text import foreign, tokenizer
 from text.kinds import tokenizer as words_of
@@ -71,10 +71,10 @@ def gguf_values() -> dict[str, bytes]:
     return single | lists
 
 
-@pytest.mark.parametrize("architecture", gguf_config.KINDS)
+@pytest.mark.parametrize("architecture", gguf.KINDS)
 def test_gguf(architecture: str, tmp_path: Path) -> None:
     path, tensors = tmp_path / "model.gguf", tiny_gguf.tensors_of(architecture)
-    own = {key: neutral[0] for key, neutral in gguf_config.ELSEWHERE.items()}
+    own = {key: neutral[0] for key, neutral in gguf.ELSEWHERE.items()}
     own |= {"attention.key_length": tiny_gguf.HEAD_WIDTH, "rope.dimension_count": tiny_gguf.HEAD_WIDTH}
     good = tiny_gguf.values_of(architecture) | {f"{architecture}.{key}": value for key, value in own.items()}
     good |= {"general.alignment": 32, "tokenizer.ggml.padding_token_id": 0, "tokenizer.ggml.add_bos_token": True}

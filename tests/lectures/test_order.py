@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import Block, PostNorm, PreNorm
+from qkv.blocks.block import Block, FeedForward, PostNorm, PreNorm
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.feedforward import FeedForward
+from qkv.blocks.heads import MeanPooling
 from qkv.blocks.norms import LayerNorm
-from qkv.blocks.pooling import MeanPooling
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions, SinusoidalPositions
 from qkv.blocks.recurrent import Recurrent, ZeroStart
 

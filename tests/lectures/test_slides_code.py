@@ -8,17 +8,16 @@ from torch import Tensor, nn
 
 from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, open_attention
-from qkv.blocks.block import Block, PostNorm
+from qkv.blocks.block import Block, FeedForward, PostNorm
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import OneHot
-from qkv.blocks.feedforward import FeedForward
+from qkv.blocks.heads import LastPooling, MeanPooling
 from qkv.blocks.norms import LayerNorm
-from qkv.blocks.pooling import LastPooling, MeanPooling
 from qkv.blocks.positions import LearnedPositions
 from qkv.blocks.recurrent import Recurrent, ZeroStart
 from qkv.models.gpt import PRESETS, GPTConfig
 from qkv.models.language_model import count
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 
 
 class RNNLayer(nn.Module):

@@ -21,8 +21,8 @@ from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
-from qkv.models.recurrent import RecurrentConfig
 from qkv.models.registry import LANGUAGE_MODELS
+from qkv.models.rnn import RecurrentConfig
 
 VOCABULARY, CONTEXT = 19, 12
 SHAPE: dict[str, Any] = {"vocabulary": VOCABULARY, "context": CONTEXT, "width": 24}

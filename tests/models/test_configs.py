@@ -13,7 +13,7 @@ from qkv.models.gpt import PRESETS, GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 
 BAD = [
     (GPTConfig, {"width": 50, "heads": 3}, "width 50 does not divide into 3 heads; choose a multiple of 3"),

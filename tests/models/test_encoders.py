@@ -14,30 +14,26 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from qkv.blocks.attention import open_attention
+from qkv.blocks.embeddings import NgramEmbedding, NgramSum, hashed
+from qkv.blocks.heads import AttentionPooling, MeanPooling
 from qkv.blocks.initialization import outline
-from qkv.blocks.ngrams import NgramEmbedding, NgramSum, hashed
-from qkv.blocks.pooling import AttentionPooling, MeanPooling
 from qkv.blocks.recurrent import reversed_texts
 from qkv.blocks.tap import taps
 from qkv.config import parse, plain
 from qkv.errors import ConfigError
 from qkv.evaluation.vectors import by_token, pooled
-from qkv.models.bag import BagConfig
+from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig
-from qkv.models.cnn import CNNConfig
+from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.cnn import CNNConfig, TextCNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.encoders import FromLanguageModel, LanguageConfig, TextEncoderConfig, build
 from qkv.models.gpt import GPTConfig
-from qkv.models.linear import LinearConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
-from qkv.models.recurrent import RecurrentConfig
-from qkv.models.recurrent_encoder import RecurrentEncoderConfig
-from qkv.models.tagger import TaggerConfig
-from qkv.models.text_cnn import TextCNNConfig
+from qkv.models.rnn import RecurrentConfig, RecurrentEncoderConfig
 
 VOCABULARY, CONTEXT, LABELS = 19, 12, ("bad", "so", "good")
 SIZE: dict[str, Any] = {"vocabulary": VOCABULARY, "context": CONTEXT}

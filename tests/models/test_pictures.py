@@ -16,8 +16,7 @@ from qkv.blocks.tap import taps
 from qkv.config import parse, plain
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoders import PictureEncoderConfig, build
-from qkv.models.patches import PatchesConfig
-from qkv.models.picture_cnn import PictureCNNConfig
+from qkv.models.image_encoders import PatchesConfig, PictureCNNConfig
 
 SIZE: dict[str, Any] = {"height": 8, "width_pixels": 12, "channels": 3, "width": 16}
 LABELS = ("left", "right")

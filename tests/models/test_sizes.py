@@ -14,7 +14,7 @@ from qkv.models.language_model import count
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 
 
 def parameters(config: Any, vocabulary: int) -> int:

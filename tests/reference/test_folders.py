@@ -227,7 +227,7 @@ def test_what_we_trained_writes_the_same_there(name: str, trained: Path, tmp_pat
 
 
 def test_what_has_no_twin_gets_a_sentence(tmp_path: Path) -> None:
-    from qkv.models.recurrent import RecurrentConfig
+    from qkv.models.rnn import RecurrentConfig
 
     words = tokenizer("bpe")
     config = RecurrentConfig(kind="lstm", vocabulary=words.vocabulary, width=16, context=16)

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, attend, fused, opened
-from qkv.blocks.block import Block, CrossBlock, PostNorm, PreNorm
-from qkv.blocks.feedforward import FeedForward
+from qkv.blocks.block import Block, CrossBlock, FeedForward, PostNorm, PreNorm
 
 WIDTH, HEADS, HIDDEN = 24, 4, 40
 CLOSE = {"atol": 2e-6, "rtol": 1e-5}

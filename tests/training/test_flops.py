@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import translators
-from qkv.models.recurrent import RecurrentConfig
+from qkv.models.rnn import RecurrentConfig
 from qkv.models.transformer import TransformerConfig
 from qkv.objectives.translation import Translated
 from qkv.training.flops import training_flops

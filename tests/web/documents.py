@@ -134,10 +134,10 @@ def anatomy(layers: int, width: int, vocabulary: int, length: int) -> list[dict[
                 [1, length, 4 * width],
                 block // 3,
                 2 * block * length // 3,
-                "blocks/feedforward.py:9",
+                "blocks/block.py:9",
             )
         )
-        found.append(part(f"{f}.down", "Linear", size, block // 3, 2 * block * length // 3, "blocks/feedforward.py:12"))
+        found.append(part(f"{f}.down", "Linear", size, block // 3, 2 * block * length // 3, "blocks/block.py:12"))
     out = [1, length, vocabulary]
     return [*found, part("head", "Head", out, vocabulary * width, 2 * vocabulary * width * length, "blocks/heads.py:8")]
 

@@ -1,18 +1,20 @@
-"""Residual and norm, written once. What a sublayer computes is added to what came in ("insurance", deck 000).
+"""The Transformer block: sublayers in a row, each with its residual and norm; and the feed-forward sublayer.
 
-PreNorm     x + dropout(sublayer(norm(x)))      GPT-2 and all that followed (Xiong et al. 2020)
-PostNorm    norm(x + dropout(sublayer(x)))      the paper's order; decks 002-004
+    PreNorm            x + dropout(sublayer(norm(x)))       GPT-2 and all that followed (Xiong et al. 2020)
+    PostNorm           norm(x + dropout(sublayer(x)))       the paper's order; decks 002-004
+    FeedForward        W₂ f(W₁ x)                           deck 001 (ReLU), deck 004 (GELU)
+    GatedFeedForward   W_down (f(W_gate x) ⊙ W_up x)        Shazeer 2020; f = SiLU gives SwiGLU
 
-The Transformer block: sublayers in a row, each with its residual and norm (`PreNorm` or `PostNorm`).
-
-GPT and BERT stack the same `Block`; what may be looked at is the mask's business. A `CrossBlock` also looks at a
-memory, as the decoder of deck 002 does.
+What a sublayer computes is added to what came in ("insurance", deck 000). GPT and BERT stack the same `Block`; what may
+be looked at is the mask's business. A `CrossBlock` also looks at a memory, as the decoder of deck 002 does. In the
+feed-forward no information moves between tokens: it is the same small network at every position.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -81,3 +83,37 @@ class CrossBlock(nn.Module):
         x = self.attention(x, mask=mask, places=places, state=state)
         x = self.crossing(x, memory, mask=memory_mask, state=memory_state)
         return self.feedforward(x)
+
+
+class SquaredReLU(nn.Module):
+    """max(x, 0)², So et al. 2021."""
+
+    def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        return F.relu(x).square()
+
+
+class TanhGELU(nn.GELU):
+    """GELU by GPT-2's tanh formula (Hendrycks and Gimpel 2016)."""
+
+    def __init__(self) -> None:
+        super().__init__(approximate="tanh")
+
+
+class FeedForward(nn.Module):
+    def __init__(self, inner: nn.Linear, activation: nn.Module, outer: nn.Linear) -> None:
+        super().__init__()
+        self.inner, self.activation, self.outer = inner, activation, outer
+        self.hidden = Tap()
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T _"]:
+        return self.outer(self.hidden(self.activation(self.inner(x))))
+
+
+class GatedFeedForward(nn.Module):
+    def __init__(self, gate: nn.Linear, up: nn.Linear, activation: nn.Module, down: nn.Linear) -> None:
+        super().__init__()
+        self.gate, self.up, self.activation, self.down = gate, up, activation, down
+        self.hidden = Tap()
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T _"]:
+        return self.down(self.hidden(self.activation(self.gate(x)) * self.up(x)))

@@ -22,14 +22,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from qkv.blocks.as_built import as_built, evaluating
-from qkv.blocks.pooling import FirstPooling
+from qkv.blocks.fast_paths import as_built, evaluating
+from qkv.blocks.heads import FirstPooling
 from qkv.data.labelled.encoding import Pair, Rows, encode_texts, encode_words
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.evaluation.unpadded_bert import Precision
-from qkv.models.classifier import Classifier, EncoderPooling
-from qkv.models.tagger import Tagger
+from qkv.models.classifier import Classifier, EncoderPooling, Tagger
 from qkv.objectives import reading
 from qkv.objectives.classification import Problem
 from qkv.objectives.reading import Source

@@ -25,10 +25,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks.as_built import as_built
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import PostNorm
-from qkv.blocks.feedforward import FeedForward
+from qkv.blocks.block import FeedForward, PostNorm
+from qkv.blocks.fast_paths import as_built
 from qkv.blocks.positions import NoPositions
 from qkv.models.bert import Bert
 

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks.pooling import FirstPooling, LastPooling, MaxPooling, MeanPooling
+from qkv.blocks.heads import FirstPooling, LastPooling, MaxPooling, MeanPooling
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.models.language_model import LanguageModel

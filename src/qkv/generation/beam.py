@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv import ranges
-from qkv.blocks.prepacked_linear import packed
+from qkv.blocks.fast_paths import packed
 from qkv.blocks.state import State
 from qkv.errors import InputError
 from qkv.generation.branches import branching

@@ -16,13 +16,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks.as_built import as_built
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import PostNorm, PreNorm
+from qkv.blocks.block import FeedForward, PostNorm, PreNorm
 from qkv.blocks.decoder import DecoderState, Memory, Present, SharedCrossBlock
-from qkv.blocks.feedforward import FeedForward
+from qkv.blocks.fast_paths import AVAILABLE, Packed, as_built
 from qkv.blocks.positions import NoPositions
-from qkv.blocks.prepacked_linear import AVAILABLE, Packed
 from qkv.blocks.state import MemoryState, places
 from qkv.generation.compiler import address, library
 from qkv.models.transformer import Transformer

@@ -11,10 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from qkv.blocks.as_built import changed
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import Block, PreNorm
-from qkv.blocks.feedforward import FeedForward, GatedFeedForward, TanhGELU
+from qkv.blocks.block import Block, FeedForward, GatedFeedForward, PreNorm, TanhGELU
+from qkv.blocks.fast_paths import changed
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions

@@ -23,9 +23,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import masks
-from qkv.blocks.as_built import hook_tables
 from qkv.blocks.attention import MultiHeadAttention, fused
-from qkv.blocks.feedforward import GatedFeedForward
+from qkv.blocks.block import GatedFeedForward
+from qkv.blocks.fast_paths import hook_tables
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.positions import LearnedPositions, RotaryPositions
 from qkv.blocks.state import KeyValueState, LayerStates, places

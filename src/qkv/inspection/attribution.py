@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from qkv.blocks.ngrams import SpelledEmbedding
+from qkv.blocks.embeddings import SpelledEmbedding
 from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.answer_scores import answers, batched, blank, logs, name_of

@@ -14,7 +14,7 @@ All that the head finder knows, in one ranked table: roles, gold edges, alignmen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.ablation import Worth
 from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import Inputs, StackName, Subject, stacks
 
@@ -206,20 +205,3 @@ def ranked(heads: Sequence[Head]) -> list[Head]:
 def _above(head: Head) -> float:
     """How much of what is left above the baseline is reached."""
     return (head.score - head.baseline) / max(1e-9, 1 - head.baseline)
-
-
-def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], most: int) -> list[Head]:
-    """The first `most` heads with their worth, where it matters: of induction heads on repeated pieces, and of heads
-    that look at the place before as well, if the model has induction heads, which build on them (Elhage et al. 2021).
-    In running text many heads know the place before, and one of them is hardly missed."""
-    copies = subject.answer == "next" and any(each.role == "induction" and each.low > each.baseline for each in heads)
-    roles = {"induction", "previous"} if copies else {"induction"}
-    drawn, begin = repeated(subject) if any(each.role in roles for each in heads[:most]) else ([], [])
-    natural, again = Worth(subject, texts), Worth(subject, drawn, begin) if drawn else None
-    found = list(heads)
-    for place, head in enumerate(found[:most]):
-        worth = again if head.role in roles and again is not None else natural
-        at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
-        without, only = worth.without(*at), worth.only(*at)
-        found[place] = replace(head, whole=worth.whole, without=without, only=only, measured=measured)
-    return found

@@ -1,13 +1,26 @@
-"""All that the head finder knows, in one ranked table: roles, gold edges, alignments, then what the first are worth."""
+"""All that the head finder knows, in one ranked table: roles, gold edges, alignments, then what the first are worth.
+
+A head is worth the loss without it, and with it alone in its layer (Michel et al. 2019). It is taken out by setting its
+output (`mixed`, before W_O) to zero. The loss is that of what the model learned: the next token; the masked tokens; the
+model's own decision; of an encoder alone, how far its mean vector turns, 1 - cosine.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from qkv.blocks.attention import MultiHeadAttention
 from qkv.evaluation.word_senses import CONTEXTS
 from qkv.inspection.edges import Sentence, encoded, found_edges
-from qkv.inspection.head_roles import Head, ablated, found_roles, ranked
-from qkv.inspection.subject import Inputs, Subject, main_stack, stacks
+from qkv.inspection.head_roles import Head, found_roles, ranked, repeated
+from qkv.inspection.subject import Inputs, StackName, Subject, forward, hooked, main_stack, stacks
 from qkv.inspection.translator_heads import found_alignments
 
 TEXTS = 48  # of many, that places are looked up in and losses measured on
@@ -49,3 +62,96 @@ def _pair(subject: Subject, line: str) -> Inputs:
     room = int(getattr(subject.inside, "context", 10**9))
     written = (own.tokens[0], *tokenizer.encode(target))[:room]
     return Inputs(written, source=(*tokenizer.encode(source)[: room - 1], own.source[-1]))
+
+
+def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], most: int) -> list[Head]:
+    """The first `most` heads with their worth, where it matters: of induction heads on repeated pieces, and of heads
+    that look at the place before as well, if the model has induction heads, which build on them (Elhage et al. 2021).
+    In running text many heads know the place before, and one of them is hardly missed."""
+    copies = subject.answer == "next" and any(each.role == "induction" and each.low > each.baseline for each in heads)
+    roles = {"induction", "previous"} if copies else {"induction"}
+    drawn, begin = repeated(subject) if any(each.role in roles for each in heads[:most]) else ([], [])
+    natural, again = Worth(subject, texts), Worth(subject, drawn, begin) if drawn else None
+    found = list(heads)
+    for place, head in enumerate(found[:most]):
+        worth = again if head.role in roles and again is not None else natural
+        at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
+        without, only = worth.without(*at), worth.only(*at)
+        found[place] = replace(head, whole=worth.whole, without=without, only=only, measured=measured)
+    return found
+
+
+@contextmanager
+def silenced(model: nn.Module, stack: StackName, layer: int, heads: Sequence[int]) -> Iterator[None]:
+    """Within it, these heads of a layer give zeros."""
+    module = stacks(model)[stack].layers[layer]
+
+    def hook(tap: nn.Module, given: Any, made: Tensor) -> Tensor:
+        if not isinstance(module, MultiHeadAttention):
+            return torch.zeros_like(made)
+        changed = made.clone()
+        changed[:, list(heads)] = 0.0
+        return changed
+
+    with hooked([module.mixed.register_forward_hook(hook)]):
+        yield
+
+
+@torch.no_grad()
+def loss(subject: Subject, texts: Sequence[Inputs], begin: Sequence[int] | None = None) -> float:
+    """The mean loss over texts, in nats a piece; `begin` says from which place on a text counts."""
+    total, count = 0.0, 0
+    for number, inputs in enumerate(texts):
+        output = forward(subject.model, inputs)[0].float()
+        start = 0 if begin is None else begin[number]
+        targets = torch.tensor(inputs.tokens[1:], device=output.device)[start:]
+        if not len(targets):
+            continue
+        total += float(F.cross_entropy(output[:-1][start:], targets, reduction="sum"))
+        count += len(targets)
+    return total / max(1, count)
+
+
+@torch.no_grad()
+def turned(subject: Subject, texts: Sequence[Inputs], whole: Sequence[Tensor]) -> float:
+    """How far what comes out is from `whole`: 1 - cosine of vectors; of decisions, the loss beside the model's own."""
+    total = 0.0
+    for inputs, expected in zip(texts, whole, strict=True):
+        found = answered(subject, inputs)
+        if subject.answer == "label":
+            total += float(F.cross_entropy(found.unsqueeze(0), expected.softmax(-1).unsqueeze(0)))
+        else:
+            total += 1 - float(F.cosine_similarity(found, expected, dim=0))
+    return total / max(1, len(texts))
+
+
+@torch.no_grad()
+def answered(subject: Subject, inputs: Inputs) -> Tensor:
+    """What a model says about a text: scores of labels, or the mean vector of what comes out."""
+    output = forward(subject.model, inputs)[0].float()
+    return output if subject.answer == "label" else output.mean(0)
+
+
+class Worth:
+    """Measures a model on some texts with heads taken out."""
+
+    def __init__(self, subject: Subject, texts: Sequence[Inputs], begin: Sequence[int] | None = None) -> None:
+        self.subject, self.texts, self.begin = subject, texts, begin
+        self.writes = subject.answer == "next"
+        self.answers = [] if self.writes else [answered(subject, each) for each in texts]
+        self.whole = self._measure()
+
+    def _measure(self) -> float:
+        if self.writes:
+            return loss(self.subject, self.texts, self.begin)
+        return turned(self.subject, self.texts, self.answers)
+
+    def without(self, stack: StackName, layer: int, head: int) -> float:
+        with silenced(self.subject.model, stack, layer, [head]):
+            return self._measure()
+
+    def only(self, stack: StackName, layer: int, head: int) -> float:
+        """With this head alone in its layer."""
+        others = [each for each in range(stacks(self.subject.model)[stack].heads) if each != head]
+        with silenced(self.subject.model, stack, layer, others):
+            return self._measure() if others else self.whole

@@ -23,12 +23,11 @@ from qkv.config import parse, plain
 from qkv.errors import ConfigError
 from qkv.interop.tensor_names import Row, Table
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig
+from qkv.models.classifier import ClassifierConfig, TaggerConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.tagger import TaggerConfig
 from qkv.text.tokenizer import Tokenizer
 
 Judge = ClassifierConfig | TaggerConfig

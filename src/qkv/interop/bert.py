@@ -13,9 +13,8 @@ from qkv.errors import ConfigError
 from qkv.interop.architectures import BERT, inside, read_labels, twin, write_labels
 from qkv.interop.tensor_names import Row, Table, require, sizes
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig
+from qkv.models.classifier import ClassifierConfig, TaggerConfig
 from qkv.models.masked import MaskedConfig
-from qkv.models.tagger import TaggerConfig
 
 MODEL_TYPES = ("bert",)
 Config = BertConfig | MaskedConfig | ClassifierConfig | TaggerConfig

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,6 @@ from qkv.data.parallel.encoding import end_of
 from qkv.generation.beam import Search, translate
 from qkv.generation.sampling import NEVER, Sampling
 from qkv.generation.writing import write
-from qkv.interop.folder import Exportable
 from qkv.models.language_model import LanguageModel
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.vocabulary import tags
@@ -224,3 +223,23 @@ def _compared_translator(
             chosen = taken >= scores.amax(2) - TOLERANCE * max(1.0, scale)
             written, agreed = int(case.there.sum()), int(chosen[case.there].sum())
     return Comparison(name, largest, scale, count, written, agreed)
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """What is needed of a model to write it (recipe.bundle.Bundle has it)."""
+
+    @property
+    def model(self) -> Any: ...
+    @property
+    def config(self) -> Any: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def target_tokenizer(self) -> Tokenizer: ...
+    @property
+    def opening(self) -> tuple[int, ...]: ...
+    @property
+    def marks(self) -> tuple[int, int]: ...
+    @property
+    def unwritten(self) -> frozenset[int]: ...

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block, PostNorm
+from qkv.blocks.block import Block, FeedForward, PostNorm
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions
 from qkv.blocks.tap import Tap
@@ -60,7 +59,7 @@ PRESETS = {
 
 
 class Pooler(nn.Module):
-    """tanh(W x₀ + b): the vector of [CLS] through one layer; called as the poolings of blocks/pooling.py are."""
+    """tanh(W x₀ + b): the vector of [CLS] through one layer; called as the poolings of blocks/heads.py are."""
 
     def __init__(self, dense: nn.Linear) -> None:
         super().__init__()

@@ -15,21 +15,17 @@ from typing import Any, get_args
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from qkv.models.bag import BagConfig
+from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
 from qkv.models.bert import BertConfig
-from qkv.models.cnn import CNNConfig
+from qkv.models.cnn import CNNConfig, TextCNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.gpt import GPTConfig
-from qkv.models.linear import LinearConfig
+from qkv.models.image_encoders import PatchesConfig, PictureCNNConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
-from qkv.models.patches import PatchesConfig
-from qkv.models.picture_cnn import PictureCNNConfig
-from qkv.models.recurrent import RecurrentConfig
-from qkv.models.recurrent_encoder import RecurrentEncoderConfig
-from qkv.models.text_cnn import TextCNNConfig
+from qkv.models.rnn import RecurrentConfig, RecurrentEncoderConfig
 
 
 class Encoded:

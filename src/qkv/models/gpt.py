@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block, PreNorm
+from qkv.blocks.block import Block, FeedForward, PreNorm, TanhGELU
 from qkv.blocks.bounded_state import remembered, window_mask
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.feedforward import FeedForward, TanhGELU
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions

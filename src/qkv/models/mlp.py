@@ -16,12 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
-from qkv.blocks.block import PreNorm
+from qkv.blocks.block import FeedForward, PreNorm, SquaredReLU
 from qkv.blocks.bounded_state import PastState
 from qkv.blocks.convolution import Convolution
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.feedforward import FeedForward, SquaredReLU
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block, PreNorm
+from qkv.blocks.block import Block, GatedFeedForward, PreNorm
 from qkv.blocks.bounded_state import remembered, window_mask
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.feedforward import GatedFeedForward
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import RotaryPositions

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block, PreNorm
+from qkv.blocks.block import Block, FeedForward, PreNorm, SquaredReLU
 from qkv.blocks.bounded_state import PastState
-from qkv.blocks.feedforward import FeedForward, SquaredReLU
-from qkv.blocks.ngrams import NgramEmbedding, Shifted, ShiftedState, TokenShift
+from qkv.blocks.embeddings import NgramEmbedding, Shifted, ShiftedState, TokenShift
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.state import LayerStates, places

@@ -18,11 +18,10 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block, PostNorm, PreNorm
+from qkv.blocks.block import Block, FeedForward, PostNorm, PreNorm
 from qkv.blocks.decoder import DecoderState, Memory, Present, SharedCrossBlock, Source, TiedBiasedHead
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.feedforward import FeedForward
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, SinusoidalPositions
 from qkv.blocks.state import KeyValueState, MemoryState, places

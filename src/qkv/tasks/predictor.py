@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import nn
 
-from qkv.blocks.as_built import evaluating
+from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Progress, silent
 from qkv.data.labelled.encoding import encode_texts

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
-from qkv.blocks.ngrams import SpelledEmbedding
+from qkv.blocks.embeddings import SpelledEmbedding
 from qkv.config import parse, plain
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
@@ -27,7 +27,7 @@ from qkv.evaluation.classes import ClassScore
 from qkv.evaluation.labelled_evaluation import Judgement, judge
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
-from qkv.models.patches import PatchesConfig
+from qkv.models.image_encoders import PatchesConfig
 from qkv.objectives.classification import Classification, Problem
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin, resolve
