@@ -20,6 +20,7 @@ import transformers
 
 import qkv
 from qkv.evaluation import vectors
+from qkv.objectives.objective import padded
 
 TEXTS, LENGTH = 32, 128
 
@@ -37,7 +38,7 @@ def loads() -> dict[str, list[list[int]]]:
 
 
 def theirs(model: Any, rows: list[list[int]]) -> torch.Tensor:
-    tokens, present = vectors.padded(rows)
+    tokens, present = padded(rows)
     with torch.inference_mode():
         x = model(tokens, attention_mask=present.long()).last_hidden_state
         mask = present.unsqueeze(-1)

@@ -16,10 +16,11 @@ import zipfile
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 
 import qkv
 from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.word_senses import WordAt, alike, nearest, threshold, vectors_of_words
+from qkv.evaluation.vectors import WordAt, nearest, vectors_of_words
 from qkv.studies.picture import draw_curves
 from qkv.text.tokenizer import Tokenizer
 from senses import side
@@ -48,6 +49,18 @@ def wic(folder: Path, name: str) -> tuple[list[WordAt], list[WordAt], torch.Tens
     return first, second, torch.tensor([each == "T" for each in gold])
 
 
+def threshold(cosines: torch.Tensor, same: torch.Tensor) -> float:
+    """Above which cosine to say "the same sense", so that most of the known pairs come out right."""
+    order = cosines.argsort(descending=True)
+    truth = same[order].long()
+    # with the first k said to be the same: those among them that are, and those behind that are not
+    right = torch.cat([torch.zeros(1, dtype=torch.long), truth.cumsum(0)])
+    right = right + torch.cat([(1 - truth).flip(0).cumsum(0).flip(0), torch.zeros(1, dtype=torch.long)])
+    best = int(right.argmax())
+    edges = torch.cat([cosines[order][:1] + 1, cosines[order], cosines[order][-1:] - 1])
+    return float((edges[best] + edges[best + 1]) / 2)
+
+
 def wic_by_layer(model: torch.nn.Module, tokenizer: Tokenizer, folder: Path) -> list[float]:
     known, asked = (
         (*(by_layer(model, tokenizer, each) for each in (one, other)), same)
@@ -55,8 +68,8 @@ def wic_by_layer(model: torch.nn.Module, tokenizer: Tokenizer, folder: Path) -> 
     )
     found = []
     for layer in range(len(known[0])):
-        edge = threshold(alike(known[0][layer], known[1][layer]), known[2])
-        said = alike(asked[0][layer], asked[1][layer]) > edge
+        edge = threshold(F.cosine_similarity(known[0][layer], known[1][layer]), known[2])
+        said = F.cosine_similarity(asked[0][layer], asked[1][layer]) > edge
         found.append(float((said == asked[2]).float().mean()))
     return found
 

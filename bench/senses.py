@@ -16,7 +16,7 @@ from collections import Counter
 import torch
 
 import qkv
-from qkv.evaluation.word_senses import WordAt, nearest, vectors_of_words
+from qkv.evaluation.vectors import WordAt, nearest, vectors_of_words
 
 
 def side(archive: zipfile.ZipFile, word: str, name: str) -> tuple[list[WordAt], list[str]]:

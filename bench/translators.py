@@ -39,7 +39,7 @@ from qkv.data.parallel.encoding import end_of
 from qkv.data.parallel.preparing import prepare_parallel
 from qkv.generation.beam import Search, translate
 from qkv.models.transformer import PRESETS, TransformerConfig
-from qkv.objectives.translation import Translated, Translation, TranslationConfig
+from qkv.objectives.translation import Translation, TranslationBatch, TranslationConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.devices import choose_dtype
 from qkv.training.loop import start, train
@@ -110,7 +110,7 @@ def joey_model(config: TransformerConfig) -> Any:
     return model
 
 
-def joey_batch(batch: Translated) -> Any:
+def joey_batch(batch: TranslationBatch) -> Any:
     """The same pairs, with JoeyNMT's ids, padding, start and end."""
     from joeynmt.batch import Batch
 

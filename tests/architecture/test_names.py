@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 CLASSES = {
-    "Batch", "ByLength", "Cells", "Columns", "Comparison", "Gatherer", "Groups", "Layer", "Meaning", "Model", "Pace",
-    "Packed", "Pictures", "Piece", "Pieces", "Plan", "Report", "Rows", "Scale", "Search", "Side", "Sides", "Step",
+    "Batch", "Cells", "Columns", "Comparison", "Gatherer", "Groups", "Meaning", "Model", "Pace",
+    "Packed", "Piece", "Plan", "Report", "Rows", "Scale", "Search", "Side", "Sides", "Step",
     "Subject", "Tagged", "Tally", "Texts", "Window", "Words", "_Look", "_Reader",
 }  # fmt: skip
 FILES = {

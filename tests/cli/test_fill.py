@@ -12,7 +12,7 @@ import torch
 
 from cli.commands import run
 from qkv.errors import InputError
-from qkv.generation.fill_mask import Filled, fill
+from qkv.generation.writing import Filled, fill
 from qkv.models.bert import BertConfig
 from qkv.models.masked import Masked, MaskedConfig
 from qkv.models.modern import ModernConfig
@@ -59,7 +59,7 @@ def test_the_likeliest_pieces() -> None:
 
 
 def test_gaps_are_filled_where_they_are() -> None:
-    from qkv.generation.fill_mask import _joined
+    from qkv.generation.writing import _joined
 
     found = expected(TEXTS[1], top=1)
     assert len(found.gaps) == 2

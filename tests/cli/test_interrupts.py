@@ -109,7 +109,7 @@ def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:
     """As under nohup: neither the command nor a training hears it."""
     code = (
         "import os, signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from qkv.cli import interrupts\nfrom qkv.training.signals import listening\ninterrupts.install()\n"
+        "from qkv.cli import interrupts\nfrom qkv.training.run import listening\ninterrupts.install()\n"
         "os.kill(os.getpid(), signal.SIGHUP)\n"
         "with listening('') as stop:\n    os.kill(os.getpid(), signal.SIGHUP)\n    print(stop.signal)"
     )

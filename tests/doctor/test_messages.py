@@ -10,7 +10,7 @@ import pytest
 
 from qkv.data.corpus import CorpusConfig
 from qkv.doctor import messages as remarks
-from qkv.evaluation.baselines import Baselines
+from qkv.evaluation.text_baselines import Baselines
 from qkv.models.modern import ModernConfig
 from qkv.models.registry import LANGUAGE_MODELS as MODELS
 from qkv.objectives.language_modelling import LanguageModellingConfig

@@ -12,9 +12,9 @@ import pytest
 
 from data_at_hand import real
 from qkv.data.tokens import TokenStream
-from qkv.evaluation import baselines, ngram_model
-from qkv.evaluation.baselines import Baselines, measure, spread
+from qkv.evaluation import ngram_model, text_baselines
 from qkv.evaluation.perplexity import Plan, score
+from qkv.evaluation.text_baselines import Baselines, measure, spread
 from tiny import CONFIGS, VOCABULARY, stream
 
 
@@ -55,7 +55,7 @@ def test_noise_is_worth_what_it_is() -> None:
 
 
 def test_a_longer_stretch_of_text_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baselines, "STRETCH", 10)
+    monkeypatch.setattr(text_baselines, "STRETCH", 10)
     tokens = np.arange(1_000)
     sample = spread(tokens, 100)
     assert len(sample) == 100
@@ -84,14 +84,14 @@ def test_the_tokens_are_those_the_model_is_scored_on() -> None:
 def test_compressors() -> None:
     text = b"to be or not to be, that is the question. " * 20
     noise = np.random.default_rng(0).integers(0, 256, 40_000).astype(np.uint8).tobytes()
-    assert baselines.gzip_bits(text) == pytest.approx(8 * (len(gzip.compress(text)) - 18) / len(text), rel=0.05)
-    assert baselines.xz_bits(noise) == pytest.approx(8, rel=0.01)
-    assert baselines.xz_bits(text) == pytest.approx(8 * (len(lzma.compress(text)) - 60) / len(text), rel=0.2)
-    assert baselines.xz_bits(noise, noise) < 0.2
-    assert baselines.gzip_bits(noise, noise) > 7  # farther back than it looks
-    assert baselines.gzip_bits(noise[-1000:], noise) < 1
-    assert baselines.gzip_bits(b"") >= 0
-    assert baselines.xz_bits(b"") >= 0
+    assert text_baselines.gzip_bits(text) == pytest.approx(8 * (len(gzip.compress(text)) - 18) / len(text), rel=0.05)
+    assert text_baselines.xz_bits(noise) == pytest.approx(8, rel=0.01)
+    assert text_baselines.xz_bits(text) == pytest.approx(8 * (len(lzma.compress(text)) - 60) / len(text), rel=0.2)
+    assert text_baselines.xz_bits(noise, noise) < 0.2
+    assert text_baselines.gzip_bits(noise, noise) > 7  # farther back than it looks
+    assert text_baselines.gzip_bits(noise[-1000:], noise) < 1
+    assert text_baselines.gzip_bits(b"") >= 0
+    assert text_baselines.xz_bits(b"") >= 0
 
 
 def test_real_text_takes_a_moment() -> None:
@@ -116,7 +116,7 @@ def test_real_text_takes_a_moment() -> None:
 
 def test_a_big_text_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single pieces are counted in all of it nevertheless."""
-    monkeypatch.setattr(baselines, "COUNTED", 1_000_000)
+    monkeypatch.setattr(text_baselines, "COUNTED", 1_000_000)
     random = np.random.default_rng(0)
     tokens = random.zipf(1.3, 3_000_000) % 30_000
     train = TokenStream(tokens.astype(np.uint16), 12_000_000, 12_000_000, 1, 0)
@@ -135,7 +135,7 @@ def test_of_a_long_text_only_what_is_looked_at_is_counted() -> None:
     known, text = random.integers(0, 5, 2_000), random.integers(0, 5, 1_000)
     places = np.array([1, 2, 9, 10, 11, 400, 999])
     reach = np.array([1, 2, 5, 5, 3, 5, 4])
-    kept, moved = baselines.around(text, places, 5)
+    kept, moved = text_baselines.around(text, places, 5)
     assert len(kept) < 30
     whole = ngram_model.probabilities(known, 5, 6, text, places, reach)
     np.testing.assert_array_equal(ngram_model.probabilities(known, 5, 6, kept, moved, reach), whole)

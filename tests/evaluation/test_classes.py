@@ -16,9 +16,15 @@ from hypothesis.extra import numpy as arrays
 from sklearn import metrics
 
 from qkv.errors import InputError
-from qkv.evaluation import agreement
-from qkv.evaluation.classes import BINS, calibration, class_score, confusion, expected_error
-from qkv.evaluation.multilabel import several_score
+from qkv.evaluation import classification_metrics
+from qkv.evaluation.classification_metrics import (
+    BINS,
+    calibration,
+    class_score,
+    confusion,
+    expected_error,
+    multilabel_score,
+)
 
 
 @pytest.fixture
@@ -133,7 +139,7 @@ def test_macro_f1_of_draws_is_that_of_drawn_rows(random: np.random.Generator) ->
     score = class_score(probabilities, targets, names(3))
     drawn = [random.integers(0, 200, 200) for _ in range(1000)]
     found = [confusion(targets[rows], score.predictions[rows], 3) for rows in drawn]
-    values = [float(agreement.f1(np.diag(each), each.sum(0), each.sum(1)).mean()) for each in found]
+    values = [float(classification_metrics.f1(np.diag(each), each.sum(0), each.sum(1)).mean()) for each in found]
     wanted = np.percentile(values, [2.5, 97.5]).tolist()
     assert [score.macro_f1.low, score.macro_f1.high] == pytest.approx(wanted, abs=0.02)
 
@@ -164,7 +170,7 @@ tables = some.tuples(some.integers(1, 25), some.integers(2, 5)).flatmap(
 @given(tables)
 def test_several_labels_as_scikit_learn_has_them(case: tuple[np.ndarray, np.ndarray]) -> None:
     probabilities, targets = case
-    score = several_score(probabilities, targets, names(targets.shape[1]))
+    score = multilabel_score(probabilities, targets, names(targets.shape[1]))
     predictions = probabilities > 0.5
     assert score.exact.value == pytest.approx(metrics.accuracy_score(targets, predictions))
     assert score.correct.mean() == pytest.approx(score.exact.value)
@@ -186,4 +192,4 @@ def test_several_labels_as_scikit_learn_has_them(case: tuple[np.ndarray, np.ndar
 
 def test_labels_of_another_shape_are_refused() -> None:
     with pytest.raises(InputError, match="true or false"):
-        several_score(np.full((2, 2), 0.5), np.array([0, 1]), ["a", "b"])
+        multilabel_score(np.full((2, 2), 0.5), np.array([0, 1]), ["a", "b"])

@@ -89,7 +89,7 @@ def test_each_word_is_tagged_as_if_alone(context: int) -> None:
     read = encode_words(WORDS, [text.split() for text in TEXTS], context)
     encoder = BertConfig(layers=2, heads=2, **SHAPE)
     model = shaken(TaggerConfig(encoder=encoder, labels=("a", "b", "c")).build())
-    found = decisions.tags(model, read)
+    found = decisions.answers(model, read, "single")
     assert read.words is not None
     assert read.places is not None
     for number in range(len(read)):
@@ -138,4 +138,4 @@ def test_pictures_and_nothing() -> None:
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
     none = encode_texts(WORDS, [], 48, pairs=False)
     assert decisions.answers(classifier("bert"), none, "single").shape[0] == 0
-    assert len(decisions.tags(classifier("bert"), encode_words(WORDS, [], 48))) == 0
+    assert len(decisions.answers(classifier("bert"), encode_words(WORDS, [], 48), "single")) == 0

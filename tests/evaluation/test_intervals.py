@@ -12,8 +12,8 @@ from scipy import stats
 
 from qkv.errors import InputError
 from qkv.evaluation import intervals
-from qkv.evaluation.classes import class_score
-from qkv.evaluation.intervals import Groups, all_alike, bootstrap, draws, paired
+from qkv.evaluation.classification_metrics import class_score
+from qkv.evaluation.intervals import KindGroups, all_alike, bootstrap, draws, paired
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_is_not_defined_is_none() -> None:
 @given(some.lists(some.tuples(some.integers(0, 4), some.integers(0, 9)), max_size=12))
 def test_groups(kinds: list[tuple[int, int]]) -> None:
     members, counts = (np.array([kind[place] for kind in kinds], np.int64) for place in (0, 1))
-    assert Groups(members, 5).sums(counts[None])[0].tolist() == np.bincount(members, counts, minlength=5).tolist()
+    assert KindGroups(members, 5).sums(counts[None])[0].tolist() == np.bincount(members, counts, minlength=5).tolist()
 
 
 def test_the_same_answers_do_not_differ(random: np.random.Generator) -> None:

@@ -62,7 +62,7 @@ def test_pairs_are_told_from_texts() -> None:
     config = ClassifierConfig(encoder=ENCODER, labels=("same", "other"), texts=2)
     found, _ = decisions.classify(built(config), config, WORDS, [("The river", "Stay"), ("The", "stone")])
     assert len(found) == 2
-    with pytest.raises(InputError, match="'The river': pairs are judged here"):
+    with pytest.raises(InputError, match="'The river': pairs are classified here"):
         decisions.classify(built(config), config, WORDS, [("The river", None)])
     one = ClassifierConfig(encoder=ENCODER, labels=("same", "other"))  # as one from elsewhere, which does not say
     both, _ = decisions.classify(built(one), one, WORDS, [("The river", "Stay")])

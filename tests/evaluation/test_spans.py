@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_scores_as_seqeval_gives_them(case: tuple[list[list[str]], list[list[str
     ours = {**score.by_type, "micro avg": score.micro, "macro avg": score.macro}
     assert set(ours) == set(wanted) - {"weighted avg"}
     for name, each in ours.items():
-        assert list(each.values().values()) == pytest.approx(wanted[name])
+        assert list(asdict(each).values()) == pytest.approx(wanted[name])
     assert score.f1.value == pytest.approx(metrics.f1_score(old, new, zero_division=0))
     json.dumps(score.values() | score.tables(), allow_nan=False)
 

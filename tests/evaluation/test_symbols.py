@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.evaluation.symbols import by_length, error_rates, error_score, errors, paired, worst
+from qkv.evaluation.translation_metrics import SymbolOutputs
+from qkv.evaluation.translation_metrics import edit_distance as errors
 
 short = st.lists(st.sampled_from("abc"), max_size=6)
 
@@ -33,32 +34,34 @@ def test_the_nearest_reference_counts() -> None:
     said = ["T UW M AA", "R EH D", "AH"]
     true = [["T AH M EY T OW"], ["R IY D", "R EH D"], ["AH B", "EY"]]
     # T UW M AA -> T AH M EY T OW: four changes of six; R EH D is right; AH -> EY: one of one, AH B: one of two
-    assert error_rates(said, true) == (5 / 10, 2 / 3)
-    score = error_score(said, true, loss=1.5)
-    assert (score.symbols.value, score.words.value, score.count) == (5 / 10, 2 / 3, 3)
+    outputs = SymbolOutputs(said, said, true)
+    assert outputs.quick() == {"symbol_error_rate": 5 / 10, "word_error_rate": 2 / 3, "judged": 5 / 10}
+    score = outputs.score(loss=1.5)
+    assert (score.symbol_error_rate.value, score.word_error_rate.value, score.count) == (5 / 10, 2 / 3, 3)
     assert score.worth == 0.5
     assert [figure.value for figure in score.figures()] == ["0.5000", "0.6667", "1.5000"]
     assert score.values()["symbol_error_rate"] == 0.5
-    assert worst(said, true, 5) == [(2, 1.0), (0, pytest.approx(4 / 6))]
-    table = by_length(said, true)
+    assert outputs.worst(5) == [(2, 1.0), (0, pytest.approx(4 / 6))]
+    table = outputs.by_length()
     assert [(each.most, each.count) for each in table] == [(5, 2), (10, 1)]
     assert sum(each.count for each in table) == 3
 
 
 def test_intervals_hold_the_rate() -> None:
     said = [" ".join(each) for each in itertools.product("ab", repeat=6)]
-    score = error_score(said, [["a a a a a a"]] * len(said))
-    assert score.symbols.value == 0.5
-    assert score.symbols.low < 0.5 < score.symbols.high
-    assert score.words.low < score.words.value == 63 / 64
+    score = SymbolOutputs(said, said, [["a a a a a a"]] * len(said)).score()
+    assert score.symbol_error_rate.value == 0.5
+    assert score.symbol_error_rate.low < 0.5 < score.symbol_error_rate.high
+    assert score.word_error_rate.low < score.word_error_rate.value == 63 / 64
 
 
 def test_two_systems_on_the_same_sources() -> None:
     true = [["a b c d"]] * 40
     right, wrong = ["a b c d"] * 40, ["a b c x"] * 40
-    found = paired(right, wrong, true)
+    outputs = lambda texts: SymbolOutputs(right, texts, true)  # noqa: E731
+    found = outputs(right).compared_with(outputs(wrong))
     assert (found.rates.first, found.rates.second) == (0.0, 0.25)
     assert "not by chance" in str(found)
     mixed = right[:20] + wrong[:20]
-    assert "may be chance" in str(paired(mixed, mixed[::-1], true))
-    assert paired(right, right, true).values()["noise"]
+    assert "may be chance" in str(outputs(mixed).compared_with(outputs(mixed[::-1])))
+    assert outputs(right).compared_with(outputs(right)).values()["noise"]

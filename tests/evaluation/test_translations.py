@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from qkv.evaluation.intervals import binned
-from qkv.evaluation.translation_score import Outputs
-from qkv.evaluation.translations import bleu, by_length, paired, translation_score, worst
+from qkv.evaluation.translation_metrics import BleuOutputs, BleuScore, SymbolOutputs, bleu
 
 sacrebleu = pytest.importorskip("sacrebleu")
 TRUE = [f"the little dog number {n} sleeps in the quiet garden of the old house" for n in range(40)]
 GOOD = [text.replace("quiet", "silent") if n % 3 else text for n, text in enumerate(TRUE)]
 BAD = [text.replace("little dog", "big cat").replace("quiet", "loud") for text in TRUE]
+
+
+def outputs(translations: list[str], references: list[str] = TRUE) -> BleuOutputs:
+    return BleuOutputs(references, translations, [(text,) for text in references])
+
+
+def translation_score(translations: list[str], references: list[str] = TRUE, loss: float | None = None) -> BleuScore:
+    return outputs(translations, references).score(loss)
 
 
 def test_the_numbers_are_sacrebleus() -> None:
@@ -22,9 +28,9 @@ def test_the_numbers_are_sacrebleus() -> None:
     assert score.signature.startswith("nrefs:1|")
     assert "tok:13a" in score.signature
     assert "case:mixed" in score.signature
-    assert [figure.name for figure in score.figures()] == ["BLEU", "chrF", "BLEU, lowercased", "loss (nats a piece)"]
+    assert [figure.name for figure in score.figures()] == ["BLEU", "chrF", "BLEU, lowercased", "loss (nats a token)"]
     upper = translation_score([text.upper() for text in GOOD], TRUE)
-    assert upper.lowered == pytest.approx(score.bleu.value)
+    assert upper.bleu_lowercased == pytest.approx(score.bleu.value)
     assert upper.bleu.value < 1
     assert upper.loss is None
 
@@ -39,38 +45,34 @@ def test_hardly_anything_right() -> None:
 def test_by_length_and_the_worst() -> None:
     true = ["a b c d", *TRUE]
     said = ["a b c d", *GOOD]
-    table = by_length(said, true)
+    table = outputs(said, true).by_length()
     assert [(each.most, each.count) for each in table] == [(5, 1), (15, 40)]
     assert table[0].score == pytest.approx(100)
     assert table[1].score == pytest.approx(bleu(GOOD, TRUE))
-    rows = worst([*GOOD, "nothing"], [*TRUE, TRUE[0]], 2)
+    rows = outputs([*GOOD, "nothing"], [*TRUE, TRUE[0]]).worst(2)
     assert rows[0][0] == 40
     assert rows[0][1] < rows[1][1]
 
 
 def test_bins_hold_every_row_once() -> None:
     lengths = [0, 5, 6, 60, 61, 900, 10]
-    found = binned(lengths)
-    assert sorted(row for _, rows in found for row in rows) == list(range(7))
-    assert found[0] == (5, [0, 1])
-    assert found[-1] == (None, [4, 5])
+    table = outputs([" a" * n for n in lengths], [" a" * n for n in lengths]).by_length()
+    assert [(row.most, row.count) for row in table] == [(5, 2), (10, 2), (60, 1), (None, 2)]
 
 
 def test_two_systems() -> None:
-    found = paired(GOOD, BAD, TRUE)
+    found = outputs(GOOD).compared_with(outputs(BAD))
     assert (found.first, found.second) == (pytest.approx(bleu(GOOD, TRUE)), pytest.approx(bleu(BAD, TRUE)))
     assert found.p < 0.01
     assert "not by chance" in str(found)
-    same = paired(GOOD, GOOD, TRUE)
+    same = outputs(GOOD).compared_with(outputs(GOOD))
     assert same.p > 0.5
     assert "may be chance" in str(same)
 
 
 def test_outputs_choose_their_score() -> None:
-    references = [(text,) for text in TRUE]
-    said = Outputs(TRUE, GOOD, references, "bleu")
+    said = outputs(GOOD)
     assert said.quick()["judged"] == pytest.approx(1 - said.score().worth)
-    assert said.beside(Outputs(TRUE, BAD, references, "bleu")).p < 0.01
-    counted = Outputs(TRUE, GOOD, references, "errors")
-    assert counted.quick()["symbol_error_rate"] == counted.score().symbols.value == counted.quick()["judged"]
+    counted = SymbolOutputs(TRUE, GOOD, [(text,) for text in TRUE])
+    assert counted.quick()["symbol_error_rate"] == counted.score().symbol_error_rate.value == counted.quick()["judged"]
     assert [row for row, _ in counted.worst(3)] == [1, 2, 4]

@@ -14,6 +14,7 @@ from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert, vectors
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
+from qkv.objectives.objective import padded
 from text.kinds import tokenizer
 
 BERT = BertConfig(vocabulary=VOCABULARY, layers=5, heads=3, width=24, context=CONTEXT)
@@ -105,10 +106,10 @@ def test_the_fast_path_is_the_plain_one(config: BertConfig, lengths: list[int]) 
     model = built(config)
     assert unpadded_bert.fits(model)
     texts = [[(3 * place + row) % VOCABULARY for place in range(length)] for row, length in enumerate(lengths)]
-    tokens, present = vectors.padded(texts)
+    tokens, present = padded(texts)
     wanted = list(range(config.layers + 1))
     with torch.inference_mode():
-        found = unpadded_bert.Packed(model)(tokens, present, wanted)
+        found = unpadded_bert.UnpaddedBert(model)(tokens, present, wanted)
         expected = vectors.hidden(model, tokens, present, wanted)
     for mine, other in zip(found, expected, strict=True):
         torch.testing.assert_close(mine[present], other[present], **CLOSE)

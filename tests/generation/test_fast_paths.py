@@ -26,8 +26,7 @@ from qkv.evaluation import vectors
 from qkv.generation import compiler
 from qkv.generation.beam import Search, translate
 from qkv.generation.branches import Branching, branching
-from qkv.generation.compilable import obstacle
-from qkv.generation.native import Native
+from qkv.generation.native import Native, obstacle
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import Writers, write
 from qkv.models.bert import BertConfig

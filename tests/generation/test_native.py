@@ -10,11 +10,9 @@ import torch
 from torch import nn
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation.perplexity import score
-from qkv.evaluation.quantization_loss import FormatCheck, check
+from qkv.evaluation.perplexity import FormatCheck, check, score
 from qkv.generation import compiler, native
-from qkv.generation.compilable import fits
-from qkv.generation.native import Native, choose, quantized
+from qkv.generation.native import Native, choose, fits, quantized
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.models.gpt import GPTConfig

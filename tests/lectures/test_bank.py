@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import minilm
 from data_at_hand import real
-from qkv.evaluation.word_senses import WordAt, nearest, vectors_of_words
+from qkv.evaluation.vectors import WordAt, nearest, vectors_of_words
 
 USES = {
     "river": [

@@ -142,6 +142,6 @@ def test_pictures_are_read_as_shares_of_white() -> None:
     pixels = np.arange(4 * 3 * 5, dtype=np.uint8).reshape(4, 3, 5)
     made = Classification(ClassificationConfig(), pixels, np.array([0, 1, 0, 1], dtype=np.int32), "single", 2, 0)
     batch = made.batch(0, 2)
-    assert batch.read.pixels.shape == (2, 3, 5, 1)
+    assert batch.read.values.shape == (2, 3, 5, 1)
     which = made.order.rows(0, 2)
-    torch.testing.assert_close(batch.read.pixels[..., 0] * 255, torch.from_numpy(pixels[which]).float())
+    torch.testing.assert_close(batch.read.values[..., 0] * 255, torch.from_numpy(pixels[which]).float())

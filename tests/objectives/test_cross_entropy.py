@@ -64,4 +64,4 @@ def test_each_in_stretches_is_torchs_to_the_bit(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "ROWS", 5 * 301)
     logits = torch.randn(64, 301, generator=torch.Generator().manual_seed(0)) * 5
     targets = torch.arange(64) * 4
-    assert torch.equal(module.each(logits, targets), F.cross_entropy(logits, targets, reduction="none"))
+    assert torch.equal(module.token_losses(logits, targets), F.cross_entropy(logits, targets, reduction="none"))

@@ -19,10 +19,10 @@ from qkv.models.bert import BertConfig
 from qkv.models.masked import Masked, MaskedConfig
 from qkv.objectives import masked_language_modelling, order
 from qkv.objectives.masked_language_modelling import (
-    Hidden,
+    MaskedBatch,
     MaskedLanguageModelling,
     MaskedLanguageModellingConfig,
-    Pieces,
+    MaskingVocabulary,
 )
 from qkv.objectives.objective import Batch, Objective
 from qkv.training.loop import start, train
@@ -35,7 +35,7 @@ VOCABULARY, SPECIAL, MARK = (
     5,
 )  # the specials are the first five, [PAD] [UNK] [CLS] [SEP] [MASK]; then a full stop
 NUMBERS = np.arange(VOCABULARY)
-PIECES = Pieces(2, 3, 4, 0, NUMBERS >= SPECIAL, NUMBERS == MARK)
+PIECES = MaskingVocabulary(2, 3, 4, 0, NUMBERS >= SPECIAL, NUMBERS == MARK)
 PAIRS, SINGLE = MaskedLanguageModellingConfig(), MaskedLanguageModellingConfig(next_sentence="none")
 
 
@@ -135,7 +135,7 @@ def origin(stream: np.ndarray, ids: list[int]) -> int:
     return place
 
 
-def distinct(documents: int, length: int = 300) -> tuple[np.ndarray, Pieces]:
+def distinct(documents: int, length: int = 300) -> tuple[np.ndarray, MaskingVocabulary]:
     """A stream in which every piece but separators and marks stands once."""
     body = np.arange(MARK + 1, MARK + 1 + documents * length).reshape(documents, length)
     rows = [np.append(np.insert(row, range(7, length, 7), MARK), 3) for row in body]
@@ -287,12 +287,12 @@ def test_it_learns(optimizer: Any) -> None:
 
 def test_a_tokenizer_that_hides() -> None:
     own = tokenizer("wordpiece")
-    pieces = Pieces.of(own)
+    pieces = MaskingVocabulary.of(own)
     assert (pieces.padding, pieces.opening, pieces.separator, pieces.mask) == (0, 2, 3, 4)
     assert pieces.ordinary.sum() == own.vocabulary - 5
     assert {own.token(int(number)) for number in np.flatnonzero(pieces.marks)} == {".", "!", "?", "…"}
     with pytest.raises(InputError, match=r"a bpe tokenizer without \[MASK\] and \[PAD\].*--tokenizer wordpiece"):
-        Pieces.of(tokenizer("bpe"))
+        MaskingVocabulary.of(tokenizer("bpe"))
 
 
 def test_what_cannot_be() -> None:
@@ -300,7 +300,7 @@ def test_what_cannot_be() -> None:
         made(context=4)
     with pytest.raises(ConfigError, match="together no more than 1"):
         parse(MaskedLanguageModellingConfig, {"masked": 0.9, "replaced": 0.2}, "recipe.toml")
-    assert isinstance(made().batch(0, 2), Hidden)
+    assert isinstance(made().batch(0, 2), MaskedBatch)
 
 
 GOLDEN_NOISE = [0.36693645258002827]

@@ -9,7 +9,7 @@ import torch
 from qkv.data.labelled.encoding import encode_words
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import TaggerConfig
-from qkv.objectives.tagging import NONE, Tagging, TaggingConfig, words_of
+from qkv.objectives.classification import NONE, Tagging, TaggingConfig, words_of
 from small_tasks import sentences
 from text.kinds import tokenizer
 

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 
 from data_at_hand import real, smollm2
 from qkv.blocks.initialization import outline
-from qkv.generation.compilable import fits
-from qkv.generation.native import Native
+from qkv.generation.native import Native, fits
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.interop import gguf, llama

@@ -13,7 +13,7 @@ import small_pairs
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import ConfigError, InputError
-from qkv.evaluation.labelled_evaluation import judged
+from qkv.evaluation.labelled_evaluation import score_answers
 from qkv.studies import baselines, picture
 from qkv.studies.compare import compare
 from qkv.studies.comparison import Entry, Plan, difference, estimate, measure
@@ -60,7 +60,7 @@ def test_where_the_test_side_is_reported_the_validation_side_chooses(tmp_path: P
 def test_totals_of_rows_give_the_score(tmp_path: Path, metric: str) -> None:
     found = read_examples(ExamplesConfig(files=(tables.table(tmp_path / "one.csv"),), report="valid"))
     answers = np.random.default_rng(0).dirichlet([1, 1], len(found.train)).astype(np.float32)
-    judgement = judged(answers, found.train.targets, found.labels.names, "single")
+    judgement = score_answers(answers, found.train.targets, found.labels.names, "single")
     made = measure(judgement, found.train, metric)  # type: ignore[arg-type]
     assert made.value == pytest.approx(judgement.values()[metric])
     whole = estimate([made])
@@ -73,10 +73,10 @@ def test_f1_is_that_of_the_second_class(tmp_path: Path) -> None:
 
     found = read_examples(ExamplesConfig(files=(tables.table(tmp_path / "one.csv"),), report="valid"))
     answers = np.random.default_rng(0).dirichlet([1, 2], len(found.train)).astype(np.float32)
-    judgement = judged(answers, found.train.targets, found.labels.names, "single")
+    judgement = score_answers(answers, found.train.targets, found.labels.names, "single")
     expected = f1_score(found.train.targets, answers.argmax(1), pos_label=1)
     assert measure(judgement, found.train, "f1").value == pytest.approx(expected)
-    three = judged(np.eye(3, dtype=np.float32), np.arange(3), ("a", "b", "c"), "single")
+    three = score_answers(np.eye(3, dtype=np.float32), np.arange(3), ("a", "b", "c"), "single")
     with pytest.raises(InputError, match="is for two classes"):
         measure(three, found.train, "f1")
 
@@ -84,7 +84,7 @@ def test_f1_is_that_of_the_second_class(tmp_path: Path) -> None:
 def test_pearson_of_totals(tmp_path: Path) -> None:
     found = read_examples(ExamplesConfig(files=(tables.numbers(tmp_path / "pairs.tsv"),), report="valid"))
     answers = (found.train.targets + np.random.default_rng(0).normal(size=len(found.train)))[:, None]
-    judgement = judged(answers.astype(np.float32), found.train.targets, (), "regression")
+    judgement = score_answers(answers.astype(np.float32), found.train.targets, (), "regression")
     assert measure(judgement, found.train).value == pytest.approx(judgement.value, abs=1e-6)
 
 

@@ -17,9 +17,9 @@ from qkv import session as sessions
 from qkv.data.split import even_order
 from qkv.doctor import messages as remarks
 from qkv.doctor.examination import Doctor, spelled
-from qkv.evaluation import baselines
 from qkv.evaluation import ngram_model as ngrams
-from qkv.evaluation.labelled_evaluation import judged, judged_tags
+from qkv.evaluation import text_baselines
+from qkv.evaluation.labelled_evaluation import score_answers, score_tags
 from qkv.evaluation.perplexity import Plan
 from qkv.evaluation.spans import is_spans
 from qkv.tasks.classification import baselines as labelled_words
@@ -56,7 +56,7 @@ def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -
     assert found.counted == found.of == len(train)
     tokens = session.prepared.valid.tokens
     places, reach = Plan(len(tokens), 16, 16).predictions(None)
-    few = ngrams.probabilities(baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
+    few = ngrams.probabilities(text_baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
     all_of_it = ngrams.probabilities(train, vocabulary, 6, tokens, places, reach)
     low, high = (found.bits(float((-np.log(each)).mean(axis=1).min())) for each in (all_of_it, few))
     assert found.bits(found.ngram) == pytest.approx(low)
@@ -89,12 +89,14 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
     for part in (range(windows // 4), range(3 * windows // 4, windows)):
         made = doctor._on(part)
         places, reach = Plan(len(valid.tokens), 16, 16).predictions_of(part)
-        alone = baselines.measure(session.prepared.train, valid, session.prepared.tokenizer.vocabulary, places, reach)
+        alone = text_baselines.measure(
+            session.prepared.train, valid, session.prepared.tokenizer.vocabulary, places, reach
+        )
         assert made.unigram == pytest.approx(alone.unigram)
         assert made.ngrams == pytest.approx(alone.ngrams)
         both = (valid.tokens[places], session.prepared.train.tokens)
         text, known = (spelled(session.prepared.tokenizer, each) for each in both)
-        assert made.xz == pytest.approx(baselines.xz_bits(text, known), rel=0.05, abs=0.01)
+        assert made.xz == pytest.approx(text_baselines.xz_bits(text, known), rel=0.05, abs=0.01)
         assert made.ngram < 0.5 * whole.ngram or made.ngram > 1.5 * whole.ngram
 
 
@@ -147,20 +149,20 @@ def by_hand(found: Any, scored: Any, problem: str) -> float:
     train, names = found.train.targets, scored.labels.names
     if problem == "regression":
         answers = np.full((len(scored), 1), train.mean(), dtype=np.float32)
-        return judged(answers, scored.targets, names, "regression").loss
+        return score_answers(answers, scored.targets, names, "regression").loss
     if problem == "multi":
         best = max(
-            (judged(table(train, count, len(train)), train, names, "multi").value, -count)
+            (score_answers(table(train, count, len(train)), train, names, "multi").value, -count)
             for count in range(1, len(names) + 1)
         )
-        return judged(table(train, -best[1], len(scored)), scored.targets, names, "multi").value
+        return score_answers(table(train, -best[1], len(scored)), scored.targets, names, "multi").value
     answers = np.zeros((len(scored.targets), len(names)), dtype=np.float32)
     answers[:, np.bincount(train).argmax()] = 1.0
     if found.task == "tagging":
-        made = judged_tags(answers, scored)
+        made = score_tags(answers, scored)
         assert made.name == ("span_f1" if is_spans(names) else "accuracy")
         return made.value
-    return judged(answers, scored.targets, names, "single").value
+    return score_answers(answers, scored.targets, names, "single").value
 
 
 def table(train: np.ndarray, count: int, rows: int) -> np.ndarray:

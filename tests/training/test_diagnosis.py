@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qkv.evaluation.baselines import Baselines
+from qkv.evaluation.text_baselines import Baselines
 from qkv.training.diagnosis import KINDS, Watch, diagnose, overfitting
 from qkv.training.history import History
 

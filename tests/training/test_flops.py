@@ -10,8 +10,8 @@ import torch
 import translators
 from qkv.models.rnn import RecurrentConfig
 from qkv.models.transformer import TransformerConfig
-from qkv.objectives.translation import Translated
-from qkv.training.flops import training_flops
+from qkv.objectives.translation import TranslationBatch
+from qkv.training.loop import training_flops
 
 
 class OneBatch:
@@ -21,9 +21,9 @@ class OneBatch:
 
     def __init__(self, source: int, target: int) -> None:
         read, written = torch.ones(2, source, dtype=torch.long), torch.ones(2, target, dtype=torch.long)
-        self.made = Translated(read, read.bool(), written, written, written.bool())
+        self.made = TranslationBatch(read, read.bool(), written, written, written.bool())
 
-    def batch(self, first: int, size: int) -> Translated:
+    def batch(self, first: int, size: int) -> TranslationBatch:
         return self.made
 
     def loss(self, model: Any, batch: Any) -> torch.Tensor:

@@ -167,7 +167,7 @@ def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: 
         said, loss = examiner.outputs(opened.bundle, beams, opened.device, pace)
         compared = None
         if other is not None:
-            compared = said.beside(examiner.outputs(other.bundle, beams, other.device, pace)[0])
+            compared = said.compared_with(examiner.outputs(other.bundle, beams, other.device, pace)[0])
     score = said.score(loss)
     notes(examiner.notes)
     if not json:
@@ -175,7 +175,7 @@ def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: 
         show([*score_sections({"": score}), *detail_sections(said)])
         print_answer("", *([] if compared is None else [f"beside {beside}: {compared}"]))
         return None
-    columns = {"source": said.sources, "said": said.said, "references": said.references}
+    columns = {"source": said.sources, "said": said.translations, "references": said.references}
     return document(
         {
             "model": model,

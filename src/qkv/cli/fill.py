@@ -12,7 +12,7 @@ from qkv.cli.options import Top, named
 from qkv.cli.output import Growing, Json, print_answer, table
 
 if TYPE_CHECKING:
-    from qkv.generation.fill_mask import Filled
+    from qkv.generation.writing import Filled
 
 
 def fill(

@@ -5,7 +5,7 @@ exception raised while modules are imported may be swallowed there, or end the p
 run Python code from C++. During imports, before a verb has begun and after it has ended, and at a second signal, the
 process ends at once instead. That is safe at any time: files get their names only when they are whole (storage.py).
 
-A training has its own handlers while it runs (training/signals.py).
+A training has its own handlers while it runs (training/run.py).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ PAIRS = 6  # pairs of texts that are shown for every layer
 
 def show_near(opened: Any, texts: list[str], file: str, top: int, layer: Layer, pool: Pool, json: bool) -> None:
     """The texts of a file that are nearest to each of those given."""
-    from qkv.evaluation.word_senses import nearest_texts
+    from qkv.evaluation.vectors import nearest_texts
 
     said: set[str] = set()
 
@@ -54,7 +54,7 @@ def show_word(model: str, word: str, texts: list[str] | None, json: bool) -> Non
     """The cosines of one word's vectors in every two texts, layer by layer."""
     import qkv
     from qkv.errors import InputError
-    from qkv.evaluation.word_senses import CONTEXTS
+    from qkv.evaluation.vectors import CONTEXTS
 
     given = texts or list(CONTEXTS.get(word, ()))
     if len(given) < 2:

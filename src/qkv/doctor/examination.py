@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.doctor import messages as remarks
-from qkv.evaluation import baselines
-from qkv.evaluation.baselines import Baselines
+from qkv.evaluation import text_baselines
 from qkv.evaluation.perplexity import Plan, Score
+from qkv.evaluation.text_baselines import Baselines
 from qkv.objectives.objective import Objective
 from qkv.recipe import resolve, time_budget
 from qkv.recipe.recipe import Recipe
@@ -90,7 +90,7 @@ class Doctor:
         sizes = [plan[index].fresh for index in self.windows.tolist()]
         self.scored = np.asarray(planned)
         with devices.enough_memory(training, recipe.model.context):
-            self.measured = baselines.measure(
+            self.measured = text_baselines.measure(
                 prepared.train,
                 prepared.valid,
                 tokenizer.vocabulary,
@@ -102,7 +102,7 @@ class Doctor:
                 packed=plan.predictions_of(planned)[0],
             )
         part = self.measured.on(np.searchsorted(self.windows, self.scored))
-        packed = {name: getattr(self.measured, name) for name in (*baselines.COMPRESSORS, "packed_after")}
+        packed = {name: getattr(self.measured, name) for name in (*text_baselines.COMPRESSORS, "packed_after")}
         return replace(part, **packed)
 
     def _on(self, windows: Sequence[int]) -> Baselines:
@@ -113,7 +113,9 @@ class Doctor:
             return part  # compressors would take another second
         window = min(self.session.recipe.model.context, len(prepared.valid.tokens) - 1)
         places, _ = Plan(len(prepared.valid.tokens), window, window).predictions_of(windows)
-        return replace(part, **baselines.compressors(prepared.train, prepared.valid, places, self.spell, self.most))
+        return replace(
+            part, **text_baselines.compressors(prepared.train, prepared.valid, places, self.spell, self.most)
+        )
 
     @property
     def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
@@ -124,9 +126,9 @@ class Doctor:
     def _most(self) -> int:
         """How many training tokens there is time to count."""
         if self.session.run.clock is None:
-            return baselines.COUNTED
+            return text_baselines.COUNTED
         seconds = COUNTING * 60 * self.session.run.clock.minutes_left()
-        return min(baselines.COUNTED, max(FEWEST, int(seconds * baselines.A_SECOND)))
+        return min(text_baselines.COUNTED, max(FEWEST, int(seconds * text_baselines.A_SECOND)))
 
     def before(self) -> str:
         """What counting alone reaches: the marks to hold a loss against while it falls."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from qkv.evaluation.baselines import Baselines
+from qkv.evaluation.text_baselines import Baselines
 from qkv.models.registry import defaults
 from qkv.recipe.recipe import Recipe
 from qkv.training.diagnosis import APART, Diagnosis

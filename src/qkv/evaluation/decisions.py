@@ -1,10 +1,8 @@
-"""What a classifier or a tagger says about many texts.
+"""What a classifier or a tagger answers to many texts, as numbers and in words.
 
 They are read sorted by length, a bounded number of tokens at a time; the answers come in the order of the texts.
 
     one class: softmax of the scores      several: sigmoid of each      a number: the score itself
-
-Decisions in words: the label of a text with its probabilities, the tag of every word.
 """
 
 from __future__ import annotations
@@ -14,10 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -28,20 +24,20 @@ from qkv.data.labelled.encoding import Pair, Rows, encode_texts, encode_words
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.evaluation.unpadded_bert import Precision
-from qkv.models.classifier import Classifier, EncoderPooling, Tagger
-from qkv.objectives import reading
-from qkv.objectives.classification import Problem
-from qkv.objectives.reading import Source
-from qkv.objectives.tagging import words_of
+from qkv.models.classifier import Classifier, ClassifierConfig, EncoderPooling, Tagger, TaggerConfig
+from qkv.models.table import LinearTableConfig, MLPTableConfig
+from qkv.objectives import objective
+from qkv.objectives.classification import Problem, words_of
+from qkv.objectives.objective import Source, TextInputs
+from qkv.objectives.order import longest_first
 from qkv.text.tokenizer import Tokenizer
 
 TOGETHER = 8192  # tokens, padding included
 PICTURES = 256
 NUMBERS = 2**20  # of rows of a table
 
-Watch = Callable[[int], None]
-"""Called with the number of rows that are done."""
 Autocast = Callable[[], AbstractContextManager[object]]
+TableConfig = LinearTableConfig | MLPTableConfig
 
 
 def answers(
@@ -49,44 +45,30 @@ def answers(
     rows: Source,
     problem: Problem,
     autocast: Autocast = nullcontext,
-    precision: unpadded_bert.Precision = "f32",
-    watch: Watch | None = None,
+    precision: Precision = "f32",
+    watch: Callable[[int], None] | None = None,
 ) -> NDArray[np.float32]:
-    """A share for every label (N, L), or the numbers (N, 1)."""
-    parts: list[tuple[NDArray[np.int64], Tensor]] = []
+    """A share for every label of each row, (N, L), or of each tagged word, (W, L); or the numbers, (N, 1).
+
+    `watch` is called with the number of rows that are done.
+    """
+    words = rows.places if isinstance(rows, Rows) else None
+    table = np.zeros((0, 0), dtype=np.float32)
     for which, scores in _scores(model, rows, autocast, precision, watch):
-        if problem == "regression":
-            parts.append((which, scores))
-        else:
-            parts.append((which, scores.softmax(-1) if problem == "single" else scores.sigmoid()))
-    found = np.zeros((len(rows), parts[0][1].size(-1) if parts else 0), dtype=np.float32)
-    for which, shares in parts:
-        found[which] = shares.numpy()
-    return found
-
-
-def tags(
-    model: nn.Module, rows: Rows, autocast: Autocast = nullcontext, watch: Watch | None = None
-) -> NDArray[np.float32]:
-    """A share for every label of each word (W, L), in the words' order."""
-    assert rows.places is not None
-    found: NDArray[np.float32] | None = None
-    for which, scores in _scores(model, rows, autocast, watch=watch):
-        shares = scores.softmax(-1).numpy()
-        if found is None:
-            found = np.zeros((len(rows.places), shares.shape[-1]), dtype=np.float32)
+        shares = scores if problem == "regression" else scores.softmax(-1) if problem == "single" else scores.sigmoid()
+        if not len(table):
+            table = np.zeros((len(rows if words is None else words), shares.size(-1)), dtype=np.float32)
+        if not isinstance(rows, Rows) or words is None:
+            table[which] = shares.numpy()
+            continue
         for place, row in enumerate(which.tolist()):
             begin, end, places = words_of(rows, row)
-            found[begin:end] = shares[place, places]
-    return np.zeros((0, 0), dtype=np.float32) if found is None else found
+            table[begin:end] = shares[place, places].numpy()
+    return table
 
 
 def _scores(
-    model: nn.Module,
-    rows: Source,
-    autocast: Autocast,
-    precision: unpadded_bert.Precision = "f32",
-    watch: Watch | None = None,
+    model: nn.Module, rows: Source, autocast: Autocast, precision: Precision, watch: Callable[[int], None] | None
 ) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
     device = str(next(model.parameters()).device)
     with evaluating(model):
@@ -96,27 +78,24 @@ def _scores(
             autocast = partial(torch.autocast, device.partition(":")[0], torch.bfloat16)
         done = 0
         for which in _batches(rows):
-            read = reading.inputs(rows, which)
+            read = objective.inputs(rows, which)
             with torch.inference_mode(), autocast():
-                if ask is not None and isinstance(read, reading.Texts):
-                    scores = ask(read)
-                else:
-                    scores = reading.moved(read, device).read_by(model)
+                scores = ask(read) if ask and isinstance(read, TextInputs) else read.to(device).read_by(model)
             yield which, scores.float().cpu()
             done += len(which)
             if watch:
                 watch(done)
 
 
-def _reader(model: nn.Module, precision: unpadded_bert.Precision) -> Callable[[reading.Texts], Tensor] | None:
+def _reader(model: nn.Module, precision: Precision) -> Callable[[TextInputs], Tensor] | None:
     """The model without padding, where it is a classifier or a tagger around BERT that nobody looks into."""
     if not isinstance(model, Classifier | Tagger) or not unpadded_bert.fits(model.encoder) or not as_built(model):
         return None
-    inside = unpadded_bert.Packed(model.encoder, precision)
+    inside = unpadded_bert.UnpaddedBert(model.encoder, precision)
     last = len(inside.model.blocks)
     first = isinstance(model, Classifier) and isinstance(model.pooling, FirstPooling | EncoderPooling)
 
-    def ask(read: reading.Texts) -> Tensor:
+    def ask(read: TextInputs) -> Tensor:
         if not first:
             return _headed(model, inside(read.tokens, read.present, [last], read.segments)[0], read.present)
         x = inside.first(read.tokens, read.present, read.segments)  # of [CLS] alone: no other is looked at
@@ -133,17 +112,10 @@ def _headed(model: Classifier | Tagger, x: Tensor, present: Tensor) -> Tensor:
 
 
 def _batches(rows: Source) -> Iterator[NDArray[np.int64]]:
-    if not isinstance(rows, Rows):
-        size = PICTURES if rows.dtype == np.uint8 else max(1, NUMBERS // rows.shape[1])
-        for start in range(0, len(rows), size):
-            yield np.arange(start, min(start + size, len(rows)))
-        return
-    order = np.argsort(-rows.lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        size = max(1, TOGETHER // max(1, int(rows.lengths[order[start]])))
-        yield order[start : start + size]
-        start += size
+    if isinstance(rows, Rows):
+        return longest_first(rows.lengths, TOGETHER)
+    size = PICTURES if rows.dtype == np.uint8 else max(1, NUMBERS // rows.shape[1])
+    return (np.arange(start, min(start + size, len(rows))) for start in range(0, len(rows), size))
 
 
 SURE = 0.5  # above which one of several labels is given
@@ -162,7 +134,7 @@ class Decision:
         """The probability of the label, where there is one."""
         return self.probabilities[self.label] if isinstance(self.label, str) else None
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         label = list(self.label) if isinstance(self.label, tuple) else self.label
         return {"label": label, "probabilities": dict(self.probabilities)}
 
@@ -174,37 +146,40 @@ class TaggedWord:
     probability: float
 
 
-def require(config: Any, kind: str, verb: str) -> None:
+def require(config: object, kind: str, verb: str) -> None:
     """Refuse a model that gives no such answers."""
-    if config.kind != kind:
+    own = getattr(config, "kind", None)
+    if own != kind:
         known = {"classifier": "a table with a label for each text", "tagger": "words with tags (CoNLL)"}
         raise InputError(
-            f"this model is of kind {config.kind}; `qkv {verb}` needs a {kind}. Train one on {known[kind]}: "
+            f"this model is of kind {own}; `qkv {verb}` needs a {kind}. Train one on {known[kind]}: "
             "qkv train FILE, or qkv finetune MODEL FILE."
         )
 
 
 def classify(
-    model: nn.Module, config: Any, tokenizer: Tokenizer, texts: Sequence[Pair], precision: Precision = "f32"
+    model: nn.Module, config: object, tokenizer: Tokenizer, texts: Sequence[Pair], precision: Precision = "f32"
 ) -> tuple[list[Decision], list[str]]:
     """A decision for each text or pair, in their order, and what was done to the texts, in words."""
     require(config, "classifier", "classify")
+    assert isinstance(config, ClassifierConfig)
     pairs = config.texts == 2 or any(second is not None for _, second in texts)
     alone = next((first for first, second in texts if second is None), None) if pairs else None
     if alone is not None:
-        raise InputError(f"{alone[:60]!r}: pairs are judged here; expected two texts, as in classify([(one, other)]).")
+        raise InputError(f"{alone[:60]!r}: pairs are classified here; expected two texts: classify([(one, other)]).")
     rows = encode_texts(tokenizer, texts, config.context, pairs=pairs)
-    found = answers(model, rows, config.problem, precision=precision)
-    return [decided(config, row) for row in found], rows.notes("texts", config.context)
+    shares = answers(model, rows, config.problem, precision=precision)
+    return [decided(config, row) for row in shares], rows.notes("texts", config.context)
 
 
-def classify_numbers(model: nn.Module, config: Any, rows: Sequence[Sequence[float]]) -> list[Decision]:
+def classify_numbers(model: nn.Module, config: object, rows: Sequence[Sequence[float]]) -> list[Decision]:
     """A decision for each row of a table of numbers, in their order; NaN where a number is missing."""
+    assert isinstance(config, TableConfig)
     numbers = np.array(rows, dtype=np.float32).reshape(-1, len(config.columns))
     return [decided(config, row) for row in answers(model, numbers, config.problem)]
 
 
-def decided(config: Any, row: npt.NDArray[np.float32]) -> Decision:
+def decided(config: ClassifierConfig | TableConfig, row: NDArray[np.float32]) -> Decision:
     if config.problem == "regression":
         return Decision(float(row[0]), {})
     shares = {name: float(share) for name, share in zip(config.labels, row, strict=True)}
@@ -219,21 +194,18 @@ def cut_words(text: str) -> list[str]:
 
 
 def tag(
-    model: nn.Module, config: Any, tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]
+    model: nn.Module, config: object, tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]
 ) -> tuple[list[list[TaggedWord]], list[str]]:
     """A tag for every word of every sentence."""
     require(config, "tagger", "tag")
+    assert isinstance(config, TaggerConfig)
     rows = encode_words(tokenizer, sentences, config.context)
-    shares = tags(model, rows)
-    found, place = [], 0
-    for words in sentences:
-        own = shares[place : place + len(words)]
-        place += len(words)
-        best = own.argmax(-1) if len(words) else []
-        found.append(
-            [
-                TaggedWord(word, config.labels[int(at)], float(row[at]))
-                for word, at, row in zip(words, best, own, strict=True)
-            ]
-        )
-    return found, rows.notes("sentences", config.context)
+    shares = iter(answers(model, rows, "single"))
+    tagged = [
+        [
+            TaggedWord(word, config.labels[int(row.argmax())], float(row.max()))
+            for word, row in zip(words, shares, strict=False)
+        ]
+        for words in sentences
+    ]
+    return tagged, rows.notes("sentences", config.context)

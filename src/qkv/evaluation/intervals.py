@@ -5,23 +5,21 @@ lie between `low` and `high`. Rows that are alike form one kind, so that a draw 
 hundred thousand decisions among ten classes are a hundred kinds at most.
 
 `paired` draws the same rows for two systems (Koehn 2004): what both find hard or easy cancels out of the difference.
-
-Scores of translations as people read them: a figure with its interval, and by the length of the reference.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qkv.errors import InputError
 
-Array = NDArray[Any]
+Array = NDArray[Any]  # of any number type
 
 DRAWS = 1000
 SEED = 20
@@ -35,12 +33,26 @@ class Estimate:
     """A score with its 95 % interval; None where the score is not defined."""
 
     value: float | None
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
 
     def values(self, name: str) -> dict[str, float | None]:
         """For JSON: the score under its name, and both ends."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
+
+class Metrics:
+    """What every score offers for JSON: the fields and properties that it names in `reported`."""
+
+    reported: ClassVar[tuple[str, ...]]
+
+    def values(self) -> dict[str, object]:
+        """For JSON: the numbers, and both ends of those with an interval."""
+        numbers: dict[str, object] = {}
+        for name in self.reported:
+            value = getattr(self, name)
+            numbers |= value.values(name) if isinstance(value, Estimate) else {name: value}
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -87,10 +99,17 @@ def bootstrap(counts: Array, statistic: Callable[[Array], Array]) -> tuple[Estim
     interval is unknown.
     """
     values = statistic(counts[None])[0]
-    drawn = np.concatenate([statistic(each) for each in draws(counts)])
+    drawn = np.concatenate([statistic(counts_drawn) for counts_drawn in draws(counts)])
     if counts.sum() < 2:
-        return tuple(Estimate(float(value) if math.isfinite(value) else None, None, None) for value in values)
+        drawn = np.full(drawn.shape, np.nan)
     return tuple(_estimate(float(value), column) for value, column in zip(values, drawn.T, strict=True))
+
+
+def bootstrap_rows(rows: Array, statistic: Callable[[Array, Array], Array]) -> tuple[Estimate, ...]:
+    """The same where a row has several counts, and equal rows are of one kind: `statistic` takes how often each kind
+    was drawn, (B, kinds), and the kinds, (kinds, K)."""
+    kinds, often = np.unique(rows, axis=0, return_counts=True)
+    return bootstrap(often, lambda drawn: statistic(drawn, kinds))
 
 
 def all_alike(right: bool, rows: int) -> Estimate:
@@ -104,13 +123,12 @@ def all_alike(right: bool, rows: int) -> Estimate:
 
 def _estimate(value: float, drawn: Array) -> Estimate:
     finite = drawn[np.isfinite(drawn)]
-    if not math.isfinite(value) or not len(finite):
-        return Estimate(value if math.isfinite(value) else None, None, None)
-    low, high = np.percentile(finite, INSIDE).tolist()
-    return Estimate(value, low, high)
+    if not math.isfinite(value):
+        return Estimate(None)
+    return Estimate(value, *(np.percentile(finite, INSIDE).tolist() if len(finite) else ()))
 
 
-class Groups:
+class KindGroups:
     """Kinds that belong together; `member` says to which of `size` groups a kind belongs."""
 
     def __init__(self, member: Array, size: int) -> None:
@@ -119,10 +137,10 @@ class Groups:
 
     def sums(self, counts: Array) -> Array:
         """Over the kinds of each group, (B, kinds) -> (B, size)."""
-        found = np.zeros((len(counts), self.size), counts.dtype)
+        sums = np.zeros((len(counts), self.size), counts.dtype)
         if len(self.names):
-            found[:, self.names] = np.add.reduceat(np.take(counts, self.order, axis=1), self.starts, axis=1)
-        return found
+            sums[:, self.names] = np.add.reduceat(np.take(counts, self.order, axis=1), self.starts, axis=1)
+        return sums
 
 
 def mean(totals: Array, rows: int) -> Array:
@@ -137,7 +155,7 @@ def paired(first: Array, second: Array, score: Callable[[Array, int], Array] = m
     """
     if first.shape != second.shape or not len(first):
         raise InputError(f"rows of shape {first.shape} and {second.shape}: two systems are compared on the same rows.")
-    tables = [np.asarray(each, np.float64).reshape(len(each), -1) for each in (first, second)]
+    tables = [np.asarray(rows, np.float64).reshape(len(rows), -1) for rows in (first, second)]
     width = tables[0].shape[1]
     kinds, counts = np.unique(np.hstack(tables), axis=0, return_counts=True)
 
@@ -146,52 +164,7 @@ def paired(first: Array, second: Array, score: Callable[[Array, int], Array] = m
         return np.stack([score(totals[:, :width], len(first)), score(totals[:, width:], len(first))], axis=1)
 
     ours, theirs = scores(counts[None])[0].tolist()
-    differences = np.concatenate([np.subtract(*scores(each).T) for each in draws(counts)])
+    differences = np.concatenate([np.subtract(*scores(drawn).T) for drawn in draws(counts)])
     low, high = np.percentile(differences, INSIDE).tolist()
     below = float((differences < 0).mean())
     return Difference(ours, theirs, ours - theirs, low, high, below, len(first))
-
-
-BINS = (5, 10, 15, 20, 30, 40, 60)  # words or symbols of the reference: borders of the table
-
-
-@dataclass(frozen=True)
-class Figure:
-    name: str
-    estimate: Estimate
-    digits: int
-
-    @staticmethod
-    def of_loss(loss: float | None) -> list[Figure]:
-        return [] if loss is None else [Figure("loss (nats a piece)", Estimate(loss, None, None), 4)]
-
-    @property
-    def value(self) -> str:
-        value = self.estimate.value
-        return "undefined" if value is None else f"{value:.{self.digits}f}"
-
-    @property
-    def interval(self) -> str:
-        low, high = self.estimate.low, self.estimate.high
-        return "" if low is None or high is None else f"{low:.{self.digits}f} to {high:.{self.digits}f}"
-
-
-@dataclass(frozen=True)
-class ByLength:
-    """The score of the outputs whose reference has up to so many words; None: as many as there are."""
-
-    most: int | None
-    count: int
-    score: float
-
-
-def binned(lengths: Sequence[int]) -> list[tuple[int | None, list[int]]]:
-    """The rows of each bin that has any, shortest first."""
-    found: list[tuple[int | None, list[int]]] = []
-    low = -1
-    for high in (*BINS, None):
-        rows = [row for row, length in enumerate(lengths) if low < length and (high is None or length <= high)]
-        low = low if high is None else high
-        if rows:
-            found.append((high, rows))
-    return found

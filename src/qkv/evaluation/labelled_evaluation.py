@@ -1,4 +1,4 @@
-"""A model on labelled examples: its answers, scored by what its task is judged by.
+"""A model on labelled examples: its answers, and the score that its task is measured by.
 
 one class      accuracy (and macro-F1, Matthews)        several labels   micro-F1
 a number       Pearson's correlation                    tags of words    accuracy, or the F1 of spans (BIO)
@@ -6,29 +6,26 @@ a number       Pearson's correlation                    tags of words    accurac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.data.labelled.encoding import Rows
 from qkv.data.labelled.examples import Examples, TagExamples
 from qkv.evaluation import decisions
-from qkv.evaluation.classes import ClassScore, class_score
+from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore, class_score, multilabel_score
 from qkv.evaluation.decisions import Autocast
-from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.multilabel import SeveralScore, several_score
+from qkv.evaluation.intervals import Array, Estimate
 from qkv.evaluation.regression import NumberScore, number_score
 from qkv.evaluation.spans import SpanScore, is_spans, span_score
 from qkv.objectives.classification import Problem
-from qkv.objectives.reading import Source
+from qkv.objectives.objective import Source
 
-Score = ClassScore | SeveralScore | NumberScore | SpanScore
+Score = ClassScore | MultilabelScore | NumberScore | SpanScore
 
 NAMES = {
     "accuracy": "accuracy",
@@ -43,8 +40,8 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The answers to some examples, their score, and the one figure that is looked at first."""
+class LabelledScore:
+    """The answers to some examples, their score, and the one figure that is reported first."""
 
     name: str
     figure: Estimate
@@ -57,68 +54,57 @@ class Judgement:
         """For choosing between models: higher is better; what is not defined is worst."""
         return -1.0 if self.figure.value is None else self.figure.value
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         return {"metric": self.name, **self.score.values(), "loss": self.loss}
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Mapping[str, object]:
         return {} if isinstance(self.score, NumberScore) else self.score.tables()
 
 
-def judge(
+def evaluate_labelled(
     model: nn.Module,
     rows: Source,
     examples: Examples,
     problem: Problem,
     autocast: Autocast = nullcontext,
     watch: Callable[[int], None] | None = None,
-) -> Judgement:
-    return score_of(answered(model, rows, examples, problem, autocast, watch), examples, problem)
+) -> LabelledScore:
+    """`watch` is called with the number of rows that are done."""
+    return score_examples(decisions.answers(model, rows, problem, autocast, watch=watch), examples, problem)
 
 
-def answered(
-    model: nn.Module,
-    rows: Source,
-    examples: Examples,
-    problem: Problem,
-    autocast: Autocast = nullcontext,
-    watch: Callable[[int], None] | None = None,
-) -> NDArray[np.float32]:
-    """What the model says; `watch` is told how many rows are done."""
+def score_examples(answers: NDArray[np.float32], examples: Examples, problem: Problem) -> LabelledScore:
     if isinstance(examples, TagExamples):
-        assert isinstance(rows, Rows)
-        return decisions.tags(model, rows, autocast, watch)
-    return decisions.answers(model, rows, problem, autocast, watch=watch)
+        return score_tags(answers, examples)
+    return score_answers(answers, examples.targets, examples.labels.names, problem)
 
 
-def score_of(answers: NDArray[np.float32], examples: Examples, problem: Problem) -> Judgement:
-    if isinstance(examples, TagExamples):
-        return judged_tags(answers, examples)
-    return judged(answers, examples.targets, examples.labels.names, problem)
-
-
-def judged(answers: NDArray[np.float32], targets: NDArray[Any], names: tuple[str, ...], problem: Problem) -> Judgement:
+def score_answers(
+    answers: NDArray[np.float32], targets: Array, names: tuple[str, ...], problem: Problem
+) -> LabelledScore:
     """Score the answers of any system: rows of shares, or of numbers."""
     match problem:
         case "single":
             classes = class_score(answers, targets, names)
-            return Judgement("accuracy", classes.accuracy, classes.loss, classes, answers)
+            return LabelledScore("accuracy", classes.accuracy, classes.loss, classes, answers)
         case "multi":
-            several = several_score(answers, targets, names)
-            return Judgement("micro_f1", several.micro_f1, several.loss, several, answers)
+            labels = multilabel_score(answers, targets, names)
+            return LabelledScore("micro_f1", labels.micro_f1, labels.loss, labels, answers)
         case "regression":
             numbers = number_score(answers[:, 0], targets)
             error = numbers.squared_error.value
-            return Judgement("pearson", numbers.pearson, float("nan") if error is None else error, numbers, answers)
+            return LabelledScore("pearson", numbers.pearson, float("nan") if error is None else error, numbers, answers)
 
 
-def judged_tags(answers: NDArray[np.float32], examples: TagExamples) -> Judgement:
+def score_tags(answers: NDArray[np.float32], examples: TagExamples) -> LabelledScore:
     names = examples.labels.names
     words = class_score(answers, examples.targets, names)
     if not is_spans(names):
-        return Judgement("accuracy", words.accuracy, words.loss, words, answers)
-    borders = np.concatenate([[0], np.cumsum(examples.lengths)])
-    said = [names[number] for number in words.predictions.tolist()]
-    true = [names[number] for number in words.targets.tolist()]
-    parts = [slice(int(a), int(b)) for a, b in pairwise(borders)]
-    spans = span_score([true[part] for part in parts], [said[part] for part in parts])
-    return Judgement("span_f1", spans.f1, words.loss, spans, answers)
+        return LabelledScore("accuracy", words.accuracy, words.loss, words, answers)
+    borders = [0, *np.cumsum(examples.lengths).tolist()]
+    true, predicted = (
+        [[names[number] for number in tags[begin:end].tolist()] for begin, end in pairwise(borders)]
+        for tags in (words.targets, words.predictions)
+    )
+    spans = span_score(true, predicted)
+    return LabelledScore("span_f1", spans.f1, words.loss, spans, answers)

@@ -23,10 +23,10 @@ from qkv.data.split import even_order
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.masked import Masked
 from qkv.objectives.masked_language_modelling import (
-    Hidden,
+    MaskedBatch,
     MaskedLanguageModelling,
     MaskedLanguageModellingConfig,
-    Pieces,
+    MaskingVocabulary,
     encode,
 )
 
@@ -57,7 +57,7 @@ class MaskedScore:
         return {name: value for name, value in asdict(self).items() if value == value}
 
 
-def frequencies(stream: NDArray[Any], pieces: Pieces) -> NDArray[np.float64]:
+def frequencies(stream: NDArray[Any], pieces: MaskingVocabulary) -> NDArray[np.float64]:
     """How often each piece is, of all that may be hidden; each counted once more, so that none is impossible."""
     counts = np.bincount(stream, minlength=len(pieces.ordinary)) + 1.0
     counts[~pieces.ordinary] = 0
@@ -68,7 +68,7 @@ def frequencies(stream: NDArray[Any], pieces: Pieces) -> NDArray[np.float64]:
 def score(
     model: Masked,
     stream: NDArray[Any],
-    pieces: Pieces,
+    pieces: MaskingVocabulary,
     usual: NDArray[np.float64],
     config: MaskedLanguageModellingConfig,
     *,
@@ -108,7 +108,7 @@ def score(
     return _summary(losses, told, targets, known, usual, single)
 
 
-def answers(model: Masked, batch: Hidden) -> tuple[NDArray[Any], ...]:
+def answers(model: Masked, batch: MaskedBatch) -> tuple[NDArray[Any], ...]:
     """-log p of each hidden piece, whether it was told, which it is; for each pair, whether it was judged rightly."""
     batch = batch.to(str(next(model.parameters()).device)).trimmed()
     vectors = encode(model, batch)
@@ -119,7 +119,7 @@ def answers(model: Masked, batch: Hidden) -> tuple[NDArray[Any], ...]:
     return tuple(each.cpu().numpy() for each in (losses, logits.argmax(-1) == targets, targets, known))
 
 
-def one_by_one(model: Masked, stream: NDArray[Any], pieces: Pieces, limit: int) -> Iterator[NDArray[Any]]:
+def one_by_one(model: Masked, stream: NDArray[Any], pieces: MaskingVocabulary, limit: int) -> Iterator[NDArray[Any]]:
     """-log p of each piece when it alone is hidden, in whole texts at even distances, for about `limit` pieces."""
     single = MaskedLanguageModellingConfig(next_sentence="none")
     task = MaskedLanguageModelling(single, stream, pieces, model.context, SEED)

@@ -9,22 +9,20 @@ Pearson and Spearman are STS-B's metrics. What is constant has no correlation: N
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qkv.errors import InputError
-from qkv.evaluation.intervals import Estimate, bootstrap
-
-Array = NDArray[Any]
+from qkv.evaluation.intervals import Array, Estimate, Metrics, bootstrap
 
 FLAT = 1e-13  # what differs by less than this share of itself is constant
 
 
 @dataclass(frozen=True)
-class NumberScore:
+class NumberScore(Metrics):
     """What a regressor did on some rows."""
 
     squared_error: Estimate
@@ -34,6 +32,8 @@ class NumberScore:
     r_squared: Estimate
     errors: NDArray[np.float64] = field(repr=False)  # p - y, row by row
 
+    reported: ClassVar = ("count", "squared_error", "absolute_error", "pearson", "spearman", "r_squared")
+
     @property
     def count(self) -> int:
         return len(self.errors)
@@ -41,13 +41,6 @@ class NumberScore:
     def worst(self, most: int) -> list[int]:
         """The rows that are furthest off, the furthest first."""
         return np.argsort(-np.abs(self.errors), kind="stable")[:most].tolist()
-
-    def values(self) -> dict[str, Any]:
-        """For JSON: the numbers."""
-        found: dict[str, Any] = {"count": self.count}
-        for each in fields(self)[:-1]:
-            found |= getattr(self, each.name).values(each.name)
-        return found
 
 
 def number_score(predictions: Array, targets: Array) -> NumberScore:
@@ -59,21 +52,21 @@ def number_score(predictions: Array, targets: Array) -> NumberScore:
         )
     if not (np.isfinite(y).all() and np.isfinite(p).all()):
         raise InputError("an answer or a truth is not a finite number: a model that gives nan has diverged.")
-    ranks = [Ranks(each) for each in (y, p)]
+    ranks = [Ranks(numbers) for numbers in (y, p)]
 
     def scores(drawn: Array) -> Array:
         weights = drawn.astype(np.float64)
         squared, absolute = weights @ (p - y) ** 2, weights @ np.abs(p - y)
-        found = [
+        columns = [
             squared / len(y),
             absolute / len(y),
             _correlation(weights, y, p),
-            _correlation(weights, *(each.among(weights) for each in ranks)),
+            _correlation(weights, *(rank.among(weights) for rank in ranks)),
             1 - squared / _spread(weights, _centred(weights, y), y),
         ]
-        return np.stack(found, axis=1)
+        return np.stack(columns, axis=1)
 
-    with np.errstate(all="ignore"):  # what is no number is told by None
+    with np.errstate(all="ignore"):  # what is no number becomes None
         squared, absolute, pearson, spearman, r_squared = bootstrap(np.ones(len(y), np.int64), scores)
     return NumberScore(squared, absolute, pearson, spearman, r_squared, errors=p - y)
 
@@ -84,8 +77,8 @@ def number_score(predictions: Array, targets: Array) -> NumberScore:
 def _correlation(weights: Array, first: Array, second: Array) -> Array:
     one, other = _centred(weights, first), _centred(weights, second)
     together = np.einsum("bn,bn->b", weights * one, other)
-    found = together / np.sqrt(_spread(weights, one, first)) / np.sqrt(_spread(weights, other, second))
-    return np.clip(found, -1, 1)
+    correlation = together / np.sqrt(_spread(weights, one, first)) / np.sqrt(_spread(weights, other, second))
+    return np.clip(correlation, -1, 1)
 
 
 def _centred(weights: Array, values: Array) -> Array:
@@ -95,8 +88,8 @@ def _centred(weights: Array, values: Array) -> Array:
 
 def _spread(weights: Array, centred: Array, values: Array) -> Array:
     """The sum of squares around the mean, (B); nan where all that was drawn is the same."""
-    found = np.einsum("bn,bn->b", weights * centred, centred)
-    return np.where(found > weights.sum(1) * (FLAT * np.abs(values).max()) ** 2, found, np.nan)
+    squares = np.einsum("bn,bn->b", weights * centred, centred)
+    return np.where(squares > weights.sum(1) * (FLAT * np.abs(values).max()) ** 2, squares, np.nan)
 
 
 class Ranks:

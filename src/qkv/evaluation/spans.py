@@ -12,17 +12,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qkv.errors import InputError
-from qkv.evaluation import agreement
-from qkv.evaluation.agreement import Agreement
-from qkv.evaluation.intervals import Estimate, bootstrap
-
-Array = NDArray[Any]
+from qkv.evaluation.classification_metrics import PrecisionRecall, by_class, class_table, f1, macro, micro
+from qkv.evaluation.intervals import Array, Estimate, Metrics, bootstrap_rows
 
 OUTSIDE = "O"
 NO_TYPE = "_"  # of a tag that is a letter alone
@@ -39,38 +36,31 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SpanScore:
+class SpanScore(Metrics):
     """What a tagger did on some sentences. A span is right when type, start and end are."""
 
     accuracy: float  # of single tags
     f1: Estimate  # over all spans; the interval draws sentences
-    micro: Agreement
-    macro: Agreement
-    by_type: Mapping[str, Agreement]
+    micro: PrecisionRecall
+    macro: PrecisionRecall
+    by_type: Mapping[str, PrecisionRecall]
     tokens: int
-    counts: NDArray[np.int64] = field(repr=False)  # of each sentence: spans right, spans found, spans there
+    counts: NDArray[np.int64] = field(repr=False)  # of each sentence: spans right, spans predicted, true spans
+
+    reported: ClassVar = ("count", "tokens", "accuracy", "f1")
 
     @property
     def count(self) -> int:
         """Sentences."""
         return len(self.counts)
 
-    def values(self) -> dict[str, Any]:
-        """For JSON: the numbers."""
-        return {
-            "count": self.count,
-            "tokens": self.tokens,
-            "accuracy": self.accuracy,
-            **self.f1.values("f1"),
-            "precision": self.micro.precision,
-            "recall": self.micro.recall,
-            "macro_f1": self.macro.f1,
-            "support": self.micro.support,
-        }
+    def values(self) -> dict[str, object]:
+        overall = {name: getattr(self.micro, name) for name in ("precision", "recall", "support")}
+        return {**super().values(), **overall, "macro_f1": self.macro.f1}
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Mapping[str, object]:
         """For JSON: type by type."""
-        return {"types": {name: each.values() for name, each in self.by_type.items()}}
+        return {"types": class_table([*self.by_type], [*self.by_type.values()])}
 
 
 def is_spans(labels: Iterable[str]) -> bool:
@@ -81,20 +71,16 @@ def is_spans(labels: Iterable[str]) -> bool:
 
 def spans(tags: Sequence[str]) -> list[Span]:
     """The spans of a sentence, from left to right."""
-    found: list[Span] = []
+    complete: list[Span] = []
     letter, kind, start = OUTSIDE, NO_TYPE, 0
     for place, tag in enumerate([*tags, OUTSIDE]):
         before, kind_before = letter, kind
-        letter, kind = _parted(tag)
+        letter, kind = IOBES.get(tag[0], tag[0]), tag[1:].split("-", 1)[-1] or NO_TYPE
         if _ends(before, letter) or (before != OUTSIDE and kind != kind_before):
-            found.append(Span(kind_before, start, place))
+            complete.append(Span(kind_before, start, place))
         if _begins(before, letter) or (letter != OUTSIDE and kind != kind_before):
             start = place
-    return found
-
-
-def _parted(tag: str) -> tuple[str, str]:
-    return IOBES.get(tag[0], tag[0]), tag[1:].split("-", 1)[-1] or NO_TYPE
+    return complete
 
 
 def _ends(before: str, letter: str) -> bool:
@@ -114,27 +100,26 @@ def span_score(true_sequences: Sequence[Sequence[str]], predicted_sequences: Seq
             f"{len(lengths[0])} sentences of {sum(lengths[0])} words, and tags for {len(lengths[1])} of "
             f"{sum(lengths[1])}: expected one tag for each word, and one word at least."
         )
-    right, found, there = Counter[str](), Counter[str](), Counter[str]()
+    right, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     counts = np.zeros((len(true_sequences), 3), np.int64)
     same = 0
-    for place, (true, predicted) in enumerate(zip(true_sequences, predicted_sequences, strict=True)):
-        same += sum(one == other for one, other in zip(true, predicted, strict=True))
-        wanted, given = set(spans(true)), set(spans(predicted))
+    for place, (true, tagged) in enumerate(zip(true_sequences, predicted_sequences, strict=True)):
+        same += sum(one == other for one, other in zip(true, tagged, strict=True))
+        wanted, given = set(spans(true)), set(spans(tagged))
         both = wanted & given
-        for total, own in ((right, both), (found, given), (there, wanted)):
+        for total, own in ((right, both), (predicted, given), (support, wanted)):
             total.update(span.type for span in own)
         counts[place] = len(both), len(given), len(wanted)
-    types = sorted(found.keys() | there.keys())
-    columns = [np.array([total[name] for name in types], np.int64) for total in (right, found, there)]
-    each = agreement.by_class(*columns)
-    kinds, often = np.unique(counts, axis=0, return_counts=True)
-    (f1,) = bootstrap(often, lambda drawn: f1_of(drawn @ kinds, len(counts))[:, None])
+    types = sorted(predicted.keys() | support.keys())
+    columns = [np.array([total[name] for name in types], np.int64) for total in (right, predicted, support)]
+    rows = by_class(*columns)
+    (overall,) = bootstrap_rows(counts, lambda drawn, kinds: f1_of(drawn @ kinds, len(counts))[:, None])
     return SpanScore(
         accuracy=same / sum(lengths[0]),
-        f1=f1,
-        micro=agreement.micro(*columns),
-        macro=agreement.macro(each),
-        by_type=dict(zip(types, each, strict=True)),
+        f1=overall,
+        micro=micro(*columns),
+        macro=macro(rows),
+        by_type=dict(zip(types, rows, strict=True)),
         tokens=sum(lengths[0]),
         counts=counts,
     )
@@ -142,4 +127,4 @@ def span_score(true_sequences: Sequence[Sequence[str]], predicted_sequences: Seq
 
 def f1_of(totals: Array, rows: int) -> Array:
     """Of sums of `counts`; `intervals.paired` compares two taggers by it."""
-    return agreement.f1(*totals.T)
+    return f1(*totals.T)

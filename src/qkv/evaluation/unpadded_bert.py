@@ -41,11 +41,11 @@ def fits(model: nn.Module) -> bool:
     if type(model) is not Bert or model.training or not as_built(model):
         return False
     plain = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    return plain and all(_usual(block) for block in model.blocks)
+    return plain and all(_standard(block) for block in model.blocks)
 
 
-def _usual(block: Any) -> bool:
-    """A block whose every part is the one that `Layer` computes."""
+def _standard(block: Any) -> bool:
+    """A block whose every part is the one that `UnpaddedLayer` computes."""
     attention, feedforward = block.attention, block.feedforward
     heads, network = attention.sublayer, feedforward.sublayer
     if (type(attention), type(feedforward)) != (PostNorm, PostNorm):
@@ -83,7 +83,7 @@ class Product(NamedTuple):
         return Product(self.weight[start:end], self.bias[start:end])
 
 
-class Layer:
+class UnpaddedLayer:
     """One block of the model, its products taken apart."""
 
     def __init__(self, block: Any, dtype: torch.dtype) -> None:
@@ -118,11 +118,11 @@ class Layer:
         return self.norms[1](self.outer(F.gelu(self.inner(x))).to(x.dtype).add_(x))
 
 
-class Packed:
+class UnpaddedBert:
     def __init__(self, model: nn.Module, precision: Precision = "f32") -> None:
         assert fits(model)
-        inside: Any = model
-        self.model, self.layers = inside, [Layer(block, FORMATS[precision]) for block in inside.blocks]
+        assert isinstance(model, Bert)
+        self.model, self.layers = model, [UnpaddedLayer(block, FORMATS[precision]) for block in model.blocks]
 
     def __call__(
         self,

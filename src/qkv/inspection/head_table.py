@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.evaluation.word_senses import CONTEXTS
+from qkv.evaluation.vectors import CONTEXTS
 from qkv.inspection.edges import Sentence, encoded, found_edges
 from qkv.inspection.head_roles import Head, found_roles, ranked, repeated
 from qkv.inspection.subject import Inputs, StackName, Subject, forward, hooked, main_stack, stacks

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from qkv.evaluation.decisions import cut_words
-from qkv.evaluation.word_senses import CONTEXTS, placed, vectors_of_words
+from qkv.evaluation.vectors import CONTEXTS, placed, vectors_of_words
 from qkv.inspection import notebook
 from qkv.inspection.subject import Subject
 

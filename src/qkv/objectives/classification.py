@@ -5,27 +5,29 @@ several        -Σ y log σ(z) + (1 - y) log(1 - σ(z)), over all labels, divide
 a number       (z - y)² / variance of y in training, so that losses of all tasks are of one size
 
 Weights, where they are asked for, have a mean of one over the training side: by class, or by length.
+
+Tagging: a decision about every word, as its part of speech or whether it belongs to a name (deck 002). A word of
+several tokens is tagged at its first one (Devlin et al. 2019, section 5.3); the others have no target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import Count, Share, strict
 from qkv.data.labelled.encoding import Rows
-from qkv.objectives import reading
-from qkv.objectives.objective import Batch
+from qkv.objectives.objective import ArrayInputs, Batch, Source, TensorBatch, TextInputs, inputs, text_inputs
 from qkv.objectives.order import ByLength
-from qkv.objectives.reading import Inputs, Source
 
+Targets = NDArray[Any]  # classes, true or false for each label, or numbers
 Problem = Literal["single", "multi", "regression"]
 
 
@@ -39,24 +41,16 @@ class ClassificationConfig:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A batch: what is read, and the right answers."""
+class ClassificationBatch(TensorBatch):
+    """What is read, and the right answers."""
 
-    read: Inputs
+    read: TextInputs | ArrayInputs
     targets: Tensor
     weights: Tensor  # of each example
 
     @property
     def count(self) -> int:
         return len(self.targets)
-
-    def split(self, parts: int) -> Iterator[Judged]:
-        cut = (reading.cut(self.read, parts), self.targets.chunk(parts), self.weights.chunk(parts))
-        for read, targets, weights in zip(*cut, strict=True):
-            yield Judged(read, targets, weights)
-
-    def to(self, device: str) -> Judged:
-        return Judged(reading.moved(self.read, device), self.targets.to(device), self.weights.to(device))
 
 
 class Classification:
@@ -66,7 +60,7 @@ class Classification:
         self,
         config: ClassificationConfig,
         rows: Source,
-        targets: NDArray[Any],
+        targets: Targets,
         problem: Problem,
         batch: int,
         seed: int,
@@ -78,29 +72,27 @@ class Classification:
         self.variance = max(float(np.var(targets)), 1e-12) if problem == "regression" else 1.0
         self.weights = weights(config, targets, lengths, problem)
 
-    def batch(self, first: int, size: int) -> Judged:
+    def batch(self, first: int, size: int) -> ClassificationBatch:
         which = self.order.rows(first, size)
         kind = np.int64 if self.problem == "single" else np.float32
         targets = torch.from_numpy(self.targets[which].astype(kind))
-        return Judged(reading.inputs(self.rows, which), targets, self.weights[torch.from_numpy(which)])
+        return ClassificationBatch(inputs(self.rows, which), targets, self.weights[torch.from_numpy(which)])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The sum over the batch; the loop divides by the count."""
-        assert isinstance(batch, Judged)
+        assert isinstance(batch, ClassificationBatch)
         logits = batch.read.read_by(model).float()
         match self.problem:
             case "single":
-                found = F.cross_entropy(logits, batch.targets, reduction="none", label_smoothing=self.config.smoothing)
+                losses = F.cross_entropy(logits, batch.targets, reduction="none", label_smoothing=self.config.smoothing)
             case "multi":
-                found = F.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none").mean(-1)
+                losses = F.binary_cross_entropy_with_logits(logits, batch.targets, reduction="none").mean(-1)
             case "regression":
-                found = F.mse_loss(logits.squeeze(-1), batch.targets, reduction="none") / self.variance
-        return (batch.weights * found).sum()
+                losses = F.mse_loss(logits.squeeze(-1), batch.targets, reduction="none") / self.variance
+        return (batch.weights * losses).sum()
 
 
-def weights(
-    config: ClassificationConfig, targets: NDArray[Any], lengths: NDArray[np.integer], problem: Problem
-) -> Tensor:
+def weights(config: ClassificationConfig, targets: Targets, lengths: NDArray[np.integer], problem: Problem) -> Tensor:
     """How much each example counts; one in the mean."""
     if config.weights == "balanced" and problem == "single":
         return balanced(targets)[torch.from_numpy(targets.astype(np.int64))]
@@ -109,7 +101,61 @@ def weights(
     return torch.ones(len(targets))
 
 
-def balanced(targets: NDArray[Any]) -> Tensor:
+def balanced(targets: Targets) -> Tensor:
     """A weight for each class, so that all classes count alike and the mean over the examples is one."""
     counts = np.bincount(targets.astype(np.int64))
     return torch.tensor(len(targets) / (np.count_nonzero(counts) * np.maximum(counts, 1)), dtype=torch.float32)
+
+
+NONE = -1  # the target of a token that has none
+
+
+@strict
+class TaggingConfig:
+    kind: Literal["tagging"] = "tagging"
+    smoothing: Share = 0.0
+    evaluation_examples: Count | None = None  # of the validation set, in each evaluation during training; None: open
+
+
+@dataclass(frozen=True)
+class TaggingBatch(TensorBatch):
+    """What is read, and the right tag at the first token of each word."""
+
+    read: TextInputs
+    targets: Int[Tensor, "B T"]
+
+    @property
+    def count(self) -> int:
+        return int((self.targets != NONE).sum())
+
+
+class Tagging:
+    """`tags` are those of all words, one after the other."""
+
+    def __init__(self, config: TaggingConfig, rows: Rows, tags: NDArray[np.integer], batch: int, seed: int) -> None:
+        self.config, self.rows, self.tags = config, rows, tags
+        self.order = ByLength(rows.lengths, batch, seed)
+        self.samples = self.order.samples
+
+    def batch(self, first: int, size: int) -> TaggingBatch:
+        which = self.order.rows(first, size)
+        read = text_inputs(self.rows, which)
+        targets = np.full(read.tokens.shape, NONE, dtype=np.int64)
+        for place, row in enumerate(which.tolist()):
+            begin, end, places = words_of(self.rows, row)
+            targets[place, places] = self.tags[begin:end]
+        return TaggingBatch(read, torch.from_numpy(targets))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        assert isinstance(batch, TaggingBatch)
+        logits = batch.read.read_by(model).float()
+        flat, targets = logits.flatten(0, 1), batch.targets.flatten()
+        return F.cross_entropy(flat, targets, ignore_index=NONE, reduction="sum", label_smoothing=self.config.smoothing)
+
+
+def words_of(rows: Rows, row: int) -> tuple[int, int, NDArray[np.int64]]:
+    """The first word of a row, the one behind its last, and where their first tokens stand."""
+    assert rows.words is not None
+    assert rows.places is not None
+    begin, end = int(rows.words[row]), int(rows.words[row + 1])
+    return begin, end, rows.places[begin:end]

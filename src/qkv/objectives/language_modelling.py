@@ -6,9 +6,8 @@ over the epochs every token is seen at every place of a window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from qkv.config import Count, strict
 from qkv.objectives import order
-from qkv.objectives.objective import Batch, cross_entropy
+from qkv.objectives.objective import Batch, TensorBatch, cross_entropy
 
 
 @strict
@@ -30,7 +29,7 @@ class LanguageModellingConfig:
 
 
 @dataclass(frozen=True)
-class Windows:
+class Windows(TensorBatch):
     """A batch: the tokens, the tokens that follow them, and which of those count."""
 
     tokens: Int[Tensor, "B T"]
@@ -41,16 +40,8 @@ class Windows:
     def count(self) -> int:
         return int(self.present.sum())
 
-    def split(self, parts: int) -> Iterator[Windows]:
-        pieces = (part.chunk(parts) for part in (self.tokens, self.targets, self.present))
-        for tokens, targets, present in zip(*pieces, strict=True):
-            yield Windows(tokens, targets, present)
 
-    def to(self, device: str) -> Windows:
-        return Windows(self.tokens.to(device), self.targets.to(device), self.present.to(device))
-
-
-def cut(stream: NDArray[Any], starts: list[int], length: int) -> tuple[Tensor, Tensor]:
+def cut(stream: NDArray[np.integer], starts: list[int], length: int) -> tuple[Tensor, Tensor]:
     """Windows of the stream and the same, one token later: (B, T) and (B, T)."""
     places = np.asarray(starts)[:, None] + np.arange(length + 1)
     rows = torch.from_numpy(stream[places].astype(np.int64))
@@ -58,15 +49,14 @@ def cut(stream: NDArray[Any], starts: list[int], length: int) -> tuple[Tensor, T
 
 
 class LanguageModelling:
-    def __init__(self, config: LanguageModellingConfig, stream: NDArray[Any], context: int, seed: int) -> None:
+    def __init__(self, config: LanguageModellingConfig, stream: NDArray[np.integer], context: int, seed: int) -> None:
         self.config, self.stream, self.context, self.seed = config, stream, context, seed
         self.room = min(context, len(stream) - context)  # how far an epoch's offset may move the windows
         self.samples = (len(stream) - self.room) // context
 
     def batch(self, first: int, size: int) -> Windows:
-        starts = []
-        for epoch, sample in order.positions(self.seed, first, size, self.samples):
-            starts.append(order.offset(self.seed, epoch, self.room) + sample * self.context)
+        drawn = order.positions(self.seed, first, size, self.samples)
+        starts = [order.offset(self.seed, epoch, self.room) + sample * self.context for epoch, sample in drawn]
         tokens, targets = cut(self.stream, starts, self.context)
         present = torch.ones_like(targets, dtype=torch.bool)
         if self.config.positions == "last":
@@ -78,6 +68,5 @@ class LanguageModelling:
         assert isinstance(batch, Windows)
         logits = model(batch.tokens)
         if self.config.positions == "last":
-            logits, targets = logits[:, -1], batch.targets[:, -1]
-            return cross_entropy(logits, targets)
+            return cross_entropy(logits[:, -1], batch.targets[:, -1])
         return cross_entropy(logits.flatten(0, 1), batch.targets.flatten())

@@ -1,25 +1,21 @@
-"""What a task that hides pieces must know about a vocabulary.
+"""BERT's task: predict what stood under [MASK], and whether the second text followed the first. Deck 002.
 
-Where sentences begin in a stream of tokens: found once, from the ids alone, in a few bytes a sentence.
+    L = mean over masked tokens of -log p(token) + mean over pairs of -log p(followed or not)
 
-A sentence ends after a run of marks (. ! ?) and where its document ends. One that is longer than allowed is cut evenly,
-and so is a document of a single sentence: every document here has two at least, so that one can follow another.
-
-BERT's task: say what stood under [MASK], and whether the second text followed the first. Deck 002.
-
-    L = mean over hidden pieces of -log p(piece) + mean over pairs of -log p(followed or not)
-
-Devlin et al. 2019, section 3.1: of the pieces, 15 % are hidden; of those 80 % become [MASK], 10 % another piece, 10 %
-stay. What is hidden is drawn anew in each epoch (Liu et al. 2019, section 4.1). Without pairs a sample is
+Devlin et al. 2019, section 3.1: 15 % of the tokens are masked; of those 80 % become [MASK], 10 % another token, 10 %
+stay. What is masked is drawn anew in each epoch (Liu et al. 2019, section 4.1). Without pairs a sample is
 [CLS] text [SEP], cut from the stream as it runs. With pairs it is [CLS] A [SEP] B [SEP]: A and what follows it, or A
 and what begins with a sentence elsewhere; A is of whole sentences, B goes on as far as there is room.
+
+Where sentences begin is found once, from the ids alone. A sentence ends after a run of marks (. ! ?) and where its
+document ends. One that is longer than allowed is cut evenly, and so is a document of a single sentence: every document
+here has two at least, so that one can follow another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -30,30 +26,31 @@ from torch import Tensor, nn
 
 from qkv.config import Count, Share, strict
 from qkv.errors import DataError, InputError
-from qkv.models.masked import Masked
 from qkv.objectives import order
-from qkv.objectives.objective import Batch, cross_entropy
+from qkv.objectives.objective import Batch, TensorBatch, cross_entropy
 from qkv.text.tokenizer import Tokenizer
 
 MARKS = frozenset(".!?…。！？")
 
 
 @dataclass(frozen=True)
-class Pieces:
+class MaskingVocabulary:
+    """What masking must know about a vocabulary."""
+
     opening: int  # [CLS], before every sample
     separator: int  # [SEP], after every text, and between the documents of a stream
     mask: int
     padding: int
-    ordinary: Bool[np.ndarray, "V"]  # everything but special tokens: what may be hidden, and put in another's place
-    marks: Bool[np.ndarray, "V"]  # pieces that end a sentence
+    ordinary: Bool[np.ndarray, "V"]  # everything but special tokens: what may be masked, and put in another's place
+    marks: Bool[np.ndarray, "V"]  # tokens that end a sentence
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Pieces:
+    def of(cls, tokenizer: Tokenizer) -> MaskingVocabulary:
         needed = {"[MASK]": tokenizer.mask, "[PAD]": tokenizer.padding}
         missing = [name for name, number in needed.items() if number is None]
         if missing or not tokenizer.opening:
             raise InputError(
-                f"a {tokenizer.kind} tokenizer without {' and '.join(missing) or '[CLS]'}: hiding pieces needs one "
+                f"a {tokenizer.kind} tokenizer without {' and '.join(missing) or '[CLS]'}: masking needs one "
                 "with [CLS], [SEP], [PAD] and [MASK]. Choose --tokenizer wordpiece."
             )
         assert tokenizer.mask is not None
@@ -70,10 +67,15 @@ class Pieces:
 
 
 Places = Int[np.ndarray, "_"]
+Integers = NDArray[np.integer]
+Table = NDArray[np.int64]  # (B, 1) or (B, T)
+Span = tuple[Table, Table]  # starts and lengths in the stream
 
 
 @dataclass(frozen=True)
 class Sentences:
+    """Where sentences and documents stand in a stream, in a few bytes a sentence."""
+
     starts: Places  # of each sentence, in the stream
     document: Places  # of each sentence
     first: Places  # sentence of each document; one more at the end
@@ -83,8 +85,8 @@ class Sentences:
         return len(self.starts)
 
 
-def find(stream: NDArray[Any], separator: int, marks: Bool[np.ndarray, "V"], longest: int) -> Sentences:
-    """The sentences of all documents with two tokens or more; `marks`: which pieces end a sentence."""
+def find(stream: Integers, separator: int, marks: Bool[np.ndarray, "V"], longest: int) -> Sentences:
+    """The sentences of all documents with two tokens or more; `marks`: which tokens end a sentence."""
     border, marked = np.asarray(stream == separator), marks[stream]
     begins = ~border
     begins[1:] &= border[:-1] | (marked[:-1] & ~marked[1:])
@@ -102,15 +104,15 @@ def find(stream: NDArray[Any], separator: int, marks: Bool[np.ndarray, "V"], lon
 
 
 # what a random number is for: the same sample needs several that have nothing to do with each other
-CUT, ELSEWHERE, PLACE, HOW_MANY, WHICH, BECOMES, PIECE = range(7)
+CUT, ELSEWHERE, PLACE, HOW_MANY, WHICH, BECOMES, TOKEN = range(7)
 
 
 @strict
 class MaskedLanguageModellingConfig:
     kind: Literal["masked-language-modelling"] = "masked-language-modelling"
-    share: Share = 0.15  # of the pieces that are to be told
+    share: Share = 0.15  # of the tokens that are to be predicted
     masked: Share = 0.8  # of those: become [MASK]
-    replaced: Share = 0.1  # of those: become another piece; the rest stay
+    replaced: Share = 0.1  # of those: become another token; the rest stay
     next_sentence: Literal["none", "pairs"] = "pairs"
     evaluation_tokens: Count | None = None  # of the validation text, in each evaluation during training; None: open
     final_evaluation_tokens: Count | None = None  # evaluated after training
@@ -121,8 +123,8 @@ class MaskedLanguageModellingConfig:
 
 
 @dataclass(frozen=True)
-class Hidden:
-    """A batch: the tokens with gaps, what stood there, which places are asked for; which pairs are pairs."""
+class MaskedBatch(TensorBatch):
+    """The tokens with masks, what stood there, which places are asked for; which pairs are pairs."""
 
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
@@ -136,41 +138,47 @@ class Hidden:
     def count(self) -> int:
         return max(1, int(self.asked.sum()))
 
-    def split(self, parts: int) -> Iterator[Hidden]:
-        pieces = {name: part.chunk(parts) for name, part in self._tensors().items()}
-        for number in range(len(pieces["tokens"])):
-            yield replace(self, **{name: part[number] for name, part in pieces.items()})
-
-    def to(self, device: str) -> Hidden:
-        return replace(self, **{name: part.to(device) for name, part in self._tensors().items()})
-
-    def trimmed(self) -> Hidden:
+    def trimmed(self) -> MaskedBatch:
         """Without columns in which all is padding."""
         width = int(self.present.any(0).sum())
-        return replace(self, **{name: part[:, :width] for name, part in self._tensors().items() if part.ndim == 2})
+        tables = ("tokens", "targets", "asked", "present", "segments")
+        return replace(self, **{name: getattr(self, name)[:, :width] for name in tables})
 
-    def _tensors(self) -> dict[str, Any]:
-        return {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+
+@runtime_checkable
+class MaskedModel(Protocol):
+    """`models.masked.Masked`, or what the compiler made of it."""
+
+    @property
+    def encoder(self) -> nn.Module: ...
+    @property
+    def head(self) -> nn.Module: ...
+    def followed(self, vectors: Float[Tensor, "B T D"]) -> Float[Tensor, "B 2"]: ...
 
 
 class MaskedLanguageModelling:
     def __init__(
-        self, config: MaskedLanguageModellingConfig, stream: NDArray[Any], pieces: Pieces, context: int, seed: int
+        self,
+        config: MaskedLanguageModellingConfig,
+        stream: Integers,
+        vocabulary: MaskingVocabulary,
+        context: int,
+        seed: int,
     ) -> None:
-        self.config, self.stream, self.pieces, self.context, self.seed = config, stream, pieces, context, seed
+        self.config, self.stream, self.vocabulary, self.context, self.seed = config, stream, vocabulary, context, seed
         around = 2 if config.next_sentence == "none" else 3  # [CLS], and a [SEP] after each text
-        self.length = context - around  # pieces in a sample
+        self.length = context - around  # tokens in a sample
         if self.length < 2:
             raise DataError("the context", f"of {context} has no room for a text", "Take a longer one.")
-        self.ordinary = np.flatnonzero(pieces.ordinary)
+        self.ordinary = np.flatnonzero(vocabulary.ordinary)
         self.room = max(1, min(self.length, len(stream) - self.length))  # how far an epoch's offset may move
         self.samples = max(1, (len(stream) - self.room) // self.length)
         if config.next_sentence == "pairs":
-            self.sentences = find(stream, pieces.separator, pieces.marks, max(1, self.length // 2))
+            self.sentences = find(stream, vocabulary.separator, vocabulary.marks, max(1, self.length // 2))
             if not len(self.sentences):
                 raise DataError("the corpus", "has no document of two tokens", "Pairs of sentences need longer texts.")
 
-    def batch(self, first: int, size: int) -> Hidden:
+    def batch(self, first: int, size: int) -> MaskedBatch:
         places = order.positions(self.seed, first, size, self.samples)
         epoch, sample = (np.array(column)[:, None] for column in zip(*places, strict=True))
         offsets = np.array([[order.offset(self.seed, at, self.room)] for at, _ in places])
@@ -182,9 +190,9 @@ class MaskedLanguageModelling:
         else:
             one, two, strangers = self._pairs(starts, epoch, sample)
         tokens, inside, present, segments = self._laid_out(one, two)
-        gaps, asked = self._hide(tokens, inside, epoch, sample)
-        return Hidden(
-            tokens=torch.from_numpy(gaps),
+        masked, asked = self._mask(tokens, inside, epoch, sample)
+        return MaskedBatch(
+            tokens=torch.from_numpy(masked),
             targets=torch.from_numpy(tokens),
             asked=torch.from_numpy(asked),
             present=torch.from_numpy(present),
@@ -193,34 +201,36 @@ class MaskedLanguageModelling:
             asked_per_row=float(asked.sum() / size),
         )
 
-    def _pairs(self, places: NDArray[Any], epoch: NDArray[Any], sample: NDArray[Any]) -> tuple[Any, Any, NDArray[Any]]:
+    def _pairs(self, places: Table, epoch: Table, sample: Table) -> tuple[Span, Span, Table]:
         """Start and length of A and of B, and whether B is from elsewhere: columns, (B, 1)."""
-        found = self.sentences
-        cut, elsewhere, place = (self._noise(epoch, sample, use) for use in (CUT, ELSEWHERE, PLACE))
-        one = np.maximum(np.searchsorted(found.starts, places, "right") - 1, 0)
-        document = found.document[one]
-        last = found.first[document + 1] - 1
+        sentences = self.sentences
+        cut, elsewhere, place = (order.noise(self.seed, epoch, sample, use) for use in (CUT, ELSEWHERE, PLACE))
+        one = np.maximum(np.searchsorted(sentences.starts, places, "right") - 1, 0)
+        document = sentences.document[one]
+        last = sentences.first[document + 1] - 1
         one = np.minimum(one, last - 1)  # something must follow
-        start = found.starts[one]
-        reached = np.searchsorted(found.starts, start + self.length) - 1  # the last sentence that begins in time
+        start = sentences.starts[one]
+        reached = np.searchsorted(sentences.starts, start + self.length) - 1  # the last sentence that begins in time
         two = one + 1 + (cut * (np.minimum(reached, last) - one)).astype(np.int64)
-        before = found.starts[two] - start
+        before = sentences.starts[two] - start
         strangers = (elsewhere < 0.5).astype(np.int64)
         two = np.where(strangers, self._far(two, document, place), two)
-        second = found.starts[two]
-        after = np.minimum(self.length - before, found.ends[found.document[two]] - second)
+        second = sentences.starts[two]
+        after = np.minimum(self.length - before, sentences.ends[sentences.document[two]] - second)
         return (start, before), (second, after), strangers
 
-    def _far(self, here: NDArray[Any], document: NDArray[Any], place: NDArray[Any]) -> NDArray[Any]:
+    def _far(self, here: Table, document: Table, place: NDArray[np.float64]) -> Table:
         """A sentence of another document; where there is none, at least a quarter of the document away."""
-        found = self.sentences
-        begins, own = found.first[document], found.first[document + 1] - found.first[document]
-        if len(found.ends) > 1:
-            chosen = (place * (len(found) - own)).astype(np.int64)
+        sentences = self.sentences
+        begins, own = sentences.first[document], sentences.first[document + 1] - sentences.first[document]
+        if len(sentences.ends) > 1:
+            chosen = (place * (len(sentences) - own)).astype(np.int64)
             return np.where(chosen < begins, chosen, chosen + own)
-        return (here + max(1, len(found) // 4) + (place * max(1, len(found) // 2)).astype(np.int64)) % len(found)
+        return (here + max(1, len(sentences) // 4) + (place * max(1, len(sentences) // 2)).astype(np.int64)) % len(
+            sentences
+        )
 
-    def _laid_out(self, one: tuple[Any, Any], two: tuple[Any, Any]) -> tuple[NDArray[Any], ...]:
+    def _laid_out(self, one: Span, two: Span) -> tuple[Table, NDArray[np.bool_], NDArray[np.bool_], Table]:
         """Tokens, which of them are text, which are no padding, and the segments, (B, T) each."""
         (first, before), (second, after) = one, two
         t = np.arange(self.context)[None, :]
@@ -228,42 +238,39 @@ class MaskedLanguageModelling:
         is_first, is_second = (t > 0) & (t < middle), (t > middle) & (t < end)
         places = np.where(is_first, first + t - 1, np.where(is_second, second + t - middle - 1, 0))
         inside, present = is_first | is_second, t <= end
-        tokens = np.where(inside, self.stream[places].astype(np.int64), self.pieces.padding)
-        tokens[(t == middle) | (t == end)] = self.pieces.separator
-        tokens[:, 0] = self.pieces.opening
+        tokens = np.where(inside, self.stream[places].astype(np.int64), self.vocabulary.padding)
+        tokens[(t == middle) | (t == end)] = self.vocabulary.separator
+        tokens[:, 0] = self.vocabulary.opening
         return tokens, inside, present, ((t > middle) & present).astype(np.int64)
 
-    def _hide(
-        self, tokens: NDArray[Any], inside: NDArray[Any], epoch: NDArray[Any], sample: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The tokens with gaps, and where they are. In each sample the share is kept; a fraction is drawn for."""
+    def _mask(
+        self, tokens: Table, inside: NDArray[np.bool_], epoch: Table, sample: Table
+    ) -> tuple[Table, NDArray[np.bool_]]:
+        """The tokens with masks, and where they are. In each sample the share is kept; a fraction is drawn for."""
         t = np.arange(self.context)[None, :]
-        choice, becomes, piece = (self._noise(epoch, sample, use, t) for use in (WHICH, BECOMES, PIECE))
-        real = inside & self.pieces.ordinary[tokens]
-        wanted = real.sum(1, keepdims=True) * self.config.share + self._noise(epoch, sample, HOW_MANY)
+        choice, becomes, token = (order.noise(self.seed, epoch, sample, use, t) for use in (WHICH, BECOMES, TOKEN))
+        real = inside & self.vocabulary.ordinary[tokens]
+        wanted = real.sum(1, keepdims=True) * self.config.share + order.noise(self.seed, epoch, sample, HOW_MANY)
         rank = np.where(real, choice, 2.0).argsort(1).argsort(1)
         asked = real & (rank < np.maximum(1, wanted.astype(np.int64)))
-        other = self.ordinary[(piece * len(self.ordinary)).astype(np.int64)]
+        other = self.ordinary[(token * len(self.ordinary)).astype(np.int64)]
         edge = self.config.masked + self.config.replaced
-        hidden = np.where(becomes < self.config.masked, self.pieces.mask, np.where(becomes < edge, other, tokens))
-        return np.where(asked, hidden, tokens), asked
-
-    def _noise(self, epoch: NDArray[Any], sample: NDArray[Any], *key: int | NDArray[Any]) -> NDArray[Any]:
-        return order.noise(self.seed, epoch, sample, *key)
+        drawn = np.where(becomes < self.config.masked, self.vocabulary.mask, np.where(becomes < edge, other, tokens))
+        return np.where(asked, drawn, tokens), asked
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """A sum over what is hidden; the pairs weigh so that the loop's division gives the mean of each."""
-        assert isinstance(batch, Hidden)
+        """A sum over what is masked; the pairs weigh so that the loop's division gives the mean of each."""
+        assert isinstance(batch, MaskedBatch)
         batch = batch.trimmed()
-        parts: Any = model  # a Masked, or what the compiler made of it
-        vectors = encode(parts, batch)
-        loss = cross_entropy(parts.head(vectors[batch.asked]), batch.targets[batch.asked])
+        assert isinstance(model, MaskedModel)
+        vectors = encode(model, batch)
+        loss = cross_entropy(model.head(vectors[batch.asked]), batch.targets[batch.asked])
         if self.config.next_sentence == "pairs":
-            scores = parts.followed(vectors).float()
+            scores = model.followed(vectors).float()
             loss = loss + batch.asked_per_row * F.cross_entropy(scores, batch.strangers, reduction="sum")
         return loss
 
 
-def encode(model: Masked, batch: Hidden) -> Float[Tensor, "B T D"]:
+def encode(model: MaskedModel, batch: MaskedBatch) -> Float[Tensor, "B T D"]:
     """The encoder's vectors; the head is for those alone that are asked for, for it costs more than all else."""
     return model.encoder(batch.tokens, None if batch.present.all() else batch.present, batch.segments)

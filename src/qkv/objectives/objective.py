@@ -1,6 +1,7 @@
 """What an objective offers to the loop: batches by position, and a loss. The loss lives here, never in the model.
 
-The loss of many predictions over a large vocabulary, without a second copy of the logits.
+Batches are tensors of equally many rows; rows of ids are padded to the longest. `cross_entropy` is the loss of many
+predictions over a large vocabulary, without a second copy of the logits.
 
     L = Σ log Σ_v exp(z_v) - z_target          dL/dz = softmax(z) - [v = target]
 
@@ -10,13 +11,19 @@ x length x vocabulary. Here the gradient is written over the logits, some rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction, FunctionCtx
+
+from qkv.data.labelled.encoding import Rows
 
 
 @runtime_checkable
@@ -39,6 +46,90 @@ class Objective(Protocol):
     def loss(self, model: nn.Module, batch: Batch) -> Tensor: ...
 
 
+B = TypeVar("B", bound="TensorBatch")
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """Fields that are tensors, or batches themselves, are split by rows and moved to a device; others stay."""
+
+    def _tensors(self) -> dict[str, Tensor | TensorBatch]:
+        return {name: part for name, part in vars(self).items() if isinstance(part, Tensor | TensorBatch)}
+
+    def to(self: B, device: str) -> B:
+        return replace(self, **{name: part.to(device) for name, part in self._tensors().items()})
+
+    def chunk(self: B, parts: int) -> list[B]:
+        chunks = {name: part.chunk(parts) for name, part in self._tensors().items()}
+        numbers = range(len(next(iter(chunks.values()))))
+        return [replace(self, **{name: own[number] for name, own in chunks.items()}) for number in numbers]
+
+    def split(self: B, parts: int) -> Iterator[B]:
+        return iter(self.chunk(parts))
+
+
+@dataclass(frozen=True)
+class TextInputs(TensorBatch):
+    """What a model reads: ids, which of them are real, and of which text of a pair they are."""
+
+    tokens: Int[Tensor, "B T"]
+    present: Bool[Tensor, "B T"]
+    segments: Int[Tensor, "B T"] | None = None
+
+    def read_by(self, model: nn.Module) -> Tensor:
+        """Where nothing is padded there is no mask, which is quicker."""
+        return model(self.tokens, None if bool(self.present.all()) else self.present, self.segments)
+
+
+@dataclass(frozen=True)
+class ArrayInputs(TensorBatch):
+    """Pictures, (B, H, W, C), or rows of numbers, (B, F)."""
+
+    values: Float[Tensor, "B *_"]
+
+    def read_by(self, model: nn.Module) -> Tensor:
+        return model(self.values)
+
+
+Source = Rows | NDArray[np.uint8] | NDArray[np.float32]
+"""Texts as ids, pictures as bytes, or rows of numbers."""
+
+
+def inputs(source: Source, which: NDArray[np.int64]) -> TextInputs | ArrayInputs:
+    """The examples of these numbers, as a model reads them: pixels from 0 to 1, with a channel where they are grey."""
+    if isinstance(source, Rows):
+        return text_inputs(source, which)
+    chosen = torch.from_numpy(source[which])
+    if source.dtype != np.uint8:
+        return ArrayInputs(chosen)
+    pixels = chosen.float().div_(255)
+    return ArrayInputs(pixels.unsqueeze(-1) if pixels.ndim == 3 else pixels)
+
+
+def text_inputs(rows: Rows, which: NDArray[np.int64]) -> TextInputs:
+    """The rows of these numbers, padded to the longest of them with zeros."""
+    lengths = rows.lengths[which]
+    places = np.arange(int(lengths.max()))
+    present = places < lengths[:, None]
+    tokens = np.zeros(present.shape, dtype=np.int64)
+    tokens[present] = rows.ids[(rows.starts[which][:, None] + places)[present]]
+    segments = None
+    if rows.seconds is not None:
+        segments = torch.from_numpy(((places >= rows.seconds[which][:, None]) & present).astype(np.int64))
+    return TextInputs(torch.from_numpy(tokens), torch.from_numpy(present), segments)
+
+
+def padded(
+    rows: Sequence[Sequence[int] | NDArray[np.integer]], filler: int = 0
+) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
+    """Rows of unequal length as one table, and where it is not padding."""
+    lengths = np.array([len(row) for row in rows])
+    present = np.arange(max(1, int(lengths.max()))) < lengths[:, None]
+    table = np.full(present.shape, filler, dtype=np.int64)
+    table[present] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
+    return torch.from_numpy(table), torch.from_numpy(present)
+
+
 LARGE = 2**23  # numbers in the logits, from which on it pays
 ROWS = 2**18  # numbers worked on at once
 
@@ -47,9 +138,10 @@ class InPlaceCrossEntropy(torch.autograd.Function):
     """The logits, of any number format, are gone at once: nobody else may need them."""
 
     @staticmethod
-    def forward(context: Any, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    def forward(context: FunctionCtx, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         """The gradient is written on the way forward: a part is read once, and worked on in f32."""
-        rows, pieces = max(1, ROWS // logits.size(-1)), logits.size(-1)
+        vocabulary = logits.size(-1)
+        rows = max(1, ROWS // vocabulary)
         losses = []
         for part, target in zip(torch.split(logits, rows), torch.split(targets, rows), strict=True):
             scores, place = part.float(), target.unsqueeze(1)
@@ -62,7 +154,7 @@ class InPlaceCrossEntropy(torch.autograd.Function):
             losses.append((loss + total.log()).sum())
             shares.div_(total)
             if smoothing:
-                shares.sub_(smoothing / pieces)
+                shares.sub_(smoothing / vocabulary)
             shares.scatter_add_(1, place, torch.full_like(loss, smoothing - 1))
             if part.dtype != shares.dtype:
                 part.copy_(shares)
@@ -70,20 +162,20 @@ class InPlaceCrossEntropy(torch.autograd.Function):
         return torch.stack(losses).sum()
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(context: BackwardCFunction, gradient: Tensor) -> tuple[Tensor, None, None]:
         logits: Tensor = context.saved_tensors[0]
         return logits.mul_(gradient), None, None
 
 
 def cross_entropy(logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"], smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """The sum of -log p(target), or with smoothing ε of (1 - ε) -log p(target) + ε / V Σ -log p. Small tables go the
-    usual way, which is as fast for them."""
+    """The sum of -log p(target), or with smoothing ε of (1 - ε) -log p(target) + ε / V Σ -log p. For small
+    tables torch's own is as fast."""
     if logits.numel() < LARGE or not logits.requires_grad:
         return F.cross_entropy(logits.float(), targets, reduction="sum", label_smoothing=smoothing)
     return InPlaceCrossEntropy.apply(logits, targets, smoothing)  # type: ignore[no-untyped-call]
 
 
-def each(logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
+def token_losses(logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
     """-log p of every target, for evaluation: some rows at a time, so that there is no second table."""
     rows = max(1, ROWS // logits.size(-1))
     parts = zip(torch.split(logits, rows), torch.split(targets, rows), strict=True)

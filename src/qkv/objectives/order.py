@@ -1,17 +1,13 @@
 """The order of samples: a function of seed, epoch and samples consumed, never of workers or processes.
 
-Sample k belongs to epoch k // n; within an epoch each sample comes once, in an order drawn from (seed, epoch).
-
-The order of samples of unequal length: each once an epoch, in batches of about one length, so that little is padded.
-
-An epoch's order is drawn from (seed, epoch); pools of several batches are sorted by length and cut, and the batches are
-put into a drawn order again. What does not fill a batch sits out this epoch.
+Sample k belongs to epoch k // n; within an epoch each sample comes once, in an order drawn from (seed, epoch). Samples
+of unequal length come in batches of about one length, so that little is padded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +32,16 @@ def offset(seed: int, epoch: int, room: int) -> int:
 
 def positions(seed: int, first: int, size: int, samples: int) -> list[tuple[int, int]]:
     """(epoch, sample) of `size` samples after `first` were consumed."""
-    found = []
-    for consumed in range(first, first + size):
-        epoch, place = divmod(consumed, samples)
-        found.append((epoch, int(permutation(seed, epoch, samples)[place])))
-    return found
+    places = (divmod(consumed, samples) for consumed in range(first, first + size))
+    return [(epoch, int(permutation(seed, epoch, samples)[place])) for epoch, place in places]
 
 
-def noise(seed: int, *key: int | NDArray[Any]) -> NDArray[np.float64]:
+def noise(seed: int, *key: int | NDArray[np.integer]) -> NDArray[np.float64]:
     """Numbers in [0, 1) that depend on seed and key alone, for whole arrays: SplitMix64 (Steele et al. 2014)."""
-    found = _mixed(np.array([seed], dtype=np.uint64))
+    mixed = _mixed(np.array([seed], dtype=np.uint64))
     for part in key:
-        found = _mixed(found ^ np.asarray(part).astype(np.uint64))
-    return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        mixed = _mixed(mixed ^ np.asarray(part).astype(np.uint64))
+    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -61,7 +54,19 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 POOL = 32  # batches that are sorted together
 
 
+def longest_first(lengths: NDArray[np.integer], tokens: int) -> Iterator[NDArray[np.int64]]:
+    """All rows once, the longest first, in batches of at most so many tokens, padding included: for evaluation."""
+    order, start = np.argsort(-lengths, kind="stable"), 0
+    while start < len(order):
+        size = max(1, tokens // max(1, int(lengths[order[start]])))
+        yield order[start : start + size]
+        start += size
+
+
 class ByLength:
+    """Batches of about one length: pools of several batches are sorted by length and cut, and the batches are put into
+    a drawn order again. What does not fill a batch sits out this epoch."""
+
     def __init__(self, lengths: NDArray[np.integer], batch: int, seed: int) -> None:
         self.lengths, self.seed = lengths, seed
         self.batch = min(batch, len(lengths))
@@ -70,13 +75,12 @@ class ByLength:
 
     def rows(self, first: int, size: int) -> NDArray[np.int64]:
         """Which rows come after `first` samples."""
-        found: list[NDArray[np.int64]] = []
+        parts: list[NDArray[np.int64]] = []
         while size:
             epoch, place = divmod(first, self.samples)
-            part = self._order(epoch)[place : place + size]
-            found.append(part)
-            first, size = first + len(part), size - len(part)
-        return np.concatenate(found)
+            parts.append(self._order(epoch)[place : place + size])
+            first, size = first + len(parts[-1]), size - len(parts[-1])
+        return np.concatenate(parts)
 
     def _drawn(self, epoch: int) -> NDArray[np.int64]:
         source = generator(self.seed, epoch, 2)
@@ -89,7 +93,7 @@ class ByLength:
 
 
 class ByTokens:
-    """Batches of about so many tokens, padding included, planned for a whole epoch: many short samples, or few long.
+    """Batches of about equally many tokens, padding included, planned for a whole epoch: many short samples, few long.
 
     Samples are sorted by length, those of equal length in a drawn order, and cut; since the lengths stay the same,
     every epoch has as many batches, at the same borders.
@@ -102,7 +106,7 @@ class ByTokens:
         self._order = lru_cache(maxsize=2)(self._drawn)
 
     def rows(self, batch: int) -> NDArray[np.int64]:
-        """Which rows batch number so, counted through all epochs, has."""
+        """The rows of a batch by its number, counted through all epochs."""
         epoch, place = divmod(batch, self.batches)
         order, turn = self._order(epoch)
         start, stop = self.borders[turn[place]], self.borders[turn[place] + 1]

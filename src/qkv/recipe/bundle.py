@@ -18,7 +18,7 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.data.parallel.encoding import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.evaluation.quantization_loss import FormatCheck
+from qkv.evaluation.perplexity import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.tensor_files import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig

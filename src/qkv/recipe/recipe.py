@@ -31,10 +31,9 @@ from qkv.models.registry import (
     TranslatorConfig,
     by_kind,
 )
-from qkv.objectives.classification import ClassificationConfig
+from qkv.objectives.classification import ClassificationConfig, TaggingConfig
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig
-from qkv.objectives.tagging import TaggingConfig
 from qkv.objectives.translation import TranslationConfig
 from qkv.storage import write_file
 from qkv.text.tokenizer import TokenizerConfig

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from qkv.data.labelled.encoding import sentences_of, texts_of
 from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
 from qkv.errors import installed
-from qkv.evaluation.labelled_evaluation import Judgement, judged, judged_tags
+from qkv.evaluation.labelled_evaluation import LabelledScore, score_answers, score_tags
 from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]
@@ -88,10 +88,10 @@ def _timed(name: str, fit: Callable[[], tuple[Answers, int]]) -> Fitted:
     return Fitted(name, answers, parameters, time.perf_counter() - mark)
 
 
-def judge(answers: Array, examples: Examples, problem: Problem) -> Judgement:
+def judge(answers: Array, examples: Examples, problem: Problem) -> LabelledScore:
     if isinstance(examples, TagExamples):
-        return judged_tags(answers.astype(np.float32), examples)
-    return judged(answers.astype(np.float32), examples.targets, examples.labels.names, problem)
+        return score_tags(answers.astype(np.float32), examples)
+    return score_answers(answers.astype(np.float32), examples.targets, examples.labels.names, problem)
 
 
 def _majority(found: Labelled, problem: Problem) -> tuple[Answers, int]:

@@ -13,13 +13,12 @@ import numpy as np
 from qkv.config import parse, plain
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Caution
-from qkv.data.labelled.examples import Examples, Labelled, TagExamples
+from qkv.data.labelled.examples import Examples, Labelled
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import InterruptedRun, QkvError, install_hint, installed
 from qkv.evaluation import decisions
-from qkv.evaluation.classes import ClassScore
-from qkv.evaluation.labelled_evaluation import Judgement
-from qkv.evaluation.multilabel import SeveralScore
+from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
+from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.spans import SpanScore
 from qkv.models.language_model import count
 from qkv.recipe import bundle
@@ -32,7 +31,7 @@ from qkv.tasks.language_modelling.task import autocast_of
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import write_card
 from qkv.training import devices
-from qkv.training.flops import training_flops
+from qkv.training.loop import training_flops
 
 USUAL = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vision")}
 OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
@@ -153,7 +152,7 @@ def _taught(plan: Plan, name: str, values: dict[str, Any], minutes: float) -> En
         session, spent = plan.trained(values, name.replace(" ", "-"), seed, minutes)
         recipe, task = session.recipe, session.task
         best: Any = bundle.load(session.run.folder, recipe.training.device).model
-        chosen: Judgement = task.judged(recipe, best, "valid")
+        chosen: LabelledScore = task.judged(recipe, best, "valid")
         answers, speed = _answers(session, best)
         side = task.prepared.labelled.test
         judgement = baselines.judge(answers, side, task.problem)
@@ -192,19 +191,16 @@ def _answers(session: Session, model: Any) -> tuple[Any, float]:
     mark = time.perf_counter()
     rows = task.prepared.rows(side, task.context)
     autocast = autocast_of(recipe.training)
-    if isinstance(side, TagExamples):
-        answers = decisions.tags(model, rows, autocast)
-    else:
-        answers = decisions.answers(model, rows, task.problem, autocast)
+    answers = decisions.answers(model, rows, task.problem, autocast)
     return answers, len(side) / max(time.perf_counter() - mark, 1e-9)
 
 
-def macro_f1(judgement: Judgement) -> float | None:
+def macro_f1(judgement: LabelledScore) -> float | None:
     """Beside the figure, always; of spans it is that of their types, of numbers there is none."""
     match judgement.score:
         case ClassScore(macro_f1=estimate):
             return estimate.value
-        case SeveralScore(macro_f1=value):
+        case MultilabelScore(macro_f1=value):
             return value
         case SpanScore(macro=found):
             return found.f1

@@ -21,9 +21,9 @@ from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError, InterruptedRun, QkvError
 from qkv.evaluation import ngram_model
-from qkv.evaluation.baselines import COUNTED, ORDER, around, spread
 from qkv.evaluation.perplexity import TOKENS, batches, losses_of
 from qkv.evaluation.perplexity import Plan as Windows
+from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
 from qkv.models.language_model import count
 from qkv.models.registry import defaults
 from qkv.recipe import bundle
@@ -32,7 +32,7 @@ from qkv.recipe.recipe import parse_section, sections
 from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order
 from qkv.tasks.protocol import Session
 from qkv.training import devices
-from qkv.training.flops import training_flops
+from qkv.training.loop import training_flops
 
 Array = NDArray[Any]
 USUAL = ("mlp", "cnn", "rnn", "lstm", "gpt", "modern")

@@ -26,11 +26,10 @@ from qkv import session as sessions
 from qkv.data.findings import Progress
 from qkv.data.labelled.examples import Examples, TagExamples
 from qkv.errors import InputError
-from qkv.evaluation import agreement, labelled_evaluation
-from qkv.evaluation.classes import ClassScore
+from qkv.evaluation import classification_metrics, labelled_evaluation
+from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
-from qkv.evaluation.labelled_evaluation import Judgement
-from qkv.evaluation.multilabel import SeveralScore
+from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
 from qkv.tasks.protocol import Session
 from qkv.training.run import Event
@@ -252,7 +251,7 @@ class Entry:
         }
 
 
-def measure(judgement: Judgement, examples: Examples, metric: Metric = "auto") -> Measure:
+def measure(judgement: LabelledScore, examples: Examples, metric: Metric = "auto") -> Measure:
     """What every row of the examples gives to the figure that they are judged by."""
     score = judgement.score
     if metric != "auto" and metric != judgement.name and not isinstance(score, ClassScore):
@@ -262,8 +261,8 @@ def measure(judgement: Judgement, examples: Examples, metric: Metric = "auto") -
         p = y + score.errors
         return Measure("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
     if not isinstance(score, ClassScore):
-        name = "micro_f1" if isinstance(score, SeveralScore) else "span_f1"
-        return Measure(name, score.counts, lambda totals, rows: agreement.f1(*totals.T))
+        name = "micro_f1" if isinstance(score, MultilabelScore) else "span_f1"
+        return Measure(name, score.counts, lambda totals, rows: classification_metrics.f1(*totals.T))
     if metric == "f1" and len(score.names) != 2:
         raise InputError(f"--metric f1: is for two classes, and here are {len(score.names)}. Take macro_f1.")
     by_class: dict[str, Totals] = {"f1": _second, "macro_f1": _macro, "matthews": _matthews}
@@ -293,12 +292,12 @@ def _by_class(score: ClassScore, examples: Examples) -> Array:
 
 def _second(totals: Array, rows: int) -> Array:
     """Of the second of two classes, which is called 1 or yes."""
-    return agreement.f1(*totals[:, 1::2].T)
+    return classification_metrics.f1(*totals[:, 1::2].T)
 
 
 def _macro(totals: Array, rows: int) -> Array:
     both, found, there = np.split(totals, 3, axis=1)
-    return agreement.f1(both, found, there).mean(1)
+    return classification_metrics.f1(both, found, there).mean(1)
 
 
 def _matthews(totals: Array, rows: int) -> Array:

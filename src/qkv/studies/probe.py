@@ -20,7 +20,7 @@ from qkv.data.labelled.examples import Labelled, TagExamples, TextExamples
 from qkv.errors import InputError, require_package
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
-from qkv.evaluation.labelled_evaluation import Judgement, judged, judged_tags
+from qkv.evaluation.labelled_evaluation import LabelledScore, score_answers, score_tags
 from qkv.text.tokenizer import Tokenizer
 
 MOST = 2000  # texts or sentences of each side
@@ -35,7 +35,7 @@ class Probed:
     """What was found in one layer."""
 
     layer: int
-    judgement: Judgement
+    judgement: LabelledScore
 
     def values(self) -> dict[str, Any]:
         figure = self.judgement.figure
@@ -53,9 +53,9 @@ def probe(model: nn.Module, tokenizer: Tokenizer, found: Labelled, most: int = M
     for number, (learned, reported) in enumerate(zip(known, asked, strict=True)):
         answers = _linear(learned, train.targets, reported, len(found.labels))
         if isinstance(valid, TagExamples):
-            made.append(Probed(number, judged_tags(answers, valid)))
+            made.append(Probed(number, score_tags(answers, valid)))
         else:
-            made.append(Probed(number, judged(answers, valid.targets, found.labels.names, "single")))
+            made.append(Probed(number, score_answers(answers, valid.targets, found.labels.names, "single")))
     return made
 
 

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from qkv import session as sessions
 from qkv.api import Model
 from qkv.errors import InputError, QkvError, RefusedError
-from qkv.generation import compilable, native
+from qkv.generation import native
 from qkv.generation.beam import Translator
 from qkv.interop import export
 from qkv.interop.parity import SENTENCES, TOLERANCE, padded, reads, sources, texts
@@ -176,7 +176,7 @@ class Proofs:
             state = module.state(1)
             stepped = torch.cat([module(torch.tensor([[token]]), state) for token in row], 1)[0]
             largest = max(largest, float((stepped - expected).abs().max()))
-        if compilable.fits(module):
+        if native.fits(module):
             compiled, said = native.Native(module, "f32"), "the state, and the compiled step"
             own = compiled.state(1)
             steps = [compiled(torch.tensor([[token]]), own)[0, -1] for token in self.rows[0]]

@@ -17,9 +17,9 @@ from qkv.data.findings import Progress, silent
 from qkv.data.labelled.encoding import encode_texts
 from qkv.data.labelled.examples import Examples
 from qkv.errors import InputError, require_type
-from qkv.evaluation import decisions, vectors, word_senses
-from qkv.evaluation.labelled_evaluation import Judgement
-from qkv.generation import compiler, fill_mask
+from qkv.evaluation import decisions, vectors
+from qkv.evaluation.labelled_evaluation import LabelledScore
+from qkv.generation import compiler, writing
 from qkv.generation.beam import Search, Translator
 from qkv.generation.sampling import Sampling
 from qkv.inspection import trace as tracing
@@ -91,9 +91,9 @@ class Predictor:
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
         """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
         decks' own where none are given."""
-        given = _texts(texts) or list(word_senses.CONTEXTS.get(word, ()))
+        given = _texts(texts) or list(vectors.CONTEXTS.get(word, ()))
         with evaluating(self._module):
-            return word_senses.alike_by_layer(self._module, self.tokenizer, word, given)
+            return vectors.alike_by_layer(self._module, self.tokenizer, word, given)
 
     def classify(
         self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
@@ -175,20 +175,20 @@ class Predictor:
             self.notes = list(subject.notes)
             return tracing.trace(subject, layers=layers, heads=heads)
 
-    def fill(self, text: str, top: int = 5) -> fill_mask.Filled:
+    def fill(self, text: str, top: int = 5) -> writing.Filled:
         """The likeliest pieces for each [MASK] or ___ of a text."""
         require_type("text", text, str)
         with evaluating(self._module):
-            return fill_mask.fill(self.bundle.model, self.tokenizer, text, top)
+            return writing.fill(self.bundle.model, self.tokenizer, text, top)
 
-    def judge(self, examples: ExamplesConfig | str | Path) -> Judgement:
+    def judge(self, examples: ExamplesConfig | str | Path) -> LabelledScore:
         """Score a classifier or a tagger on labelled examples: a file, or a description of files and columns."""
         require_type("examples", examples, ExamplesConfig, str, Path)
         if not isinstance(examples, ExamplesConfig):
             examples = ExamplesConfig(files=(str(examples),))
         return self.examined(examples)[0]
 
-    def examined(self, examples: ExamplesConfig, progress: Progress = silent) -> tuple[Judgement, Examples]:
+    def examined(self, examples: ExamplesConfig, progress: Progress = silent) -> tuple[LabelledScore, Examples]:
         """The score on labelled examples, and these: with the model's own numbers for their labels."""
         found, read, self.notes = judged_examples(self.bundle, examples, progress)
         return found, read
@@ -267,8 +267,8 @@ def _inputs(
         if len(ids) > context:
             return Inputs(tuple(ids[:context])), [f"the text has {len(ids):,} tokens; the first {context:,} are read."]
         return Inputs(tuple(ids)), []
-    if isinstance(model, Masked) and len(parts := fill_mask.parted(tokenizer, text)) > 1:
-        ids, _ = fill_mask.encoded(tokenizer, parts)
+    if isinstance(model, Masked) and len(parts := writing.parted(tokenizer, text)) > 1:
+        ids, _ = writing.encoded(tokenizer, parts)
         if len(ids) <= context:
             return Inputs(tuple(ids)), []
     rows_of, notes = vectors.encode(tokenizer, [text], context)

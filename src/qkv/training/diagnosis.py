@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from qkv.evaluation.baselines import Baselines
+from qkv.evaluation.text_baselines import Baselines
 from qkv.training.history import Change, History, Stage, change, error, together
 
 Kind = Literal[

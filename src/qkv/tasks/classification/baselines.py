@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.data.labelled.examples import Examples, TagExamples
-from qkv.evaluation.agreement import f1
-from qkv.evaluation.labelled_evaluation import NAMES, Judgement
+from qkv.evaluation.classification_metrics import f1
+from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import OUTSIDE, SpanScore, is_spans, span_score
 
@@ -77,7 +77,7 @@ def _likely(targets: NDArray[Any]) -> list[int]:
     return [int(label) for label in order[: best + 1]]
 
 
-def in_words(judged: Judgement) -> str:
+def in_words(judged: LabelledScore) -> str:
     """The score with every figure that `untaught` has."""
     match judged.score:
         case NumberScore():
@@ -87,7 +87,7 @@ def in_words(judged: Judgement) -> str:
     return f"{NAMES[judged.name]} {judged.value:.4f}"
 
 
-def no_better(judged: Judgement, constant: Constant) -> bool:
+def no_better(judged: LabelledScore, constant: Constant) -> bool:
     """Whether the interval of the score reaches what one answer for all has."""
     if isinstance(judged.score, NumberScore):
         high = judged.score.squared_error.high

@@ -31,12 +31,12 @@ from qkv.data.labelled.preparing import rows_of
 from qkv.data.labelled.reading import read_examples
 from qkv.data.labelled.targets import listed
 from qkv.errors import InputError, QkvError
-from qkv.evaluation.decisions import Autocast
-from qkv.evaluation.labelled_evaluation import Judgement, answered, judge, score_of
+from qkv.evaluation.decisions import Autocast, answers
+from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.registry import TableConfig
 from qkv.objectives.classification import Problem
-from qkv.objectives.reading import Source
+from qkv.objectives.objective import Source
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import load
 
@@ -69,19 +69,19 @@ def judged_in_time(
     problem: Problem,
     autocast: Autocast,
     pace: Pace,
-) -> tuple[Judgement, Examples]:
+) -> tuple[LabelledScore, Examples]:
     """The score, and the examples that it is of, in their own order."""
     order, done = pace.order(len(examples)), 0
     parts: dict[int, NDArray[np.float32]] = {}  # what is said to each example
     for begin, end in pace.portions(len(examples), PORTION):
         numbers = np.sort(order[begin:end])
         part: Examples = some(examples, numbers)
-        said = answered(model, rows_of(part), part, problem, autocast, pace.watch(begin, len(examples)))
+        said = answers(model, rows_of(part), problem, autocast, watch=pace.watch(begin, len(examples)))
         lengths = part.lengths if isinstance(part, TagExamples) else np.ones(len(part), dtype=np.int64)
         parts |= zip(numbers.tolist(), np.split(said, np.cumsum(lengths)[:-1]), strict=True)
         done = end
     scored: Examples = some(examples, np.sort(order[:done]))
-    return score_of(np.concatenate([parts[number] for number in sorted(parts)]), scored, problem), scored
+    return score_examples(np.concatenate([parts[number] for number in sorted(parts)]), scored, problem), scored
 
 
 ROLES = ("text", "text2", "label")
@@ -91,17 +91,17 @@ TASKS = {"single": "classification", "multi": "multi-label", "regression": "regr
 
 def judged_examples(
     bundle: Bundle, config: ExamplesConfig, progress: Progress = silent
-) -> tuple[Judgement, Examples, list[str]]:
+) -> tuple[LabelledScore, Examples, list[str]]:
     examples, notes = examples_for(bundle, config)
     model: Any = bundle.model
     if isinstance(examples, ImageExamples):
         watch = Pace(progress=progress).watch(0, len(examples))
-        return judge(model, examples.pixels, examples, "single", watch=watch), examples, notes
+        return evaluate_labelled(model, examples.pixels, examples, "single", watch=watch), examples, notes
     if isinstance(examples, NumberExamples):
-        return judge(model, examples.numbers, examples, model_problem(bundle)), examples, notes
+        return evaluate_labelled(model, examples.numbers, examples, model_problem(bundle)), examples, notes
     rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
     watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
-    judgement = judge(model, rows, examples, model_problem(bundle), watch=watch)
+    judgement = evaluate_labelled(model, rows, examples, model_problem(bundle), watch=watch)
     return judgement, examples, [*notes, *rows.notes("texts", bundle.config.context)]
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from qkv.data.findings import Progress
 from qkv.data.labelled.examples import Examples, ImageExamples, NumberExamples, TagExamples
-from qkv.evaluation.classes import ClassScore
+from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.labelled_evaluation import Judgement
-from qkv.evaluation.multilabel import SeveralScore
+from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
 from qkv.models.language_model import learning
@@ -48,7 +47,7 @@ def plan(session: Session) -> list[str]:
 def report(session: Session, progress: Progress) -> RunReport:
     folder, recipe, task = session.run.folder, session.recipe, session.task
     model: Any = recipe.model
-    found: dict[str, Judgement] = task.final(recipe, folder, session.pace(progress))
+    found: dict[str, LabelledScore] = task.final(recipe, folder, session.pace(progress))
     remarked = remarks(session, found)
     sections: list[Section] = []
     for side, judgement in found.items():
@@ -73,7 +72,9 @@ def report(session: Session, progress: Progress) -> RunReport:
     return RunReport(tuple(sections), task.next_commands(folder), card_content(session, found, remarked), values)
 
 
-def judgement_sections(judgement: Judgement, examples: Examples, name: str, whole: int | None = None) -> list[Section]:
+def judgement_sections(
+    judgement: LabelledScore, examples: Examples, name: str, whole: int | None = None
+) -> list[Section]:
     """A score as people read it; `whole`: the number of examples of which these are a part."""
     score = judgement.score
     amount = counted(len(examples), "example")
@@ -95,7 +96,7 @@ def judgement_sections(judgement: Judgement, examples: Examples, name: str, whol
     return sections
 
 
-def figures(judgement: Judgement) -> list[tuple[str, str, str]]:
+def figures(judgement: LabelledScore) -> list[tuple[str, str, str]]:
 
     score = judgement.score
     rows: list[tuple[str, Estimate | float]] = []
@@ -103,7 +104,7 @@ def figures(judgement: Judgement) -> list[tuple[str, str, str]]:
         case ClassScore():
             rows = [("accuracy", score.accuracy), ("macro-F1", score.macro_f1), ("Matthews", score.matthews)]
             rows += [("calibration error", score.calibration_error)]
-        case SeveralScore():
+        case MultilabelScore():
             rows = [("micro-F1", score.micro_f1), ("macro-F1", score.macro_f1), ("all labels right", score.exact)]
         case NumberScore():
             rows = [("Pearson", score.pearson), ("Spearman", score.spearman), ("R²", score.r_squared)]
@@ -137,7 +138,7 @@ def _confusion(score: ClassScore) -> TableSection:
     return TableSection("the most frequent mistakes", ("true", "said", "times"), often, words=("said",))
 
 
-def mistakes(judgement: Judgement, examples: Examples, most: int = MISTAKES) -> list[dict[str, Any]]:
+def mistakes(judgement: LabelledScore, examples: Examples, most: int = MISTAKES) -> list[dict[str, Any]]:
     """The surest errors with their texts."""
 
     score = judgement.score
@@ -164,7 +165,7 @@ def mistakes(judgement: Judgement, examples: Examples, most: int = MISTAKES) -> 
     return found
 
 
-def card_content(session: Session, found: Mapping[str, Judgement], remarked: Sequence[str]) -> CardContent:
+def card_content(session: Session, found: Mapping[str, LabelledScore], remarked: Sequence[str]) -> CardContent:
     recipe, task = session.recipe, session.task
     data, names = task.prepared.labelled, task.labels.names
     more = f" and {len(names) - MOST_LABELS:,} more" if len(names) > MOST_LABELS else ""
@@ -182,7 +183,7 @@ def card_content(session: Session, found: Mapping[str, Judgement], remarked: Seq
     return CardContent(sentence, rows, doctor_section(remarked))
 
 
-def _figures(side: str, found: Judgement) -> dict[str, str]:
+def _figures(side: str, found: LabelledScore) -> dict[str, str]:
     values = found.values()
     rows = {}
     for name, value in values.items():
@@ -194,7 +195,7 @@ def _figures(side: str, found: Judgement) -> dict[str, str]:
     return rows
 
 
-def remarks(session: Session, found: dict[str, Judgement]) -> list[str]:
+def remarks(session: Session, found: dict[str, LabelledScore]) -> list[str]:
     """The end of a run in a few said: what it learned beside one answer for all, which step was kept, what to try."""
     task = session.task
     model: Any = session.recipe.model

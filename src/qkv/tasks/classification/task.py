@@ -23,8 +23,8 @@ from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
-from qkv.evaluation.classes import ClassScore
-from qkv.evaluation.labelled_evaluation import Judgement, judge
+from qkv.evaluation.classification_metrics import ClassScore
+from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.image_encoders import PatchesConfig
@@ -229,7 +229,7 @@ class LabelledTask:
     def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
         return (NextCommand(("evaluate", str(folder), "FILE"), "score it on other examples"),)
 
-    def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> Judgement:
+    def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> LabelledScore:
         """The model on a side, or on `most` of its examples, evenly spread: files are often sorted by label."""
         examples: Examples = getattr(self.prepared.labelled, side)
         rows = self.side(side)
@@ -239,7 +239,7 @@ class LabelledTask:
             if key not in self._rows:
                 self._rows[key] = self.prepared.rows(examples, self.context)
             rows = self._rows[key]
-        return judge(model, rows, examples, self.problem, autocast_of(recipe.training))
+        return evaluate_labelled(model, rows, examples, self.problem, autocast_of(recipe.training))
 
     def _rows_of(self, side: str, examples: Examples) -> Any:
         whole = len(examples) == len(getattr(self.prepared.labelled, side))
@@ -281,7 +281,7 @@ class LabelledTask:
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
         return report.report(session, progress)
 
-    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, Judgement]:
+    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, LabelledScore]:
         """The best model on every side that is held out."""
         best: Any = bundle.load(folder, recipe.training.device).model
         sides = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]

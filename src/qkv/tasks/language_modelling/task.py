@@ -21,10 +21,9 @@ from qkv.data.findings import Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError, DataError
-from qkv.evaluation.perplexity import Score, score
-from qkv.evaluation.quantization_loss import check
+from qkv.evaluation.perplexity import Score, check, score
 from qkv.evaluation.timed_scoring import Pace
-from qkv.generation import compilable, native
+from qkv.generation import native
 from qkv.models.language_model import LanguageModel, count
 from qkv.models.registry import defaults
 from qkv.objectives.language_modelling import LanguageModelling
@@ -204,7 +203,7 @@ class LanguageModellingTask:
         best = bundle.load(folder, recipe.training.device)
         model: Any = best.model
         self.best_step = best.step
-        if best.checked is None and count(model) >= native.MANY and compilable.fits(model):
+        if best.checked is None and count(model) >= native.MANY and native.fits(model):
             # keep with a model of many weights how well it would write with int8 ones
             bundle.keep_best(folder, replace(best, checked=check(model, self.prepared.valid, "int8")))
         limit = resolve.last_tokens(recipe)

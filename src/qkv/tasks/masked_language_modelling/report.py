@@ -18,7 +18,7 @@ from qkv.evaluation.masked_tokens import MaskedScore
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import learning
 from qkv.models.masked import Masked
-from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, Pieces
+from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, MaskingVocabulary
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import load
 from qkv.tasks.protocol import Session
@@ -35,7 +35,7 @@ def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent
         raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
     found, notes = stream(bundle.tokenizer, corpus)
     require(found, model.context, "an evaluation")
-    pieces = Pieces.of(bundle.tokenizer)
+    pieces = MaskingVocabulary.of(bundle.tokenizer)
     task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
     usual = None
     recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"

@@ -24,7 +24,11 @@ from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models import bert
 from qkv.models.registry import defaults
-from qkv.objectives.masked_language_modelling import MaskedLanguageModelling, MaskedLanguageModellingConfig, Pieces
+from qkv.objectives.masked_language_modelling import (
+    MaskedLanguageModelling,
+    MaskedLanguageModellingConfig,
+    MaskingVocabulary,
+)
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import MaskedRecipe, Recipe, check_sections, parse_section
@@ -109,8 +113,8 @@ class MaskedLanguageModellingTask:
         self.prepared = replace(self.prepared, notes=(*self.prepared.notes, note))
 
     @cached_property
-    def pieces(self) -> Pieces:
-        return Pieces.of(self.prepared.tokenizer)
+    def pieces(self) -> MaskingVocabulary:
+        return MaskingVocabulary.of(self.prepared.tokenizer)
 
     @cached_property
     def usual(self) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qkv.objectives.tagging import Tagging
+from qkv.objectives.classification import Tagging
 from qkv.recipe.recipe import Recipe
 from qkv.tasks.classification.task import LabelledTask
 from qkv.tasks.report import NextCommand

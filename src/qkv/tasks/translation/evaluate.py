@@ -18,8 +18,8 @@ from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.parallel.reading import read_parallel
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.timed_scoring import Pace
-from qkv.evaluation.translation_score import Metric, Outputs
-from qkv.evaluation.translation_score import require as require_metric
+from qkv.evaluation.translation_metrics import OUTPUTS, Metric, Outputs
+from qkv.evaluation.translation_metrics import require as require_metric
 from qkv.generation.beam import Search, translate
 from qkv.objectives.translation import pairs_loss, spread
 from qkv.recipe.bundle import Bundle
@@ -60,11 +60,10 @@ def outputs(
     model.train(training)
     done = sorted(said)
     pairs = [[side[int(rows.kept[row])] for row in groups[number]] for number in done]
-    return Outputs(
+    return OUTPUTS[metric](
         [group[0].source for group in pairs],
         [said[number] for number in done],
         [tuple(pair.target for pair in group) for group in pairs],
-        metric,
         rows=tuple(row for number in done for row in groups[number]),
         whole=None if len(done) == len(by_source) else len(by_source),
     )

@@ -7,12 +7,12 @@ from typing import Any
 
 from qkv.data.findings import Progress
 from qkv.data.split import even_order
-from qkv.evaluation.translation_score import NAMES, Outputs, Score
+from qkv.evaluation.translation_metrics import Outputs, TranslationScore
 from qkv.models.language_model import learning
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, doctor_section, lines
 from qkv.training import metrics_log
-from qkv.training.flops import training_flops
+from qkv.training.loop import training_flops
 from qkv.visible import counted, shortened
 
 LOW = 0.1  # of the best score: a translation below it is hardly one
@@ -44,7 +44,7 @@ def plan(session: Session) -> list[str]:
 
 def report(session: Session, progress: Progress) -> RunReport:
     folder, recipe, task = session.run.folder, session.recipe, session.task
-    found: dict[str, Score] = task.final(recipe, folder, session.pace(progress))
+    found: dict[str, TranslationScore] = task.final(recipe, folder, session.pace(progress))
     # what the training computed, as deck 002's table has it beside BLEU
     flops = training_flops(session.state.model, session.objective, recipe.training.batch, session.state.samples)
     remarked = remarks(session, found)
@@ -73,7 +73,7 @@ def report(session: Session, progress: Progress) -> RunReport:
     return RunReport(tuple(sections), commands, card_content(session, found, flops, remarked), values)
 
 
-def score_sections(found: Mapping[str, Score], flops: float | None = None) -> list[Section]:
+def score_sections(found: Mapping[str, TranslationScore], flops: float | None = None) -> list[Section]:
     """The scores; of a run, what its training computed beside them."""
     rows = [
         (f"{side} {figure.name}".strip(), figure.value, figure.interval)
@@ -91,15 +91,15 @@ def score_sections(found: Mapping[str, Score], flops: float | None = None) -> li
 
 def example(said: Outputs, number: int) -> list[str]:
     """Source, output and references, a line each."""
-    texts = [said.sources[number], said.said[number] or "(nothing)"]
+    texts = [said.sources[number], said.translations[number] or "(nothing)"]
     texts.append(f"({' or '.join(said.references[number])})")
     return [f"  {shortened(line, 110)}" for line in texts]
 
 
 def detail_sections(said: Outputs) -> list[Section]:
     """The score by length, and the worst outputs."""
-    counts, by, single = NAMES[said.metric]
-    digits = 2 if said.metric == "bleu" else 4
+    counts, by, single = said.labels
+    digits = said.digits
     rows = tuple(
         (f"up to {each.most}" if each.most else "more", f"{each.count:,}", f"{each.score:.{digits}f}")
         for each in said.by_length()
@@ -111,7 +111,9 @@ def detail_sections(said: Outputs) -> list[Section]:
     return sections
 
 
-def card_content(session: Session, found: Mapping[str, Score], flops: float, remarked: list[str]) -> CardContent:
+def card_content(
+    session: Session, found: Mapping[str, TranslationScore], flops: float, remarked: list[str]
+) -> CardContent:
     recipe, prepared = session.recipe, session.prepared
     data, pieces = prepared.parallel, prepared.tokenizer
     rows: dict[str, str] = {}
@@ -136,7 +138,7 @@ def card_content(session: Session, found: Mapping[str, Score], flops: float, rem
     return CardContent(sentence, rows, doctor_section(remarked))
 
 
-def remarks(session: Session, found: Mapping[str, Score]) -> list[str]:
+def remarks(session: Session, found: Mapping[str, TranslationScore]) -> list[str]:
     """What came out of it, in a few said."""
     score = found["valid"]
     said = []

@@ -24,7 +24,7 @@ from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
-from qkv.evaluation.translation_score import Outputs, Score, require
+from qkv.evaluation.translation_metrics import Outputs, TranslationScore, require
 from qkv.models import transformer
 from qkv.models.registry import defaults
 from qkv.objectives.translation import Translation, TranslationConfig, pairs_loss
@@ -274,13 +274,13 @@ class TranslationTask:
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
         return report.report(session, progress)
 
-    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, Score]:
+    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, TranslationScore]:
         """The best model on every side that is held out, by beam search."""
         best: Any = bundle.load(folder, recipe.training.device).model
         task: Any = recipe.task
         test = self.prepared.parallel.test
         sides = ["valid", *(["test"] if test is not None and len(test) else [])]
-        found: dict[str, Score] = {}
+        found: dict[str, TranslationScore] = {}
         for left, side in zip(range(len(sides), 0, -1), sides, strict=True):
             own = replace((pace or Pace()).part(left), stage=f"translating {side} sources")
             said = self.said_by(recipe, best, side, task.final_evaluation_sentences, BEAMS, own)

@@ -1,0 +1,345 @@
+"""What a translator writes, compared with what it should: sacreBLEU's BLEU and chrF, or errors of symbols.
+
+BLEU and chrF have sacreBLEU's signatures and intervals (Papineni 2002, Popović 2015, Post 2018); two systems are
+compared on the same sentences (Koehn 2004). Symbols, as the phonemes of a word, are separated by blanks:
+
+    error rate = Σ changes / Σ symbols of the reference        Levenshtein 1966; of phonemes it is called PER
+    word error rate = outputs that are not exactly right / outputs        as is usual where letters become phonemes
+
+Where a source has several references the nearest one counts; BLEU takes the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from qkv.errors import require_package
+from qkv.evaluation import intervals
+from qkv.evaluation.intervals import Array, Difference, Estimate, Metrics, bootstrap_rows
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.chrf import CHRF, CHRFScore
+
+Metric = Literal["bleu", "errors"]
+DRAWS = 1000
+SIGNIFICANT = 0.05
+LENGTHS = (5, 10, 15, 20, 30, 40, 60)  # words or symbols of the reference: borders of the table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A score as people read it."""
+
+    name: str
+    estimate: Estimate
+    digits: int
+
+    @property
+    def value(self) -> str:
+        value = self.estimate.value
+        return "undefined" if value is None else f"{value:.{self.digits}f}"
+
+    @property
+    def interval(self) -> str:
+        low, high = self.estimate.low, self.estimate.high
+        return "" if low is None or high is None else f"{low:.{self.digits}f} to {high:.{self.digits}f}"
+
+
+@dataclass(frozen=True)
+class TranslationScore(Metrics):
+    """What scores of translations share; `loss` is in nats a token."""
+
+    count: int
+    loss: float | None
+
+    counted: ClassVar[str]  # what `count` counts, for JSON
+    digits: ClassVar[int]
+    names: ClassVar[dict[str, str]]  # of each figure, as people read it
+
+    @property
+    def worth(self) -> float:
+        """From 0 to 1, higher is better; below 0 where more symbols are wrong than the reference has."""
+        raise NotImplementedError
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        return ()
+
+    def figures(self) -> list[Figure]:
+        own = [(name, getattr(self, field), self.digits) for field, name in self.names.items()]
+        loss = [("loss (nats a token)", self.loss, 4)] if self.loss is not None else []
+        return [Figure(name, v if isinstance(v, Estimate) else Estimate(v), digits) for name, v, digits in own + loss]
+
+    def values(self) -> dict[str, object]:
+        return {**super().values(), self.counted: self.count, **({} if self.loss is None else {"loss": self.loss})}
+
+
+@dataclass(frozen=True)
+class BleuScore(TranslationScore):
+    """BLEU as 13a cuts words, cased; lowercased too, as some published figures are."""
+
+    bleu: Estimate
+    chrf: Estimate
+    bleu_lowercased: float
+    signature: str
+    chrf_signature: str
+
+    counted, digits = "sentences", 2
+    names: ClassVar = {"bleu": "BLEU", "chrf": "chrF", "bleu_lowercased": "BLEU, lowercased"}
+    reported: ClassVar = (*names, "signature", "chrf_signature")
+
+    @property
+    def worth(self) -> float:
+        return (self.bleu.value or 0.0) / 100
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        return self.signature, self.chrf_signature
+
+
+@dataclass(frozen=True)
+class ErrorScore(TranslationScore):
+    symbol_error_rate: Estimate
+    word_error_rate: Estimate
+
+    counted, digits = "words", 4
+    names: ClassVar = {"symbol_error_rate": "symbol error rate", "word_error_rate": "word error rate"}
+    reported: ClassVar = (*names,)
+
+    @property
+    def worth(self) -> float:
+        return 1.0 - (self.symbol_error_rate.value or 0.0)
+
+
+@dataclass(frozen=True)
+class LengthBin:
+    """The score of the outputs whose reference has up to `most` words or symbols; None: all longer ones."""
+
+    most: int | None
+    count: int
+    score: float
+
+
+@dataclass(frozen=True)
+class BleuDifference:
+    """The first system compared with the second: BLEU of both, and how likely so great a difference is by chance."""
+
+    first: float
+    second: float
+    p: float
+
+    def values(self) -> dict[str, object]:
+        return {"metric": "bleu", **vars(self), "draws": DRAWS}
+
+    def __str__(self) -> str:
+        verdict = "not by chance" if self.p < SIGNIFICANT else "may be chance"
+        return f"BLEU {self.first:.2f} against {self.second:.2f}; p = {self.p:.4f}: {verdict} (paired bootstrap)"
+
+
+@dataclass(frozen=True)
+class ErrorDifference:
+    """The first system compared with the second on the same sources; the interval is that of the difference."""
+
+    rates: Difference
+
+    def values(self) -> dict[str, object]:
+        return {"metric": "symbol_error_rate", **self.rates.values()}
+
+    def __str__(self) -> str:
+        first, second, difference = self.rates.first, self.rates.second, self.rates.difference
+        verdict = "may be chance" if self.rates.noise else "not by chance"
+        between = f"difference {difference:+.4f}, from {self.rates.low:+.4f} to {self.rates.high:+.4f}"
+        return f"symbol error rate {first:.4f} against {second:.4f}; {between}: {verdict} (paired bootstrap)"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Sources, their translations, and for each what it should be: one reference, or several."""
+
+    sources: Sequence[str]
+    translations: Sequence[str]
+    references: Sequence[Sequence[str]]
+    rows: tuple[int, ...] = ()  # the pairs that these are: of a source with several references, all of them
+    whole: int | None = None  # how many sources there are, where these are a sample; None: these are all
+
+    metric: ClassVar[Metric]
+    labels: ClassVar[tuple[str, str, str]]  # what lengths are counted in, the score by length, the score of one output
+    digits: ClassVar[int]
+
+    def __len__(self) -> int:
+        return len(self.translations)
+
+    def quick(self) -> dict[str, float]:
+        """The score alone, for choosing between steps, and how far it is from the best (`judged`)."""
+        raise NotImplementedError
+
+    def score(self, loss: float | None = None) -> TranslationScore:
+        raise NotImplementedError
+
+    def by_length(self) -> list[LengthBin]:
+        """By the length of the reference, shortest first, without bins that are empty."""
+        bins = np.searchsorted(LENGTHS, self._lengths(), side="left")
+        rows = [(most, np.flatnonzero(bins == number).tolist()) for number, most in enumerate((*LENGTHS, None))]
+        return [LengthBin(most, len(own), self._score_of(own)) for most, own in rows if own]
+
+    def _lengths(self) -> Sequence[int]:
+        raise NotImplementedError
+
+    def _score_of(self, rows: list[int]) -> float:
+        raise NotImplementedError
+
+    def worst(self, most: int) -> list[tuple[int, float]]:
+        """Rows and scores of the worst outputs, the worst first."""
+        raise NotImplementedError
+
+    def compared_with(self, other: Outputs) -> BleuDifference | ErrorDifference:
+        """This system and another on the same sources."""
+        raise NotImplementedError
+
+
+class BleuOutputs(Outputs):
+    metric, labels, digits = "bleu", ("words of the reference", "BLEU", "chrF"), 2
+
+    @property
+    def firsts(self) -> list[str]:
+        return [references[0] for references in self.references]
+
+    def quick(self) -> dict[str, float]:
+        value = bleu(self.translations, self.firsts)
+        return {"bleu": value, "judged": 1 - value / 100}
+
+    def score(self, loss: float | None = None) -> BleuScore:
+        texts, references = list(self.translations), [self.firsts]
+        cased, chrf, lowercased = metrics().BLEU(), character_score(), metrics().BLEU(lowercase=True)
+        scores = [metric.corpus_score(texts, references, n_bootstrap=DRAWS) for metric in (cased, chrf)]
+        main, letters = (Estimate(float(s.score), float(s.score - s._ci), float(s.score + s._ci)) for s in scores)
+        return BleuScore(
+            len(self), loss, main, letters, float(lowercased.corpus_score(texts, references).score),
+            str(cased.get_signature()), str(chrf.get_signature()),
+        )  # fmt: skip
+
+    def _lengths(self) -> Sequence[int]:
+        return [len(text.split()) for text in self.firsts]
+
+    def _score_of(self, rows: list[int]) -> float:
+        return bleu([self.translations[row] for row in rows], [self.firsts[row] for row in rows])
+
+    def worst(self, most: int) -> list[tuple[int, float]]:
+        """By chrF, which is steadier on single sentences than BLEU."""
+        chrf, pairs = character_score(), zip(self.translations, self.firsts, strict=True)
+        scores = [float(chrf.sentence_score(text, [true]).score) for text, true in pairs]
+        return [(int(row), scores[row]) for row in np.argsort(scores, kind="stable")[:most]]
+
+    def compared_with(self, other: Outputs) -> BleuDifference:
+        from sacrebleu.significance import PairedTest, Result
+
+        assert self.sources == other.sources, "two systems are compared on the same sources"
+        first, second = list(self.translations), list(other.translations)
+        if first == second:  # where nothing differs, sacreBLEU's formula finds the least p
+            return BleuDifference(bleu(first, self.firsts), bleu(second, self.firsts), 1.0)
+        metric = {"BLEU": metrics().BLEU(references=[self.firsts])}
+        systems: list[tuple[str, Sequence[str]]] = [("second", second), ("first", first)]
+        _, results = PairedTest(systems, metric, references=None, test_type="bs", n_samples=DRAWS)()
+        base, own = results["BLEU"]
+        assert isinstance(base, Result)
+        assert isinstance(own, Result)
+        return BleuDifference(float(own.score), float(base.score), float(own.p_value or 0.0))
+
+
+class SymbolOutputs(Outputs):
+    metric, labels, digits = "errors", ("symbols of the reference", "error rate", "error rate"), 4
+
+    def quick(self) -> dict[str, float]:
+        wrong, symbols, words = self.counts.sum(0).tolist()
+        rate = wrong / max(1, symbols)
+        return {"symbol_error_rate": rate, "word_error_rate": words / max(1, len(self)), "judged": rate}
+
+    def score(self, loss: float | None = None) -> ErrorScore:
+        def rates(drawn: Array, kinds: Array) -> Array:
+            totals = drawn @ kinds
+            return np.stack([_symbol_rate(totals), totals[:, 2] / drawn.sum(1)], axis=1)
+
+        return ErrorScore(len(self), loss, *bootstrap_rows(self.counts, rates))
+
+    @cached_property
+    def counts(self) -> Array:
+        """For each output: symbols that are wrong, symbols of the nearest reference, and whether it is wrong at all."""
+        table = np.zeros((len(self), 3), dtype=np.int64)
+        for row, (text, references) in enumerate(zip(self.translations, self.references, strict=True)):
+            symbols = text.split()
+            distance, length = min((edit_distance(symbols, true.split()), len(true.split())) for true in references)
+            table[row] = distance, length, distance > 0
+        return table
+
+    def _lengths(self) -> Sequence[int]:
+        return self.counts[:, 1].tolist()
+
+    def _score_of(self, rows: list[int]) -> float:
+        return float(_symbol_rate(self.counts[rows].sum(0, keepdims=True))[0])
+
+    def worst(self, most: int) -> list[tuple[int, float]]:
+        """Those that are right left out."""
+        rates = _symbol_rate(self.counts)
+        order = np.argsort(-rates, kind="stable")[:most]
+        return [(int(row), float(rates[row])) for row in order if rates[row] > 0]
+
+    def compared_with(self, other: Outputs) -> ErrorDifference:
+        assert isinstance(other, SymbolOutputs)
+        assert self.sources == other.sources, "two systems are compared on the same sources"
+        first, second = (outputs.counts[:, :2] for outputs in (self, other))
+        return ErrorDifference(intervals.paired(first, second, lambda totals, rows: _symbol_rate(totals)))
+
+
+OUTPUTS: dict[Metric, type[Outputs]] = {"bleu": BleuOutputs, "errors": SymbolOutputs}
+
+
+def metrics() -> ModuleType:
+    require_package("sacrebleu", "scoring translations with BLEU and chrF")
+    from sacrebleu import metrics as module
+
+    return module
+
+
+def require(metric: Metric) -> None:
+    """Refuse, before any work, a score whose library is not installed."""
+    if metric == "bleu":
+        metrics()
+
+
+def bleu(translations: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU alone, quickly: for choosing between steps."""
+    return float(metrics().BLEU().corpus_score(list(translations), [list(references)]).score)
+
+
+def character_score() -> CHRF:
+    """chrF; its scores as Python's numbers, for where some of the drawn ones are numpy's their mean would fail."""
+    chrf = metrics().CHRF()
+    compute = chrf._compute_score_from_stats
+
+    def plain(stats: list[int] | Array) -> CHRFScore:
+        score = compute(stats)
+        score.score = float(score.score)
+        return score
+
+    chrf._compute_score_from_stats = plain
+    return chrf
+
+
+def edit_distance(symbols: Sequence[str], reference: Sequence[str]) -> int:
+    """The least number of changes, insertions and deletions from one sequence to the other."""
+    row = list(range(len(reference) + 1))
+    for place, one in enumerate(symbols, 1):
+        before, row[0] = row[0], place
+        for column, other in enumerate(reference, 1):
+            before, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, before + (one != other))
+    return row[-1]
+
+
+def _symbol_rate(totals: Array) -> Array:
+    return totals[:, 0] / np.maximum(1, totals[:, 1])
