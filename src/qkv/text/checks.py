@@ -1,12 +1,9 @@
-"""What a tokenizer.json puts around a text: special tokens of its vocabulary, or nothing. Anything else is refused.
-
-How a file that holds a tokenizer is refused, and how its parts are compared with what is known here.
-
-Is a tokenizer.json safe to hand to the `tokenizers` library?
+"""Is a tokenizer.json safe to hand to the `tokenizers` library?
 
 The library is written in Rust and panics on crafted files; a panic is a BaseException and prints a backtrace. So a file
 is read as plain JSON first and compared with what qkv knows: known kinds only, only the regular expressions qkv writes
-itself, ids without holes, merges that refer to the vocabulary. What does not fit is refused with file and field.
+itself, ids without gaps, merges that refer to the vocabulary, around a text nothing but special tokens of the
+vocabulary. What does not fit is refused with file and field.
 """
 
 from __future__ import annotations
@@ -17,66 +14,31 @@ from typing import Any
 
 from qkv.errors import RefusedError
 from qkv.safe_json import NotTaken, parse_json
-from qkv.text import pipelines
-from qkv.text.pipelines import (
-    ANY_CHARACTER,
-    NEEDLESS_SPACE,
-    SEPARATORS,
-    SPECIAL,
-    UNKNOWN,
-    WORD,
-    Kind,
-    byte_of_character,
-)
+from qkv.text.pipelines import PIPELINES, SEPARATORS, SPECIAL, UNKNOWN, Kind, byte_of_character
 from qkv.text.unigram import BEYOND, NEVER, BadTable, charsmap, rewriting
 
-BYTE_LEVEL = {"type": "ByteLevel", "use_regex": True}
-
-
-def template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
-    """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
-    if value is None or essence(value) == essence(BYTE_LEVEL | {"use_regex": value.get("use_regex")}):
-        return
-    field = "post_processor"
-    if value.get("type") == "Sequence" and isinstance(steps := value.get("processors"), list) and len(steps) <= 2:
-        for step in steps:
-            if not isinstance(step, dict) or step.get("type") == "Sequence":
-                raise refuse(field, f"{short(step)} is not supported")
-            template(step, ids, special, refuse)
-        return
-    if value.get("type") == "BertProcessing" and set(value) == {"type", "sep", "cls"}:
-        if [value["cls"], value["sep"]] != [[name, ids.get(name)] for name in ("[CLS]", "[SEP]")]:
-            raise refuse(field, "expected [CLS] and [SEP] with their ids")
-        return
-    if value.get("type") != "TemplateProcessing" or set(value) != {"type", "single", "pair", "special_tokens"}:
-        raise refuse(field, f"{short(value)} is not supported")
-    known = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in special}
-    tokens = value["special_tokens"]
-    if not isinstance(tokens, dict) or any(known.get(name) != entry for name, entry in tokens.items()):
-        raise refuse(field, "special_tokens are not those of the vocabulary")
-    for part, texts in (("single", ["A"]), ("pair", ["A", "B"])):
-        pieces = value[part]
-        found = (
-            [_piece(piece, tokens) for piece in pieces] if isinstance(pieces, list) and len(pieces) < 100 else [None]
-        )
-        if None in found or [name for kind, name in filter(None, found) if kind == "Sequence"] != texts:
-            raise refuse(f"{field}.{part}", f"{short(pieces)} is not a row of special tokens around a text")
-
-
-def _piece(piece: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
-    """One step of a template: what it is and its name; None where it does not fit."""
-    if not isinstance(piece, dict) or len(piece) != 1:
-        return None
-    kind, entry = next(iter(piece.items()))
-    fits = isinstance(entry, dict) and set(entry) == {"id", "type_id"} and entry["type_id"] in (0, 1)
-    if not fits or type(entry["type_id"]) is not int or not isinstance(entry["id"], str):
-        return None
-    known = entry["id"] in ("A", "B") if kind == "Sequence" else kind == "SpecialToken" and entry["id"] in tokens
-    return (kind, entry["id"]) if known else None
-
-
-# keys that change nothing we rely on; a table of characters is looked at by itself
+LARGEST_FILE = 64 * 2**20
+LONGEST_TOKEN = 4096
+# of a vocabulary over bytes: what English is written with, and what continues other characters. SmolLM2 lacks others.
+NEEDED_BYTES = {*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0xC0)}
+# keys that change nothing we rely on; a table of characters is checked by itself
 IDLE_KEYS = {"trim_offsets", "add_prefix_space", "cleanup", "precompiled_charsmap"}
+
+_MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
+    "BPE": {
+        "dropout": [None],
+        "unk_token": [None, "<unk>", "<|endoftext|>"],
+        "continuing_subword_prefix": [None, ""],
+        "end_of_word_suffix": [None, ""],
+        "fuse_unk": [False, True],
+        "byte_fallback": [False, True],
+        "ignore_merges": [False, True],
+    },
+    "WordPiece": {"unk_token": ["[UNK]"], "continuing_subword_prefix": ["##"], "max_input_chars_per_word": [100]},
+    "WordLevel": {"unk_token": ["<|unk|>"]},
+    "Unigram": {"byte_fallback": [False]},
+}
+_KINDS: dict[str, Kind] = {"WordPiece": "wordpiece", "Unigram": "unigram", "BPE": "bpe"}
 
 
 class Refusal:
@@ -105,83 +67,6 @@ def short(value: Any) -> str:
     """A value of a file, fit for a message."""
     shown = ascii(value)
     return shown if len(shown) <= 80 else shown[:77] + "..."
-
-
-LARGEST_FILE = 64 * 2**20
-LONGEST_TOKEN = 4096
-# of a vocabulary over bytes: what English is written with, and what continues other characters. SmolLM2 lacks others.
-NEEDED_BYTES = {*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0xC0)}
-
-_CUT = {"type": "Split"}
-_BERT_CUT = {"type": "BertPreTokenizer"}
-_WORDPIECE_JOIN = {"type": "WordPiece", "prefix": "##"}
-
-# what each kind may have around its vocabulary
-_ALLOWED: dict[Kind, dict[str, list[Any]]] = {
-    "characters": {
-        "normalizer": [None],
-        "pre_tokenizer": [_CUT | {"pattern": {"Regex": ANY_CHARACTER}, "behavior": "Isolated", "invert": False}],
-        "decoder": [{"type": "Fuse"}],
-        "post_processor": [None, "template"],
-    },
-    "words": {
-        "normalizer": [None, {"type": "Lowercase"}],
-        "pre_tokenizer": [_CUT | {"pattern": {"Regex": WORD}, "behavior": "Removed", "invert": True}],
-        "decoder": [
-            {
-                "type": "Sequence",
-                "decoders": [
-                    _WORDPIECE_JOIN,
-                    {"type": "Fuse"},
-                    {"type": "Replace", "pattern": {"Regex": NEEDLESS_SPACE}, "content": ""},
-                ],
-            }
-        ],
-        "post_processor": [None, "template"],
-    },
-    "bpe": {
-        "normalizer": [None, pipelines.FORM_C],
-        "pre_tokenizer": list(pipelines.CUTS.values()),
-        "decoder": [BYTE_LEVEL, pipelines.CUTS["gpt-2"] | {"use_regex": False}],
-        "post_processor": [None, "template"],
-    },
-    "wordpiece": {
-        "normalizer": [
-            None,
-            *(
-                {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
-                | {"strip_accents": strip, "lowercase": lowercase}
-                for strip in (None, True, False)
-                for lowercase in (True, False)
-            ),
-        ],
-        "pre_tokenizer": [_BERT_CUT],
-        "decoder": [_WORDPIECE_JOIN],
-        "post_processor": [None, "template"],
-    },
-    "sentencepiece": {
-        "normalizer": [pipelines.SPACES_AS_LETTERS, None],
-        "pre_tokenizer": [None, pipelines.METASPACE],
-        "decoder": [pipelines.LETTERS_AS_SPACES],
-        "post_processor": [None, "template"],
-    },
-    "unigram": {**pipelines.UNIGRAM, "post_processor": [None, "template"]},
-}
-_MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
-    "BPE": {
-        "dropout": [None],
-        "unk_token": [None, "<unk>", "<|endoftext|>"],
-        "continuing_subword_prefix": [None, ""],
-        "end_of_word_suffix": [None, ""],
-        "fuse_unk": [False, True],
-        "byte_fallback": [False, True],
-        "ignore_merges": [False, True],
-    },
-    "WordPiece": {"unk_token": ["[UNK]"], "continuing_subword_prefix": ["##"], "max_input_chars_per_word": [100]},
-    "WordLevel": {"unk_token": ["<|unk|>"]},
-    "Unigram": {"byte_fallback": [False]},
-}
-_KINDS: dict[str, Kind] = {"WordPiece": "wordpiece", "Unigram": "unigram", "BPE": "bpe"}
 
 
 def read(text: str, where: str) -> tuple[Kind, str]:
@@ -230,16 +115,10 @@ def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
     else:
         bytes_last = model.get("byte_fallback") is True  # bytes only where no piece fits: sentencepiece's way
         kind = "sentencepiece" if bytes_last else _KINDS[name]
-    for field, options in _ALLOWED[kind].items():
-        if not any(_same(values.get(field), option) for option in options):
+    for field, options in PIPELINES[kind].items():
+        if not any(essence(values.get(field)) == essence(option) for option in options):
             raise refuse(field, f"{short(values.get(field))} is not supported for a {kind} tokenizer")
     return kind
-
-
-def _same(value: Any, option: Any) -> bool:
-    if option == "template":
-        return isinstance(value, dict)  # compared in `_needed`, where the ids are known
-    return essence(value) == essence(option)
 
 
 def _vocabulary(model: Mapping[str, Any], refuse: Refusal) -> dict[str, int]:
@@ -307,7 +186,7 @@ def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refus
         raise refuse("model.vocab", "the bytes that text is made of are not all there")
     if kind == "sentencepiece" and any(f"<0x{byte:02X}>" not in ids for byte in range(256)):
         raise refuse("model.vocab", "the 256 bytes are not all there")
-    template(values.get("post_processor"), ids, special, refuse)
+    _template(values.get("post_processor"), ids, special, refuse)
 
 
 def _listed(model: Mapping[str, Any]) -> set[str]:
@@ -354,6 +233,50 @@ def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) 
         if left + right not in special:
             kept.append(merge)
     return kept
+
+
+def _template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
+    """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
+    field = "post_processor"
+    if value is None:
+        return
+    if not isinstance(value, dict):
+        raise refuse(field, f"{short(value)} is not supported")
+    if essence(value) == {"type": "ByteLevel", "use_regex": value.get("use_regex")}:
+        return
+    if value.get("type") == "Sequence" and isinstance(steps := value.get("processors"), list) and len(steps) <= 2:
+        for step in steps:
+            if not isinstance(step, dict) or step.get("type") == "Sequence":
+                raise refuse(field, f"{short(step)} is not supported")
+            _template(step, ids, special, refuse)
+        return
+    if value.get("type") == "BertProcessing" and set(value) == {"type", "sep", "cls"}:
+        if [value["cls"], value["sep"]] != [[name, ids.get(name)] for name in ("[CLS]", "[SEP]")]:
+            raise refuse(field, "expected [CLS] and [SEP] with their ids")
+        return
+    if value.get("type") != "TemplateProcessing" or set(value) != {"type", "single", "pair", "special_tokens"}:
+        raise refuse(field, f"{short(value)} is not supported")
+    known = {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in special}
+    tokens = value["special_tokens"]
+    if not isinstance(tokens, dict) or any(known.get(name) != entry for name, entry in tokens.items()):
+        raise refuse(field, "special_tokens are not those of the vocabulary")
+    for part, texts in (("single", ["A"]), ("pair", ["A", "B"])):
+        steps = value[part]
+        parsed = [_step(step, tokens) for step in steps] if isinstance(steps, list) and len(steps) < 100 else [None]
+        if None in parsed or [step[1] for step in parsed if step and step[0] == "Sequence"] != texts:
+            raise refuse(f"{field}.{part}", f"{short(steps)} is not a row of special tokens around a text")
+
+
+def _step(step: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
+    """One step of a template: what it is and its name; None where it does not fit."""
+    if not isinstance(step, dict) or len(step) != 1:
+        return None
+    kind, entry = next(iter(step.items()))
+    fits = isinstance(entry, dict) and set(entry) == {"id", "type_id"} and entry["type_id"] in (0, 1)
+    if not fits or type(entry["type_id"]) is not int or not isinstance(entry["id"], str):
+        return None
+    known = entry["id"] in ("A", "B") if kind == "Sequence" else kind == "SpecialToken" and entry["id"] in tokens
+    return (kind, entry["id"]) if known else None
 
 
 def _has_surrogate(text: str) -> bool:

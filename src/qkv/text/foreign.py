@@ -1,29 +1,24 @@
-"""A foreign tokenizer is tried in a process of its own first.
+"""Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
 
-The `tokenizers` library panics on some files, and a panic ends more than a call. `checks.py` refuses all that is known
-to do so; this is for what is not known: the child loads the file and uses it, within limits of time and memory.
-
-Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
-
-Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and tried (sandbox.py)
-before the library may have it.
+Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and then tried in a
+process of its own before the library may have it. The `tokenizers` library panics on some files, and a panic ends more
+than a call. The checks refuse all that is known to do so; the trial is for what is not known: the child loads the file
+and uses it, within limits of time and memory.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from qkv.errors import RefusedError
 from qkv.safe_json import NotTaken, parse_json
 from qkv.text import checks, pipelines
 from qkv.text.checks import Refusal
-from qkv.text.pipelines import SPECIAL
+from qkv.text.pipelines import SPECIAL, Part
 from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.text.unigram import BEYOND, NEVER
 
@@ -74,12 +69,12 @@ def byte_bpe(
 ) -> Tokenizer:
     """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges in their order."""
     model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": [list(pair) for pair in merges]}
-    pipeline = {
+    around = {
         "normalizer": pipelines.FORM_C if cut == "qwen2" else None,
         "pre_tokenizer": pipelines.cut(cut, where),
-        "decoder": pipelines.BYTES,
+        "decoder": pipelines.CUTS["gpt-2"],
     }
-    return _made(model, pipeline, tokens, special, roles, where)
+    return _checked(model, around, tokens, special, roles, where)
 
 
 def sentencepiece(
@@ -96,41 +91,25 @@ def sentencepiece(
             left, right = piece[:middle], piece[middle:]
             if left in ids and right in ids:
                 ranked.append((-scores[number], ids[left], ids[right], (left, right)))
-    merges = [list(pair) for *_, pair in sorted(ranked)]
     unknown = None if roles.unknown is None else pieces[roles.unknown]
-    model = {
-        "type": "BPE",
-        "unk_token": unknown,
-        "fuse_unk": True,
-        "byte_fallback": True,
-        "vocab": ids,
-        "merges": merges,
-    }
-    pipeline = {
-        "normalizer": pipelines.SPACES_AS_LETTERS,
-        "pre_tokenizer": None,
-        "decoder": pipelines.LETTERS_AS_SPACES,
-    }
-    return _made(model, pipeline, pieces, special, roles, where)
+    model: Part = {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "byte_fallback": True}
+    model |= {"vocab": ids, "merges": [list(pair) for *_, pair in sorted(ranked)]}
+    return _checked(model, pipelines.written("sentencepiece"), pieces, special, roles, where)
 
 
 def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
     """BERT's vocab.txt: a token a line."""
-    tokens = _text(path).removesuffix("\n").split("\n")
-    tokens = [token.removesuffix("\r") for token in tokens]
+    tokens = [line.removesuffix("\r") for line in _text(path).removesuffix("\n").split("\n")]
     ids = _ids(tokens, str(path))
     special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
-    model: dict[str, Any] = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
-    model |= {"max_input_chars_per_word": 100, "vocab": ids}
-    normal = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
-    pipeline = {
-        "normalizer": normal | {"strip_accents": None, "lowercase": lowercase},
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "post_processor": {"type": "BertProcessing"}
-        | {name: [token, ids.get(token)] for name, token in (("sep", "[SEP]"), ("cls", "[CLS]"))},
+    _, uncased, cased, *_ = pipelines.PIPELINES["wordpiece"]["normalizer"]
+    around = pipelines.written("wordpiece") | {"normalizer": uncased if lowercase else cased}
+    around["post_processor"] = {
+        "type": "BertProcessing",
+        "sep": ["[SEP]", ids.get("[SEP]")],
+        "cls": ["[CLS]", ids.get("[CLS]")],
     }
-    return _made(model, pipeline, tokens, special, None, str(path))
+    return _checked(pipelines.model_of("wordpiece", ids), around, tokens, special, None, str(path))
 
 
 def gpt2(vocabulary: Path, merges: Path, roles: Roles | None) -> Tokenizer:
@@ -167,16 +146,14 @@ def unigram(
         tokens.append(BEYOND)
         listed += [[BEYOND, 0.0], *more]
     model = {"type": "Unigram", "unk_id": ids[unknown], "vocab": listed}
-    pipeline = {
-        "normalizer": pipelines.rewritten(base64.b64encode(table).decode()) if table else None,
-        "pre_tokenizer": pipelines.WORDS_BEGIN,
-        "decoder": pipelines.WORDS_BEGIN,
-    }
-    return _made(model, pipeline, tokens, apart, None, where)
+    around = pipelines.written("unigram")
+    if table:
+        around["normalizer"] = pipelines.rewritten(base64.b64encode(table).decode())
+    return _checked(model, around, tokens, apart, None, where)
 
 
 def numbered(path: Path) -> dict[str, int]:
-    """A vocab.json: tokens and their ids, without holes."""
+    """A vocab.json: tokens and their ids, without gaps."""
     try:
         ids = parse_json(_text(path))
     except (ValueError, RecursionError) as error:
@@ -189,19 +166,11 @@ def numbered(path: Path) -> dict[str, int]:
     return ids
 
 
-def _made(
-    model: dict[str, Any],
-    pipeline: Mapping[str, Any],
-    tokens: Sequence[str],
-    special: Collection[int],
-    roles: Roles | None,
-    where: str,
+def _checked(
+    model: Part, around: Part, tokens: Sequence[str], special: Collection[int], roles: Roles | None, where: str
 ) -> Tokenizer:
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    added = [{"id": number, "content": tokens[number], **flags} for number in sorted(special)]
-    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
-    text = json.dumps({**whole, "post_processor": None, **pipeline, "model": model}, ensure_ascii=False)
-    return Tokenizer.parse(text, where, roles, survive)
+    named = {tokens[number]: number for number in sorted(special)}
+    return Tokenizer.parse(pipelines.tokenizer_json(model, around, named), where, roles, survive)
 
 
 def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:

@@ -1,111 +1,35 @@
-"""How other projects cut text before the vocabulary is asked, as their tokenizer.json spells it. No other cut is taken.
+"""What surrounds a vocabulary, as tokenizer.json spells it: how text is cut before the lookup and joined again.
+
+    characters     every character is a token                                  deck 003, the character model
+    words          words, single punctuation marks and line ends are tokens    deck 001
+    bpe            merges learned over bytes: Sennrich et al. 2016, and GPT-2's way of cutting words
+    wordpiece      parts of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
+    sentencepiece  its merges, as Llama 2 has them                             only read (foreign.py)
+    unigram        its likely pieces, as Marian's models have them             only read (unigram.py)
+
+Byte-level vocabularies of other projects are cut in one of these ways, named as in GGUF's `tokenizer.ggml.pre`:
 
     gpt-2      GPT-2's own: words with their leading space, numbers, marks (Radford et al. 2019)
     smollm     the same, every digit by itself
     qwen2      after GPT-4's: every digit by itself, line ends apart; text is put into Unicode's form C first
     llama-bpe  Llama 3: digits in groups of up to three
 
-The names are those of GGUF's `tokenizer.ggml.pre`. Regular expressions are compared, never taken from a file.
-
-The four pipelines qkv writes, as the `tokenizers` library spells them (decks 001-003: how text becomes tokens).
-
-    characters  every character is a token                                     deck 003, the character model
-    words       words, single punctuation marks and line ends are tokens       deck 001
-    bpe         merges learned over bytes: Sennrich et al. 2016, and GPT-2's way of cutting words
-    wordpiece   pieces of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
-
-Two are read and never learned, both of sentencepiece: its merges, as Llama 2 has them ("sentencepiece": dialects.py,
-foreign.py), and its likely pieces, as Marian's models have them ("unigram": unigram.py). A pipeline is what surrounds
-the vocabulary: how text is cut before the lookup, and how pieces are joined again.
+Nothing else is accepted. Regular expressions are compared, never taken from a file.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from qkv.errors import RefusedError
 
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-_MARKS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN2 = _WORDS + r"\p{N}" + _MARKS
-LLAMA3 = _WORDS + r"\p{N}{1,3}" + _MARKS
-
-SPACE = "▁"  # what sentencepiece writes for a space
-
-
-def _byte_level(regex: bool) -> dict[str, Any]:
-    return {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": regex}
-
-
-def _in_a_row(*steps: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "Sequence", "pretokenizers": list(steps)}
-
-
-def _split(pattern: str) -> dict[str, Any]:
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-
-
-CUTS: dict[str, dict[str, Any]] = {
-    "gpt-2": _byte_level(True),
-    "smollm": _in_a_row({"type": "Digits", "individual_digits": True}, _byte_level(True)),
-    "qwen2": _in_a_row(_split(QWEN2), _byte_level(False)),
-    "llama-bpe": _in_a_row(_split(LLAMA3), _byte_level(False)),
-}
-FORM_C = {"type": "NFC"}
-BYTES = _byte_level(True)
-
-# sentencepiece: a space is a letter, and every text begins with one
-_REPLACED = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}
-SPACES_AS_LETTERS = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, _REPLACED]}
-METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}
-LETTERS_AS_SPACES = {
-    "type": "Sequence",
-    "decoders": [
-        {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-        {"type": "ByteFallback"},
-        {"type": "Fuse"},
-        {"type": "Strip", "content": " ", "start": 1, "stop": 0},
-    ],
-}
-
-# the same with a table of characters (charsmap.py) and likely pieces (unigram.py), as Marian's models have it
-_SINGLE_SPACES = (
-    {"type": "Strip", "strip_left": True, "strip_right": True},
-    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
-)
-_TABLE = {"type": "Precompiled"}
-WORDS_BEGIN = METASPACE | {"prepend_scheme": "always"}
-_OLDER = {"type": "Metaspace", "replacement": SPACE}
-UNIGRAM: dict[str, list[Any]] = {
-    "normalizer": [None, _TABLE, {"type": "Sequence", "normalizers": [_TABLE, *_SINGLE_SPACES]}],
-    "pre_tokenizer": [
-        way
-        for begin in (WORDS_BEGIN, WORDS_BEGIN | {"split": True}, _OLDER)
-        for way in (begin, _in_a_row({"type": "WhitespaceSplit"}, begin))
-    ],
-    "decoder": [WORDS_BEGIN, WORDS_BEGIN | {"split": True}, _OLDER],
-}
-
-
-def rewritten(table: str) -> dict[str, Any]:
-    """Characters by a table of sentencepiece's, in base64; white space single, and none around a text."""
-    return {"type": "Sequence", "normalizers": [_TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES]}
-
-
-def cut(name: str, where: str) -> dict[str, Any]:
-    """The cut that a file asks for by name."""
-    found = CUTS.get({"default": "gpt-2", "gpt2": "gpt-2", "smollm2": "smollm"}.get(name, name))
-    if found is None:
-        raise RefusedError(f"{where}: texts are cut as {name!r}; known here: {', '.join(CUTS)}. Use another model.")
-    return found
-
-
 Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram"]
 ONLY_READ = ("sentencepiece", "unigram")  # kinds that nothing here learns
+Part = dict[str, Any]  # of a tokenizer.json
 
 END, UNKNOWN, PADDING, START = "<|end|>", "<|unk|>", "<|pad|>", "<|start|>"
 SPECIAL: dict[str, list[str]] = {
@@ -119,7 +43,7 @@ SPECIAL: dict[str, list[str]] = {
 
 # what may mark the border between two documents, other projects' names included
 SEPARATORS = (END, "<|endoftext|>", "[SEP]", "<|end_of_text|>", "</s>", "<|im_end|>")
-# what may stand for a hidden piece
+# what may stand for a masked token
 MASKS = ("[MASK]", "<mask>")
 
 ANY_CHARACTER = r"[\s\S]"
@@ -128,69 +52,187 @@ WORD = r"\n|\w+(?:['’]\w+)*|[^\w\s]"
 # joining words again: no space before closing marks and line ends, none after opening marks and line ends
 NEEDLESS_SPACE = r" (?=[.,;:!?…)\]}”’%\n])|(?<=[\n(\[{“‘]) "
 
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_MARKS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN2 = _WORDS + r"\p{N}" + _MARKS
+LLAMA3 = _WORDS + r"\p{N}{1,3}" + _MARKS
 
-def build(
-    kind: Kind, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = (), case: str = "kept"
-) -> tokenizers.Tokenizer:
-    """A tokenizer of one kind around a vocabulary that begins with the kind's special tokens."""
-    tokenizer = tokenizers.Tokenizer(_model(kind, dict(vocabulary), list(merges)))
+SPACE = "▁"  # what sentencepiece writes for a space
+
+
+def _byte_level(prefix_space: bool, regex: bool) -> Part:
+    return {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": regex}
+
+
+def _split(pattern: str, behavior: str = "Isolated", invert: bool = False) -> Part:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": behavior, "invert": invert}
+
+
+def _sequence(name: str, *steps: Part) -> Part:
+    return {"type": "Sequence", name: list(steps)}
+
+
+def _replace(pattern: Mapping[str, str], content: str) -> Part:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+_FUSE = {"type": "Fuse"}
+CUTS: dict[str, Part] = {
+    "gpt-2": _byte_level(False, True),
+    "smollm": _sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, _byte_level(False, True)),
+    "qwen2": _sequence("pretokenizers", _split(QWEN2), _byte_level(False, False)),
+    "llama-bpe": _sequence("pretokenizers", _split(LLAMA3), _byte_level(False, False)),
+}
+FORM_C = {"type": "NFC"}
+
+# sentencepiece: a space is a letter, and every text begins with one
+METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}
+# the same with a table of characters and likely pieces (unigram.py), as Marian's models have it
+_SINGLE_SPACES = (
+    {"type": "Strip", "strip_left": True, "strip_right": True},
+    _replace({"Regex": " {2,}"}, " "),
+)
+_TABLE = {"type": "Precompiled"}
+WORDS_BEGIN = METASPACE | {"prepend_scheme": "always"}
+_METASPACES = (WORDS_BEGIN, WORDS_BEGIN | {"split": True}, {"type": "Metaspace", "replacement": SPACE})
+
+_BERT = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+_WORDPIECE_JOIN = {"type": "WordPiece", "prefix": "##"}
+
+PIPELINES: dict[str, dict[str, list[Part | None]]] = {
+    "characters": {"normalizer": [None], "pre_tokenizer": [_split(ANY_CHARACTER)], "decoder": [_FUSE]},
+    "words": {
+        "normalizer": [None, {"type": "Lowercase"}],
+        "pre_tokenizer": [_split(WORD, "Removed", invert=True)],
+        "decoder": [
+            _sequence("decoders", _WORDPIECE_JOIN | {"cleanup": False}, _FUSE, _replace({"Regex": NEEDLESS_SPACE}, ""))
+        ],
+    },
+    "bpe": {
+        "normalizer": [None, FORM_C],
+        "pre_tokenizer": list(CUTS.values()),
+        "decoder": [_byte_level(True, True), _byte_level(True, False)],
+    },
+    "wordpiece": {
+        "normalizer": [
+            None,
+            *(
+                _BERT | {"strip_accents": strip, "lowercase": low}
+                for strip in (None, True, False)
+                for low in (True, False)
+            ),
+        ],
+        "pre_tokenizer": [{"type": "BertPreTokenizer"}],
+        "decoder": [_WORDPIECE_JOIN | {"cleanup": True}],
+    },
+    "sentencepiece": {
+        "normalizer": [
+            _sequence("normalizers", {"type": "Prepend", "prepend": SPACE}, _replace({"String": " "}, SPACE)),
+            None,
+        ],
+        "pre_tokenizer": [None, METASPACE],
+        "decoder": [
+            _sequence(
+                "decoders",
+                _replace({"String": SPACE}, " "),
+                {"type": "ByteFallback"},
+                _FUSE,
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+            )
+        ],
+    },
+    "unigram": {
+        "normalizer": [None, _TABLE, _sequence("normalizers", _TABLE, *_SINGLE_SPACES)],
+        "pre_tokenizer": [
+            way
+            for begin in _METASPACES
+            for way in (begin, _sequence("pretokenizers", {"type": "WhitespaceSplit"}, begin))
+        ],
+        "decoder": list(_METASPACES),
+    },
+}
+"""What each kind may have around its vocabulary; the first of each is what is written here, the second normalizer of
+words and wordpiece is the one without case."""
+
+
+def rewritten(table: str) -> Part:
+    """Characters by a table of sentencepiece's, in base64; white space single, and none around a text."""
+    return _sequence("normalizers", _TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES)
+
+
+def cut(name: str, where: str) -> Part:
+    """The cut that a file asks for by name."""
+    part = CUTS.get({"default": "gpt-2", "gpt2": "gpt-2", "smollm2": "smollm"}.get(name, name))
+    if part is None:
+        raise RefusedError(f"{where}: texts are cut as {name!r}; known here: {', '.join(CUTS)}. Use another model.")
+    return part
+
+
+def written(kind: Kind) -> Part:
+    """What is written around a vocabulary of this kind."""
+    return {field: options[0] for field, options in PIPELINES[kind].items()}
+
+
+def tokenizer_json(model: Part, pipeline: Part, special: Mapping[str, int]) -> str:
+    """The text of a tokenizer.json with these special tokens."""
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    added = [{"id": number, "content": name, **flags} for name, number in special.items()]
+    whole = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "post_processor": None}
+    return json.dumps({**whole, **pipeline, "model": model}, ensure_ascii=False)
+
+
+_MODELS: dict[Kind, Part] = {
+    "characters": {"type": "WordLevel", "unk_token": UNKNOWN},
+    "words": {"type": "WordLevel", "unk_token": UNKNOWN},
+    "bpe": {"type": "BPE", "merges": []},
+    "wordpiece": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+    | {"max_input_chars_per_word": 100},
+}
+
+
+def model_of(kind: Kind, vocabulary: Mapping[str, int]) -> Part:
+    return _MODELS[kind] | {"vocab": dict(vocabulary)}
+
+
+def build(kind: Kind, vocabulary: Mapping[str, int], case: str = "kept") -> tokenizers.Tokenizer:
+    """A tokenizer of a kind that is learned here; its vocabulary begins with the kind's special tokens, or is empty."""
+    special = {name: number for number, name in enumerate(SPECIAL[kind])}
+    pipeline = written(kind)
     if case == "lower":
-        tokenizer.normalizer = normalizers.Lowercase() if kind == "words" else normalizers.BertNormalizer()
-    match kind:
-        case "characters":
-            tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ANY_CHARACTER), "isolated")
-            tokenizer.decoder = decoders.Fuse()
-        case "words":
-            tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
-            joined = decoders.WordPiece(prefix="##", cleanup=False)
-            spaces = decoders.Replace(Regex(NEEDLESS_SPACE), "")
-            tokenizer.decoder = decoders.Sequence([joined, decoders.Fuse(), spaces])
-        case "bpe":
-            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-            tokenizer.decoder = decoders.ByteLevel()
-        case "wordpiece":
-            tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-            tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=True)
-            tokenizer.post_processor = _bert_template(vocabulary)
-    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL[kind]])
-    return tokenizer
-
-
-def _bert_template(vocabulary: Mapping[str, int]) -> processors.TemplateProcessing:
-    return processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")],
-    )
+        pipeline["normalizer"] = PIPELINES[kind]["normalizer"][1]
+    if kind == "wordpiece":
+        pipeline["post_processor"] = _bert_template(special)
+    return tokenizers.Tokenizer.from_str(tokenizer_json(model_of(kind, vocabulary), pipeline, special))
 
 
 Marks = Sequence[tuple[int, str]]  # special tokens, ids and names
 
 
-def template(opening: Marks, closing: Marks = (), between: Marks = ()) -> dict[str, Any]:
+def template(opening: Marks, closing: Marks = (), between: Marks = ()) -> Part:
     """As tokenizer.json spells it: these special tokens before and after every text.
 
     A pair is two such texts; with something `between`, it is opened once, divided by that, and closed once.
     """
-    given = (opening, closing, between)
-    before, after, middle = ([{"SpecialToken": {"id": name, "type_id": 0}} for _, name in part] for part in given)
-    text, other = ({"Sequence": {"id": each, "type_id": 0}} for each in "AB")
+    before, after, middle = ([_step("SpecialToken", name) for _, name in part] for part in (opening, closing, between))
+    text, other = (_step("Sequence", name) for name in "AB")
     single = [*before, text, *after]
     pair = [*before, text, *middle, other, *after] if middle else [*single, *before, other, *after]
-    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for part in given for number, name in part}
+    return _template(single, pair, {name: number for number, name in (*opening, *closing, *between)})
+
+
+def _bert_template(special: Mapping[str, int]) -> Part:
+    single = [_step("SpecialToken", "[CLS]"), _step("Sequence", "A"), _step("SpecialToken", "[SEP]")]
+    pair = [*single, _step("Sequence", "B", 1), _step("SpecialToken", "[SEP]", 1)]
+    return _template(single, pair, {name: special[name] for name in ("[CLS]", "[SEP]")})
+
+
+def _step(kind: str, name: str, segment: int = 0) -> Part:
+    return {kind: {"id": name, "type_id": segment}}
+
+
+def _template(single: list[Part], pair: list[Part], ids: Mapping[str, int]) -> Part:
+    tokens = {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in ids.items()}
     return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens}
-
-
-def _model(kind: Kind, vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> models.Model:
-    match kind:
-        case "characters" | "words":
-            return models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN)
-        case "bpe":
-            return models.BPE(vocab=vocabulary, merges=merges)
-        case "wordpiece":
-            return models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix="##")
-        case "sentencepiece" | "unigram":
-            raise ValueError(f"a {kind} vocabulary is read, never learned: foreign.py")
 
 
 def byte_of_character() -> dict[str, int]:
