@@ -153,7 +153,7 @@ def measure(text: str, recipe: Path, name: str, change: Change, seed: int) -> di
     for _ in train(state, session.objective, training):
         pass
     spent = time.process_time() - began
-    found = evaluate(session.recipe, session.prepared, None, session.model)
+    found = evaluate(session.recipe, session.task.prepared, None, session.model)
     row = {"recipe": recipe.stem, "change": name, "seed": seed, "loss": round(found.loss, 4)}
     return {**row, "seconds": round(spent, 2), "steps": training.steps}
 

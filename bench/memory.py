@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
     session = sessions.start(json.loads(sys.argv[1]), Path(folder) / "run", numbered=False, minutes=1.0)
     for event in session.run.events(session.state, session.objective):
         pass
-    session.final_score()
+    session.task.final_score(session.recipe, session.run.folder)
 print(json.dumps({"real": peak() - before, "forecast": memory.needs(session.recipe).total}))
 """
 LEARN = """

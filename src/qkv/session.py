@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -22,8 +21,9 @@ from qkv.data.findings import Progress, silent
 from qkv.doctor.examination import Doctor
 from qkv.errors import InputError, UnusablePathError
 from qkv.recipe import bundle, origin, time_budget
+from qkv.recipe.draft import Draft
 from qkv.recipe.memory import require_room
-from qkv.recipe.recipe import Recipe, load
+from qkv.recipe.recipe import Recipe, Section, load
 from qkv.storage import PARTIAL, advised, flush, verify, writing
 from qkv.tasks import registry
 from qkv.tasks.protocol import Session, Task
@@ -41,7 +41,7 @@ PROBING = 0.06  # of the time at most, about, goes into timing steps before the 
 
 
 def start(
-    values: dict[str, Any],
+    values: Mapping[str, Section],
     folder: Path,
     *,
     numbered: bool,
@@ -58,24 +58,22 @@ def start(
     devices.ask_for(LEAST)
     began = time.perf_counter() if began is None else began
     ends_at = began + 60 * minutes * (1 - time_budget.SPARE)
-    values = copy.deepcopy(values)
-    task = registry.open_task(values, "the recipe", progress, detected)
+    draft = Draft.parse(values, "the recipe")
+    task = registry.open_task(draft, progress, detected)
     devices.give_back()
-    timed = not values.get("training", {}).get("steps", 0)
-    epochs = task.choose(values, ends_at if timed else None)
-    recipe = task.complete(values)
-    clock = None
+    timed = draft.training.steps is None
+    draft, epochs = task.resolve(draft, ends_at if timed else None)
+    recipe = task.complete(draft)
+    steps, clock = recipe.training.steps, None
     with devices.enough_memory(recipe.training, recipe.model.context):
         require_room(recipe)
         if timed:
-            steps, clock = plan(recipe, task, ends_at, task.steps_worth(values, epochs))
-    if clock:
-        task.choose_steps(values, min(steps, clock.longest), timed=True)
-        if steps > clock.longest and epochs:
-            task.say(f"more than {clock.longest:,} steps would not help: the run will be over before its time")
-    else:
-        task.choose_steps(values, recipe.training.steps, timed=False)
-    recipe = task.complete(values)
+            steps, clock = plan(recipe, task, ends_at, task.useful_steps(draft, epochs))
+    if clock and steps > clock.longest:
+        steps = clock.longest
+        if epochs:
+            task.say(f"more than {steps:,} steps would not help: the run will be over before its time")
+    recipe = task.complete(task.resolve_steps(draft, steps, timed=timed))
     devices.give_back()
     folder = claim(folder, numbered)
     with advised(REMEDY), writing(folder):
@@ -107,7 +105,6 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
 def finish(session: Session, doctor: Doctor | None, progress: Progress = silent) -> RunReport:
     """Score the best model on what was held out, write the card, and report."""
     report = session.task.report(session, doctor, progress)
-    assert isinstance(report, RunReport)
     write_card(session, report.card)
     return report
 
@@ -134,7 +131,7 @@ def session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None = None
     task.begin(recipe, state.model)
 
     def keep(model: nn.Module, step: int) -> None:
-        bundle.keep_best(folder, task.made(recipe, origin.plainly(model, recipe.model, recipe.training), step))
+        bundle.keep_best(folder, task.bundle(recipe, origin.plainly(model, recipe.model, recipe.training), step))
 
     def scores(model: nn.Module) -> Scores:
         return task.scores(recipe, model)

@@ -67,7 +67,7 @@ def test_how_long_a_run_will_take_is_said_once(
 def test_what_is_ahead(tmp_path: Path) -> None:
     """Steps, ten evaluations and the last look, each token of them at a third of a step's."""
     session = counted(tmp_path, 100)
-    evaluated, held = session.recipe.task.evaluation_tokens, len(session.prepared.valid.tokens)
+    evaluated, held = session.recipe.task.evaluation_tokens, len(session.task.prepared.valid.tokens)
     looks = 10 * min(evaluated, held) + held
     assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + time_budget.SAMPLES)
     assert ahead(session, 95, 2.0) == pytest.approx(

@@ -18,6 +18,7 @@ from qkv.data.findings import silent
 from qkv.data.labelled.reading import read_examples
 from qkv.data.parallel.reading import read_parallel
 from qkv.errors import DataError
+from qkv.recipe.draft import Draft
 from qkv.tasks import registry
 
 OPENED: Counter[str] = Counter()
@@ -77,11 +78,11 @@ def test_a_table_is_opened_at_most_twice(tmp_path: Path, content: str, ending: s
     opened.clear()
     values: dict[str, Any] = {"corpus": {"files": [path]}}
     detected = registry.detected_of(values)
-    usual = registry.usual_model(values, detected)
+    usual = registry.default_model(values, detected)
     assert usual == {"examples": "lstm", "numbers": "mlp", "pairs": "transformer"}[content]
     assert detected.content == ("pairs" if content == "pairs" else "examples")
     assert detected.numeric == (content == "numbers") or content == "pairs"
-    registry.open_task(values, "here", None, detected)
+    registry.open_task(Draft.parse(values, "here"), None, detected)
     assert 1 <= opened[path] <= 2
 
 

@@ -13,6 +13,7 @@ from qkv import session as sessions
 from qkv.doctor.examination import Doctor, Report, spelled
 from qkv.tasks.language_modelling.report import card_content
 from qkv.tasks.protocol import Session
+from qkv.tasks.report import write_card
 from qkv.training import metrics_log
 from qkv.training.diagnosis import Watch
 from recipe.runs_to_judge import Made, made
@@ -56,8 +57,8 @@ def sound(report: Report, session: Session) -> None:
 )
 def test_the_verdict_is_true(tmp_path: Path, run: Made) -> None:
     session = trained(tmp_path, run)
-    doctor = Doctor(session)
-    score = session.final_score()
+    doctor = Doctor(session, session.task.prepared)
+    score = session.task.final_score(session.recipe, session.run.folder)
     report = doctor.report(score)
     assert report.diagnosis.kind in run.verdicts, report.lines()
     sound(report, session)
@@ -65,7 +66,7 @@ def test_the_verdict_is_true(tmp_path: Path, run: Made) -> None:
     assert len(said) <= 1
     if not {"overfitting", "memorised", "diverged", "unstable", "noise"} & set(run.verdicts):
         assert said == []
-    text = report.write(session, card_content(session, score, report)).read_text(encoding="utf-8")
+    text = write_card(session, card_content(session, session.task.prepared, score, report)).read_text(encoding="utf-8")
     assert report.verdict in text
     assert f"| 2-gram | {report.baselines.ngrams[0]:.4f} |" in text
 
@@ -80,7 +81,7 @@ def test_pieces_spell_the_text(tmp_path: Path) -> None:
             "training": {"steps": 1, "threads": 1},
         }
         session = sessions.start(values, tmp_path / kind, numbered=False, minutes=1.0)
-        train = session.prepared.train
+        train = session.task.prepared.train
         text = (tmp_path / "a.txt").read_text(encoding="utf-8")
-        assert text.startswith(spelled(session.prepared.tokenizer, train.tokens).decode())
-        assert len(spelled(session.prepared.tokenizer, train.tokens)) == train.bytes
+        assert text.startswith(spelled(session.task.prepared.tokenizer, train.tokens).decode())
+        assert len(spelled(session.task.prepared.tokenizer, train.tokens)) == train.bytes

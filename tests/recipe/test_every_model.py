@@ -12,6 +12,7 @@ from qkv.errors import InputError
 from qkv.models import bert, gpt, transformer
 from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
 from qkv.models.registry import LANGUAGE_MODELS, MODELS, TRANSLATORS
+from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import TASKS
 from qkv.tasks import registry
 from qkv.tasks.classification import systems
@@ -38,10 +39,10 @@ def values(folder: Path, data: str, **model: Any) -> dict[str, dict[str, Any]]:
 def resolved(recipe: dict[str, dict[str, Any]]) -> str:
     """Fill the gaps, all but the weights: an empty string, or the refusal."""
     try:
-        opened = registry.open_task(recipe, "the recipe", None)
-        opened.choose(recipe, None)
-        opened.choose_steps(recipe, 2, timed=False)
-        opened.complete(recipe)
+        draft = Draft.parse(recipe, "the recipe")
+        opened = registry.open_task(draft, None)
+        draft, _ = opened.resolve(draft, None)
+        opened.complete(opened.resolve_steps(draft, 2, timed=False))
     except InputError as refusal:
         return str(refusal)
     return ""

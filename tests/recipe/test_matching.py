@@ -12,9 +12,7 @@ from qkv.recipe.origin import matched_width, parameters
 
 
 def chosen(kind: str, vocabulary: int, tokens: int, **said: Any) -> dict[str, Any]:
-    values: dict[str, dict[str, Any]] = {"model": {"kind": kind, **said}}
-    resolve.choose_model(values, vocabulary, tokens)
-    return values["model"]
+    return resolve.language_model({"kind": kind, **said}, vocabulary, tokens)
 
 
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])

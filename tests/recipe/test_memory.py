@@ -55,7 +55,7 @@ before = peak()
 session = sessions.start(json.loads(sys.argv[1]), Path("run"), numbered=False, minutes=1.0)
 for event in session.run.events(session.state, session.objective):
     pass
-session.final_score()
+session.task.final_score(session.recipe, session.run.folder)
 print(json.dumps([peak() - before, memory.needs(session.recipe).total]))
 """
 

@@ -56,7 +56,7 @@ def test_everything_learns(
     session = begun(data[task], tmp_path / "run", task, training={**STEPS, "start": origins[kind]})
     before = theirs(origins[kind])
     assert all(torch.equal(each, before[name]) for name, each in encoder(session.model).items())
-    assert session.prepared.tokenizer.json() == origin.opened(origins[kind]).tokenizer.json()
+    assert session.task.prepared.tokenizer.json() == origin.opened(origins[kind]).tokenizer.json()
     for _ in session.run.events(session.state, session.objective):
         pass
     changed = [name for name, each in encoder(session.model).items() if not torch.equal(each, before[name])]
@@ -177,7 +177,7 @@ def test_one_that_stopped_before_its_first_model_has_its_origins_words(
 ) -> None:
     session = begun(data["tagging"], tmp_path / "run", "tagging", training={**STEPS, "start": origins["gpt"]})
     again = sessions.resume(tmp_path / "run")
-    assert again.prepared.tokenizer.json() == session.prepared.tokenizer.json()
+    assert again.task.prepared.tokenizer.json() == session.task.prepared.tokenizer.json()
 
 
 @pytest.mark.parametrize("kind", ["bert", "modern", "lstm"])

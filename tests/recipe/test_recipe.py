@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import small_pairs
 import small_tasks
 from qkv import session as sessions
-from qkv.config import parse, set_value
+from qkv.config import set_value
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
@@ -18,7 +19,18 @@ from qkv.models.modern import ModernConfig
 from qkv.models.registry import LANGUAGE_MODELS, LANGUAGE_PRESETS
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import resolve, time_budget
-from qkv.recipe.recipe import SHIPPED, Recipe, load, parse_model, read, sections
+from qkv.recipe.draft import Draft
+from qkv.recipe.recipe import (
+    SHIPPED,
+    Recipe,
+    Section,
+    check_sections,
+    complete,
+    language_model_section,
+    load,
+    parse_model,
+    read,
+)
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
@@ -31,6 +43,19 @@ def made(**training: object) -> Recipe:
         task=LanguageModellingConfig(),
         training=TrainingConfig(steps=7, batch=4, **training),
     )
+
+
+def resolved(values: dict[str, Section], vocabulary: int, tokens: int) -> Draft:
+    """By the rules of language models, for a text of so many tokens."""
+    draft = Draft.parse(values, "here")
+    model = resolve.language_model(language_model_section(draft.model, "here"), vocabulary, tokens)
+    return replace(draft, model=model, training=resolve.language_model_training(draft.training, model, tokens))
+
+
+def completed(draft: Draft, tokens: int, steps: int) -> Recipe:
+    draft = resolve.language_model_steps(draft, tokens, steps)
+    known = {"corpus": {"files": ["a"]}, "tokenizer": {}}
+    return complete({**known, "model": draft.model, "task": draft.task, "training": draft.training.values()}, "here")
 
 
 def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
@@ -57,9 +82,14 @@ def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_named(values: dict[str, object], message: str) -> None:
-    complete = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, "training": {}, "model": {"kind": "modern"}}
+    sections = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, "training": {}, "model": {"kind": "modern"}}
     with pytest.raises(ConfigError, match=message):
-        parse(Recipe, sections({**complete, **values}, "here"), "here")
+        checked({**sections, **values})
+
+
+def checked(values: dict[str, Section]) -> Recipe:
+    check_sections(values, "here")
+    return complete(values, "here")
 
 
 def test_set_values() -> None:
@@ -78,21 +108,16 @@ def test_set_values() -> None:
 
 
 def test_presets_unfold_and_can_be_changed() -> None:
-    model = sections({"model": {"kind": "gpt-nano", "width": 96}}, "here")["model"]
+    model = language_model_section({"kind": "gpt-nano", "width": 96}, "here")
     assert model == {"kind": "gpt", "layers": 3, "heads": 3, "width": 96}
-    assert sections({"model": {"kind": "gpt2"}}, "here")["model"]["context"] == 1024
+    assert language_model_section({"kind": "gpt2"}, "here")["context"] == 1024
     assert LANGUAGE_PRESETS["gpt2-xl"] == GPTConfig(layers=48, heads=25, width=1600, context=1024)
 
 
 @pytest.mark.parametrize("kind", [*LANGUAGE_MODELS, *LANGUAGE_PRESETS])
 @pytest.mark.parametrize("tokens", [40, 5_000, 100_000, 5_000_000])
 def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
-    values = sections({"model": {"kind": kind}}, "here")
-    resolve.choose_model(values, 100, tokens)
-    resolve.choose_training(values, tokens)
-    resolve.choose_steps(values, tokens, 500)
-    complete = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, **values}
-    recipe = parse(Recipe, complete, "here")
+    recipe = completed(resolved({"model": {"kind": kind}}, 100, tokens), tokens, 500)
     training = recipe.training
     assert recipe.model.vocabulary == 100
     assert training.steps >= 1
@@ -102,15 +127,14 @@ def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["modern", "gpt", "modern-fast"])
-@pytest.mark.parametrize("row", [*time_budget.RUNGS, time_budget.USUAL])
+@pytest.mark.parametrize("row", [*time_budget.SIZES, time_budget.DEFAULT_SIZE])
 @pytest.mark.parametrize(
     "said", [{"width": 64}, {"width": 200}, {"width": 6}, {"width": 256}, {"heads": 12}, {"heads": 5}]
 )
-def test_every_row_of_the_dial_takes_a_width_or_heads(kind: str, row: time_budget.Rung, said: dict[str, int]) -> None:
-    values = {"model": {"kind": kind, **said}}
-    resolve.choose_model(values, 100, 1_000_000, row)
-    parse_model(values["model"], "here").build()
-    assert values["model"].items() >= said.items()
+def test_every_size_preset_takes_a_width_or_heads(kind: str, row: time_budget.SizePreset, said: dict[str, int]) -> None:
+    model = resolve.language_model({"kind": kind, **said}, 100, 1_000_000, row)
+    parse_model(model, "here").build()
+    assert model.items() >= said.items()
 
 
 def test_the_rules_leave_what_the_user_set() -> None:
@@ -119,31 +143,25 @@ def test_the_rules_leave_what_the_user_set() -> None:
         "model": {"kind": "gpt", **said},
         "training": {"learning_rate": 0.5, "patience": 0, "batch": 6, "accumulate": 3},
     }
-    resolve.choose_model(values, 10, 1000)
-    resolve.choose_training(values, 1000)
-    resolve.choose_steps(values, 1000, 10)
-    assert {name: values["model"][name] for name in said} == said
-    assert values["training"]["learning_rate"] == 0.5
-    assert values["training"]["patience"] == 0
-    assert values["training"]["batch"] == 6
+    draft = resolve.language_model_steps(resolved(values, 10, 1000), 1000, 10)
+    assert {name: draft.model[name] for name in said} == said
+    assert draft.training.learning_rate == 0.5
+    assert draft.training.patience == 0
+    assert draft.training.batch == 6
 
 
 def test_zero_is_a_number_where_it_means_one() -> None:
-    values: dict[str, dict[str, object]] = {"model": {}, "training": {"momentum": 0, "batch": 0}}
-    resolve.choose_model(values, 50, 10**6)
-    resolve.choose_training(values, 10**6)
-    assert values["training"]["momentum"] == 0
-    assert values["training"]["batch"] > 0  # type: ignore[operator]
+    training = resolved({"model": {}, "training": {"momentum": 0, "batch": 0}}, 50, 10**6).training
+    assert training.momentum == 0
+    assert training.batch
 
 
 @pytest.mark.parametrize("kind", ["modern", "gpt", "lstm"])
 def test_rates_follow_the_optimizer(kind: str) -> None:
     rates = {}
     for optimizer in ("muon", "adamw"):
-        values: dict[str, dict[str, object]] = {"model": {"kind": kind}, "training": {"optimizer": optimizer}}
-        resolve.choose_model(values, 50, 10**6)
-        resolve.choose_training(values, 10**6)
-        rates[optimizer] = values["training"]["learning_rate"]
+        draft = resolved({"model": {"kind": kind}, "training": {"optimizer": optimizer}}, 50, 10**6)
+        rates[optimizer] = draft.training.learning_rate
     assert rates["muon"] != rates["adamw"]
 
 
@@ -215,8 +233,4 @@ def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
         }
         sessions.start(values, tmp_path / "run", numbered=False, minutes=1.0)
         return
-    values = sections(values, str(path))
-    resolve.choose_model(values, 65, 100_000)
-    resolve.choose_training(values, 100_000)
-    resolve.choose_steps(values, 100_000, 100)
-    parse(Recipe, {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, **values}, str(path))
+    completed(resolved(values, 65, 100_000), 100_000, 100)

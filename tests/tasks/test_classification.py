@@ -24,6 +24,7 @@ from qkv.cli.report import finish
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import detect
 from qkv.errors import ConfigError
+from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import load
 from qkv.tasks import registry
 from qkv.tasks.classification import systems
@@ -83,8 +84,10 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
         assert len(opened.classify(given)) == 20
         assert opened.pairs == (task == "pairs")
     # the same figure from the outside: all of the file, not only what was held out
-    config = ExamplesConfig(files=(str(data[task]),), task=None if task == "tagging" else session.prepared.config.task)
-    again = opened.judge(replace(config, task=session.prepared.config.task))
+    config = ExamplesConfig(
+        files=(str(data[task]),), task=None if task == "tagging" else session.task.prepared.config.task
+    )
+    again = opened.judge(replace(config, task=session.task.prepared.config.task))
     assert np.isfinite(again.loss)
     assert load(tmp_path / "run" / "recipe.toml") == session.recipe
 
@@ -105,14 +108,16 @@ def test_folders_may_be_labels(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"The river number {number} keeps the stone and nobody knows why it does so.\n")
     values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "data")]}}
-    assert registry.task_of(values, "here") == "language-modelling"
-    notes = registry.open_task(values, "here", None).notes
+    assert registry.task_of(Draft.parse(values, "here")).kind == "language-modelling"
+    notes = registry.open_task(Draft.parse(values, "here"), None).notes
     assert any("texts in 2 folders (bad, good); if these are labels, say --task classification" in n for n in notes)
     assert detect({"files": [str(tmp_path / "data" / "good")]}).label_folders == ()
     for side in ("train", "test"):
         (tmp_path / "sides").mkdir(exist_ok=True)
         shutil.copytree(tmp_path / "data", tmp_path / "sides" / side)
-    assert registry.task_of({"corpus": {"files": [str(tmp_path / "sides")]}}, "here") == "classification"
+    assert (
+        registry.task_of(Draft.parse({"corpus": {"files": [str(tmp_path / "sides")]}}, "here")).kind == "classification"
+    )
 
 
 def test_strings_without_blanks_are_read_by_characters(tmp_path: Path) -> None:
@@ -122,7 +127,8 @@ def test_strings_without_blanks_are_read_by_characters(tmp_path: Path) -> None:
     )
     for named, expected in (({}, "characters"), ({"kind": "words"}, "words")):
         values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "proteins.csv")]}, "tokenizer": named}
-        assert registry.open_task(values, "here", None).prepared.tokenizer_config.kind == expected  # type: ignore[attr-defined]
+        task = registry.open_task(Draft.parse(values, "here"), None)
+        assert task.prepared.tokenizer_config.kind == expected
 
 
 @pytest.mark.parametrize("name", systems.PICTURES)
@@ -195,7 +201,7 @@ def test_one_that_stopped_before_it_had_a_model(data: dict[str, Path], tmp_path:
     said = {"model": {"kind": "gru", **SMALL["gru"]}, "training": {"steps": 4}}
     session = begun(data["classification"], tmp_path / "run", "classification", **said)
     again = sessions.resume(tmp_path / "run")
-    assert again.prepared.tokenizer.json() == session.prepared.tokenizer.json()
+    assert again.task.prepared.tokenizer.json() == session.task.prepared.tokenizer.json()
     assert again.task.system == session.task.system
 
 
@@ -215,7 +221,7 @@ def test_a_masked_run_that_is_taken_up_is_the_same(tmp_path: Path) -> None:
     whole = session("whole")
     for _ in whole.run.events(whole.state, whole.objective):
         pass
-    assert np.isfinite(whole.final_score().loss)
+    assert np.isfinite(whole.task.final_score(whole.recipe, whole.run.folder).loss)
     cut = session("cut")
     for event in cut.run.events(cut.state, cut.objective):
         if getattr(event, "number", 0) == 5:

@@ -50,11 +50,11 @@ def sentences(number: int, seed: int) -> str:
 def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -> None:
     """With an eighth of the tokens the n-gram would need a bit more a byte, and a model between the two be praised."""
     session = text_session(tmp_path, sentences(24_000, 1), sentences(2_000, 2))
-    doctor, train = Doctor(session), session.prepared.train.tokens
-    found, vocabulary = doctor.baselines, session.prepared.tokenizer.vocabulary
+    doctor, train = Doctor(session, session.task.prepared), session.task.prepared.train.tokens
+    found, vocabulary = doctor.baselines, session.task.prepared.tokenizer.vocabulary
     assert len(train) > 150_000
     assert found.counted == found.of == len(train)
-    tokens = session.prepared.valid.tokens
+    tokens = session.task.prepared.valid.tokens
     places, reach = Plan(len(tokens), 16, 16).predictions(None)
     few = ngrams.probabilities(text_baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
     all_of_it = ngrams.probabilities(train, vocabulary, 6, tokens, places, reach)
@@ -83,20 +83,20 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
     drawn = np.random.default_rng(3)
     one, other = ("".join(drawn.choice([*"abcdefghijklmnop"], 4_000)) for _ in range(2))
     session = text_session(tmp_path, "hello world. " * 2_000 + one, "hello world. " * 300 + other)
-    doctor, valid = Doctor(session), session.prepared.valid
+    doctor, valid = Doctor(session, session.task.prepared), session.task.prepared.valid
     whole = doctor.baselines
     windows = len(Plan(len(valid.tokens), 16, 16))
     for part in (range(windows // 4), range(3 * windows // 4, windows)):
         made = doctor._on(part)
         places, reach = Plan(len(valid.tokens), 16, 16).predictions_of(part)
-        alone = text_baselines.measure(
-            session.prepared.train, valid, session.prepared.tokenizer.vocabulary, places, reach
+        alone = baselines.measure(
+            session.task.prepared.train, valid, session.task.prepared.tokenizer.vocabulary, places, reach
         )
         assert made.unigram == pytest.approx(alone.unigram)
         assert made.ngrams == pytest.approx(alone.ngrams)
-        both = (valid.tokens[places], session.prepared.train.tokens)
-        text, known = (spelled(session.prepared.tokenizer, each) for each in both)
-        assert made.xz == pytest.approx(text_baselines.xz_bits(text, known), rel=0.05, abs=0.01)
+        both = (valid.tokens[places], session.task.prepared.train.tokens)
+        text, known = (spelled(session.task.prepared.tokenizer, each) for each in both)
+        assert made.xz == pytest.approx(baselines.xz_bits(text, known), rel=0.05, abs=0.01)
         assert made.ngram < 0.5 * whole.ngram or made.ngram > 1.5 * whole.ngram
 
 

@@ -163,9 +163,9 @@ def started(
 
 def model_name(values: dict[str, Any], detected: Detected) -> str:
     """The model's part of a run's name: as it is said, or what the data ask for."""
-    from qkv.tasks.registry import usual_model
+    from qkv.tasks.registry import default_model
 
-    return str(values.get("model", {}).get("kind") or usual_model(values, detected))
+    return str(values.get("model", {}).get("kind") or default_model(values, detected))
 
 
 def steps_said(options: dict[str, Any], settings: list[str]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from qkv.data.prepare import Prepared
 from qkv.doctor import messages as remarks
 from qkv.evaluation import text_baselines
 from qkv.evaluation.perplexity import Plan, Score
@@ -60,8 +61,6 @@ class Examined(Protocol):
     @property
     def recipe(self) -> Recipe: ...
     @property
-    def prepared(self) -> Any: ...
-    @property
     def objective(self) -> Objective: ...
     @property
     def state(self) -> TrainingState: ...
@@ -70,8 +69,8 @@ class Examined(Protocol):
 
 
 class Doctor:
-    def __init__(self, session: Examined) -> None:
-        self.session = session
+    def __init__(self, session: Examined, prepared: Prepared) -> None:
+        self.session, self.prepared = session, prepared
         self.epoch = session.objective.samples / session.recipe.training.batch  # steps
         self.watch = Watch(self.epoch, metrics_log.read(session.run.folder / "metrics.jsonl"))
         self.most = self._most()
@@ -79,7 +78,7 @@ class Doctor:
 
     def _measured(self, scored: Sequence[int] | None = None) -> Baselines:
         """The baselines on the windows that were scored; before, on those that will be, and on more in case of need."""
-        recipe, prepared = self.session.recipe, self.session.prepared
+        recipe, prepared = self.session.recipe, self.prepared
         training, tokenizer = recipe.training, prepared.tokenizer
         window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
         plan = Plan(len(prepared.valid.tokens), window, window)
@@ -107,7 +106,7 @@ class Doctor:
 
     def _on(self, windows: Sequence[int]) -> Baselines:
         """On these of the windows for which counts were asked."""
-        prepared, clock = self.session.prepared, self.session.run.clock
+        prepared, clock = self.prepared, self.session.run.clock
         part = self.measured.on(np.searchsorted(self.windows, windows))
         if clock is not None and not clock.minutes_left():
             return part  # compressors would take another second
@@ -120,7 +119,7 @@ class Doctor:
     @property
     def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
         """How tokens become text; a special one, which a model has to predict as well, is one byte."""
-        tokenizer = self.session.prepared.tokenizer
+        tokenizer = self.prepared.tokenizer
         return (lambda tokens: spelled(tokenizer, tokens, b"\0")) if tokenizer.lossless else None
 
     def _most(self) -> int:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+OptimizerName = Literal["muon", "adamw"]
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,14 @@ class OptimizerDefaults:
 class ModelDefaults:
     """What one kind of model is trained with."""
 
-    optimizers: Mapping[str, OptimizerDefaults]  # by name; the first is the default
+    optimizers: Mapping[OptimizerName, OptimizerDefaults]  # by name; the first is the default
     layers: int | None = None  # where the width follows: as many parameters as `modern` has for the same text
     shorter_windows: bool = True  # False where weights depend on the context
     heap_fragmentation: Mapping[str, float] = field(default_factory=dict)  # by number format, times what is in use
     evaluated_widths: int = 9  # widths that a layer holds at once of a token in an evaluation; 9 with a feed-forward
 
     @property
-    def optimizer(self) -> str:
+    def optimizer(self) -> OptimizerName:
         """The name of the default optimizer."""
         return next(iter(self.optimizers))
 

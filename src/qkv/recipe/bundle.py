@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -17,15 +18,16 @@ from torch import Tensor, nn
 from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.data.parallel.encoding import end_of
-from qkv.errors import ConfigError, InputError, RefusedError
+from qkv.errors import ConfigError, InputError, QkvError, RefusedError
 from qkv.evaluation.perplexity import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.tensor_files import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, TableConfig
-from qkv.recipe.recipe import parse_model
 from qkv.safe_json import plain_file, read_json, require_replaceable
+from qkv.recipe.recipe import Recipe, parse_model
+from qkv.recipe.recipe import load as load_recipe
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
 from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.training import devices
@@ -59,6 +61,15 @@ class Bundle:
             does = "reads rows of numbers" if isinstance(self.config, get_args(TableConfig)) else "looks at pictures"
             raise InputError(f"this model {does} and does not read text. Judge it with: qkv evaluate MODEL DATA.")
         return self.pieces
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """That of the run it comes from; None where it has left its run, or that cannot be read."""
+        path = None if self.folder is None else self.folder.parent / "recipe.toml"
+        if path is not None and path.is_file():
+            with suppress(QkvError):
+                return load_recipe(path)
+        return None
 
     @property
     def target_tokenizer(self) -> Tokenizer:

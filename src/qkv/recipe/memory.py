@@ -118,6 +118,7 @@ def evaluated_bytes(recipe: Recipe) -> int:
 def kept_bytes(recipe: Recipe, rows: int) -> int:
     """What autograd keeps of so many windows, but for the logits."""
     with devices.enough_memory(recipe.training, recipe.model.context):
+        assert isinstance(recipe.task, LanguageModellingConfig)
         objective = LanguageModellingConfig(positions=recipe.task.positions)
         return _kept_bytes(recipe.model, objective, recipe.training.dtype, rows)
 

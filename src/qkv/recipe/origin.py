@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import low_rank
 from qkv.blocks.initialization import outline
+from qkv.config import plain
 from qkv.errors import ConfigError, InputError
 from qkv.generation.beam import Translator
 from qkv.models.bert import BertConfig
@@ -27,7 +28,7 @@ from qkv.models.encoders import LanguageConfig
 from qkv.models.language_model import count
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import parse_model
+from qkv.recipe.recipe import Section, parse_model
 from qkv.training.optimizers import TABLES
 from qkv.training.settings import TrainingConfig
 
@@ -80,20 +81,16 @@ def encoder_weights(source: Bundle) -> dict[str, Tensor]:
 
 def section(source: Bundle, dropout: float | None) -> dict[str, Any]:
     """The encoder's section of a recipe, and the pooling that suits it."""
-    from qkv.config import plain
-
     config = encoder_config(source)
     if dropout is not None and hasattr(config, "dropout"):
         config = replace(config, dropout=dropout)
     return plain(config)
 
 
-def whole(name: str, said: dict[str, Any]) -> dict[str, Any]:
+def whole(name: str, said: Section) -> Section:
     """The model section of a language model that goes on learning: its own sizes."""
-    from qkv.config import plain
-
-    config: Any = opened(name).config
-    if not isinstance(config, get_args(LanguageConfig)):
+    config = opened(name).config
+    if not isinstance(config, LanguageConfig):
         raise InputError(
             f"{name}: a {config.kind} model reads texts and cannot go on learning to write them. Give labelled "
             "examples (a table, CoNLL), or a language model."

@@ -1,15 +1,17 @@
-"""Recipes that older versions saved, converted to the present format, so that their runs still open and resume.
+"""Recipe = model + tokenizer + corpus + task + training: complete, frozen, as a run folder holds it.
 
-A saved recipe carries the number of its format. Format 1 carried none; it is recognised by the fingerprint of its data,
-which only a resolved recipe has. A recipe that a person writes is never converted: an old key in it is refused by name.
-
-Recipe = model + tokenizer + corpus + task + training. Models are listed in `models/registry.py`, tasks below.
+A saved recipe carries the number of its format; one that an older version saved is converted, so that its run still
+opens and resumes. Format 1 carried no number; it is recognised by the fingerprint of its data, which only a resolved
+recipe has. A recipe that a person writes is never converted: an old key in it is refused by name.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +41,15 @@ from qkv.storage import write_file
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
+Section = Mapping[str, Any]  # as TOML gives it
+TaskConfig = (
+    LanguageModellingConfig | MaskedLanguageModellingConfig | ClassificationConfig | TaggingConfig | TranslationConfig
+)
+TASKS = by_kind(TaskConfig)
+SHIPPED = Path(__file__).parents[1] / "recipes"
+SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
+FORMAT = 2  # of saved recipes
+
 TRAINING = {  # keys of [training] in format 1, and what they are called now
     "rate": "learning_rate",
     "matrix_rate": "matrix_learning_rate",
@@ -53,6 +64,74 @@ EVALUATED = {  # what an evaluation counts, by task
     "tagging": "examples",
     "translation": "sentences",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    model: ModelConfig
+    tokenizer: TokenizerConfig
+    corpus: CorpusConfig | ExamplesConfig | ParallelConfig
+    task: TaskConfig
+    training: TrainingConfig
+
+    def save(self, path: Path) -> None:
+        sections = {name: plain(getattr(self, name)) for name in SECTIONS}
+        write_file(
+            path,
+            "# Everything about this run, resolved. `qkv train --recipe` takes it.\n"
+            + tomli_w.dumps({"format": FORMAT, **sections}),
+        )
+
+
+def _form(model: object, corpus: type, task: type) -> type:
+    """What the sections of a recipe may hold, for `parse`."""
+    kinds = (model, TokenizerConfig, corpus, task, TrainingConfig)
+    return strict(dataclasses.make_dataclass("Recipe", list(zip(SECTIONS, kinds, strict=True))))
+
+
+_LANGUAGE = Annotated[LanguageConfig, Field(discriminator="kind")]
+_LABELLED = Annotated[LabelledConfig, Field(discriminator="kind")]
+_TRANSLATOR = Annotated[TranslatorConfig, Field(discriminator="kind")]
+FORM = _form(_LANGUAGE, CorpusConfig, LanguageModellingConfig)
+FORMS = {  # of other tasks
+    "masked-language-modelling": _form(MaskedConfig, CorpusConfig, MaskedLanguageModellingConfig),
+    "classification": _form(_LABELLED, ExamplesConfig, ClassificationConfig),
+    "tagging": _form(_LABELLED, ExamplesConfig, TaggingConfig),
+    "translation": _form(_TRANSLATOR, ParallelConfig, TranslationConfig),
+}
+
+
+def complete(values: Mapping[str, Section], where: str) -> Recipe:
+    """Sections in which nothing is open as a recipe."""
+    form = FORMS.get(str(values.get("task", {}).get("kind")))
+    if form is None:
+        values = {**values, "model": language_model_section(values.get("model", {}), where)}
+    return Recipe(**vars(parse(form or FORM, values, where)))
+
+
+def read(recipe: Path) -> dict[str, dict[str, Any]]:
+    """The sections of a recipe, not yet complete: of a file, or of one of qkv's own by its name."""
+    path = find(recipe)
+    values = current(read_toml(path), FORMAT, str(path))
+    check_sections(values, str(path))
+    return values
+
+
+def find(recipe: Path) -> Path:
+    """The file of a recipe: as given, or the one of this name that is installed with qkv."""
+    known = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    if str(recipe) in known and not os.path.isfile(recipe):
+        return known[str(recipe)]
+    if os.path.exists(recipe):  # unlike Path.exists, False for a name that the system refuses
+        return recipe
+    near = difflib.get_close_matches(recipe.stem, known, 1)
+    hint = f"did you mean {near[0]!r}? qkv's" if near else "qkv's"
+    raise ConfigError(f"{recipe}: no such recipe file; {hint} own recipes are {', '.join(known)}.")
+
+
+def load(path: Path) -> Recipe:
+    """A complete recipe, as a run folder holds it."""
+    return complete(read(path), str(path))
 
 
 def current(values: dict[str, Any], newest: int, where: str) -> dict[str, Any]:
@@ -83,97 +162,7 @@ def _from_format_1(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "training": training, "task": task}
 
 
-LabelledTaskConfig = ClassificationConfig | TaggingConfig
-TaskConfig = LanguageModellingConfig | MaskedLanguageModellingConfig | LabelledTaskConfig | TranslationConfig
-
-SHIPPED = Path(__file__).parents[1] / "recipes"
-
-
-TASKS = by_kind(TaskConfig)
-LABELLED = by_kind(LabelledTaskConfig)
-MASKED = "masked-language-modelling"
-TRANSLATION = "translation"
-SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
-FORMAT = 2  # of saved recipes; older ones are converted by `migration.py`
-
-
-@strict
-class Recipe:
-    model: Annotated[LanguageConfig, Field(discriminator="kind")]
-    tokenizer: TokenizerConfig
-    corpus: CorpusConfig
-    task: LanguageModellingConfig
-    training: TrainingConfig
-
-    def save(self, path: Path) -> None:
-        sections = {name: plain(getattr(self, name)) for name in SECTIONS}
-        write_file(
-            path,
-            "# Everything about this run, resolved. `qkv train --recipe` takes it.\n"
-            + tomli_w.dumps({"format": FORMAT, **sections}),
-        )
-
-
-@strict
-class MaskedRecipe(Recipe):
-    """Of models that fill gaps, as BERT."""
-
-    model: MaskedConfig  # type: ignore[assignment]
-    task: MaskedLanguageModellingConfig  # type: ignore[assignment]
-
-
-@strict
-class LabelledRecipe(Recipe):
-    """Of classifiers and taggers: the corpus is of examples."""
-
-    model: Annotated[LabelledConfig, Field(discriminator="kind")]  # type: ignore[assignment]
-    corpus: ExamplesConfig  # type: ignore[assignment]
-    task: Annotated[LabelledTaskConfig, Field(discriminator="kind")]  # type: ignore[assignment]
-
-
-@strict
-class TranslationRecipe(Recipe):
-    """Of models that translate: the corpus is of pairs."""
-
-    model: Annotated[TranslatorConfig, Field(discriminator="kind")]  # type: ignore[assignment]
-    corpus: ParallelConfig  # type: ignore[assignment]
-    task: TranslationConfig  # type: ignore[assignment]
-
-
-def read(recipe: Path) -> dict[str, dict[str, Any]]:
-    """The sections of a recipe, not yet complete: of a file, or of one of qkv's own by its name."""
-    path = find(recipe)
-    values = current(read_toml(path), FORMAT, str(path))
-    check_sections(values, str(path))
-    return values
-
-
-def find(recipe: Path) -> Path:
-    """The file of a recipe: as given, or the one of this name that is installed with qkv."""
-    known = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
-    if str(recipe) in known and not os.path.isfile(recipe):
-        return known[str(recipe)]
-    if os.path.exists(recipe):  # unlike Path.exists, False for a name that the system refuses
-        return recipe
-    near = difflib.get_close_matches(recipe.stem, known, 1)
-    hint = f"did you mean {near[0]!r}? qkv's" if near else "qkv's"
-    raise ConfigError(f"{recipe}: no such recipe file; {hint} own recipes are {', '.join(known)}.")
-
-
-def load(path: Path) -> Recipe:
-    """A complete recipe, as a run folder holds it."""
-    values = read(path)
-    kind = values.get("task", {}).get("kind", "language-modelling")
-    if kind in LABELLED:
-        return parse(LabelledRecipe, values, str(path))
-    if kind == MASKED:
-        return parse(MaskedRecipe, values, str(path))
-    if kind == TRANSLATION:
-        return parse(TranslationRecipe, values, str(path))
-    return parse(Recipe, sections(values, str(path)), str(path))
-
-
-def check_sections(values: dict[str, Any], where: str) -> None:
+def check_sections(values: Mapping[str, object], where: str) -> None:
     """Refuse what is not one of the five sections."""
     for name, section in values.items():
         if name not in SECTIONS:
@@ -184,40 +173,30 @@ def check_sections(values: dict[str, Any], where: str) -> None:
             raise ConfigError(f"{where}: {name} = {section!r} does not fit; expected a section [{name}].")
 
 
-def sections(values: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
-    """The sections of a language model's recipe, the name of a preset unfolded into its numbers."""
-    check_sections(values, where)
-    model = values.get("model", {})
+def language_model_section(model: Section, where: str) -> Section:
+    """The section of a language model, the name of a preset unfolded into its numbers."""
     kind = model.get("kind", "modern")
     if isinstance(kind, str) and kind in LANGUAGE_PRESETS:
         shape = ("kind", "layers", "heads", "width")  # the rest follows from the text, where the preset leaves it open
         usual = plain(type(LANGUAGE_PRESETS[kind])())
         chosen = {k: v for k, v in plain(LANGUAGE_PRESETS[kind]).items() if k in shape or v != usual[k]}
-        values = {**values, "model": {**chosen, **model, "kind": chosen["kind"]}}
-    elif str(kind) not in LANGUAGE_MODELS:
+        return {**chosen, **model, "kind": chosen["kind"]}
+    if str(kind) not in LANGUAGE_MODELS:
         if kind in (fillers := ("bert", "masked", *bert.PRESETS)):
             raise ConfigError(
                 f"{where}: model {kind!r} fills gaps and does not write text; expected a language model: "
                 f"{', '.join([*LANGUAGE_MODELS, *LANGUAGE_PRESETS])}."
             )
-        known = [*LANGUAGE_MODELS, *LANGUAGE_PRESETS, *fillers]
-        near = difflib.get_close_matches(str(kind), known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
-        raise ConfigError(f"{where}: unknown model {kind!r}; {hint}")
-    return values
+        raise unknown_model(str(kind), [*LANGUAGE_MODELS, *LANGUAGE_PRESETS, *fillers], where)
+    return model
 
 
-def parse_section(name: str, values: dict[str, dict[str, Any]], where: str) -> Any:
-    """One section alone, so that the corpus can be read before the rest of the recipe is known."""
-    kinds = {
-        "tokenizer": TokenizerConfig,
-        "corpus": CorpusConfig,
-        "task": LanguageModellingConfig,
-        "training": TrainingConfig,
-    }
-    if name == "model":
-        return parse_model(values.get(name, {}), where)
-    return parse(kinds[name], values.get(name, {}), f"{where}: [{name}]")
+def unknown_model(name: str, known: Sequence[str], where: str, purpose: str = "") -> ConfigError:
+    """The refusal of a model's name, with the nearest one that is known."""
+    near = difflib.get_close_matches(name, known, 1)
+    list_of = "known here" if purpose else "known"
+    hint = f"did you mean {near[0]!r}?" if near else f"{list_of}: {', '.join(known)}."
+    return ConfigError(f"{where}: unknown model {name!r}{f' for {purpose}' if purpose else ''}; {hint}")
 
 
 @strict
@@ -225,10 +204,10 @@ class _ModelSection:
     model: Annotated[ModelConfig, Field(discriminator="kind")]
 
 
-def parse_model(values: Any, where: str) -> ModelConfig:
+def parse_model(values: object, where: str) -> ModelConfig:
     """A model's config of any kind; messages name the key as `model.heads`."""
-    if not isinstance(values, dict) or str(values.get("kind")) not in MODELS:
-        found = values.get("kind") if isinstance(values, dict) else values
-        raise ConfigError(f"{where}: model.kind = {found!r} is not known; expected one of {', '.join(MODELS)}.")
+    if not isinstance(values, Mapping) or str(values.get("kind")) not in MODELS:
+        kind = values.get("kind") if isinstance(values, Mapping) else values
+        raise ConfigError(f"{where}: model.kind = {kind!r} is not known; expected one of {', '.join(MODELS)}.")
     section: _ModelSection = parse(_ModelSection, {"model": values}, where)
     return section.model

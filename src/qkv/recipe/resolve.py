@@ -1,76 +1,72 @@
-"""The rules that fill a recipe's gaps: sizes from the amount of text, rates from the model, the rest from the machine.
+"""The rules that close a draft: sizes from the amount of text, rates from the model, the rest from the machine.
 
-What the user set is never touched. Decision 0004 says where the figures come from.
+Every rule is a pure function, and what the user set is never touched. Decision 0004 says where the figures come from.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
+from qkv.models.defaults import ModelDefaults, OptimizerName
 from qkv.models.registry import LANGUAGE_MODELS, defaults
+from qkv.objectives.language_modelling import LanguageModellingConfig
+from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.origin import matched_width, parameters
-from qkv.recipe.recipe import Recipe
-from qkv.recipe.time_budget import USUAL, Rung
+from qkv.recipe.recipe import Recipe, Section
+from qkv.recipe.time_budget import DEFAULT_SIZE, SizePreset
 from qkv.training import devices
 from qkv.training.clock import LOOKING
-from qkv.training.settings import TrainingConfig
-
-Values = dict[str, dict[str, Any]]
 
 TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than the text has to teach
 SMALL = 200_000
 EVALUATIONS = 10  # in a run
-EVALUATED = 0.015  # of a run's tokens are looked at in each: with no backward pass, all ten cost a twentieth of the run
-LAST, LAST_IN_TIME = 131_072, 32_768  # tokens are looked at in the last evaluation; fewer where minutes count
-FORWARD = 1 / 3  # of a step's time: the way back takes twice as long as the way forward
+EVALUATED = (
+    0.015  # of a run's tokens are in each evaluation: with no backward pass, all ten cost a twentieth of the run
+)
+LAST, LAST_IN_TIME = 131_072, 32_768  # tokens are in the final evaluation; fewer where minutes count
+FORWARD = 1 / 3  # of a step's time: the backward pass takes twice as long as the forward pass
 SHARED = 30_000  # values a layer works on; below it threads cost more than they bring
 
 
-def fill(section: dict[str, Any], config: Any, **chosen: Any) -> None:
-    """Set what is missing, or left at the declared value that means "choose"."""
-    declared = {field.name: field.default for field in dataclasses.fields(config)}
-    for key, value in chosen.items():
-        if key in declared and (key not in section or (section[key] == declared[key] in (0, -1, "auto"))):
-            section[key] = value
-
-
-def choose_model(values: Values, vocabulary: int, tokens: int, row: Rung = USUAL, dropout: float = 0.0) -> None:
-    """Size and context for this much text, and for the time of the dial's row; dropout for what is seen often."""
-    model = values.setdefault("model", {})
-    model.setdefault("kind", "modern")
-    model["vocabulary"] = vocabulary
-    if model["kind"] in ("rnn", "gru", "lstm"):
+def language_model(
+    model: Section, vocabulary: int, tokens: int, size: SizePreset = DEFAULT_SIZE, dropout: float = 0.0
+) -> dict[str, Any]:
+    """The section with size and context for this much text and for the time; dropout for what is seen often."""
+    kind = model.get("kind", "modern")
+    if kind in ("rnn", "gru", "lstm"):
         shape = {"layers": 1, "width": 64 if tokens < TINY else 256}
     else:
-        shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else row.shape
-    if model["kind"] == "modern-fast":  # the n-grams carry it: half of what `modern` would have
+        shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else size.shape
+    if kind == "modern-fast":  # the n-grams carry it: half of what `modern` would have
         shape = {
             "layers": max(1, shape["layers"] // 2),
             "heads": max(1, shape["heads"] // 2),
             "width": shape["width"] // 2,
         }
     if "heads" in shape:
-        shape.update(fitting(model, shape))
-    if (layers := defaults(model["kind"]).layers) is not None:
-        usual = {"kind": "modern", "vocabulary": vocabulary, "context": context_for(tokens, row), **shape}
-        own = {"layers": layers, "context": context_for(tokens, row)} | model
-        width = model.get("width") or matched_width(own, parameters(usual)) or shape["width"]
+        shape |= fitting(model, shape)
+    context = context_for(tokens, size)
+    if (layers := defaults(kind).layers) is not None:
+        reference = {"kind": "modern", "vocabulary": vocabulary, "context": context, **shape}
+        own = {"layers": layers, "context": context, **model, "kind": kind, "vocabulary": vocabulary}
+        width = model.get("width") or matched_width(own, parameters(reference)) or shape["width"]
         shape = {"layers": own["layers"], "width": width}
-    fill(model, LANGUAGE_MODELS[model["kind"]], **shape, context=context_for(tokens, row))
+    open_marks = {field.name: field.default for field in dataclasses.fields(LANGUAGE_MODELS[kind])}
+    chosen = {
+        key: value
+        for key, value in {**shape, "context": context}.items()
+        if key in open_marks and (key not in model or model[key] == open_marks[key] in (0, -1, "auto"))
+    }
     if tokens < TINY or dropout:
-        model.setdefault("dropout", 0.2 if tokens < TINY else dropout)
+        chosen["dropout"] = model.get("dropout", 0.2 if tokens < TINY else dropout)
+    return {**model, "kind": kind, "vocabulary": vocabulary, **chosen}
 
 
-def shape_of(model: dict[str, Any]) -> dict[str, int]:
-    """Layers, heads, width, context and batch of a model section, as a row of the dial has them."""
-    found = {name: int(model.get(name, 1)) for name in ("layers", "heads", "width", "context")}
-    return {**found, "batch": 1}
-
-
-def fitting(model: dict[str, Any], shape: dict[str, int]) -> dict[str, int]:
-    """Heads for a width that the user set, or a width for his heads: a head has a whole and even width."""
+def fitting(model: Section, shape: dict[str, int]) -> dict[str, int]:
+    """Heads for a width that the user set, or a width for given heads: a head has a whole and even width."""
     if "width" in model and "heads" not in model and isinstance(width := model["width"], int):
         heads = [number for number in range(shape["heads"], 1, -1) if width % (2 * number) == 0]
         return {"heads": heads[0] if heads else 1}
@@ -79,50 +75,75 @@ def fitting(model: dict[str, Any], shape: dict[str, int]) -> dict[str, int]:
     return {}
 
 
-def context_for(tokens: int, row: Rung = USUAL) -> int:
-    return min(32 if tokens < TINY else row.context, max(16, tokens // 4))
+def context_for(tokens: int, size: SizePreset = DEFAULT_SIZE) -> int:
+    return min(32 if tokens < TINY else size.context, max(16, tokens // 4))
 
 
-def choose_training(values: Values, tokens: int, row: Rung = USUAL, threads: int = 0) -> None:
+def language_model_training(
+    training: TrainingDraft, model: Section, tokens: int, size: SizePreset = DEFAULT_SIZE, threads: int = 0
+) -> TrainingDraft:
     """Everything of the training section but the number of steps."""
-    training, model = values.setdefault("training", {}), values["model"]
-    usual = defaults(model["kind"])
-    fill(training, TrainingConfig, optimizer=usual.optimizer)
-    rates = usual.optimizers[training["optimizer"]].values()
-    if tokens < TINY:  # a page is learned by heart in a moment: go slower, and the table of next words stays honest
-        rates.update({name: rates[name] / 4 for name in ("learning_rate", "matrix_learning_rate") if name in rates})
-    fill(training, TrainingConfig, **rates)
-    training.setdefault("patience", 8 if tokens < TINY else 4)  # of EVALUATIONS; on a page they are noisy
-    fill(
-        training, TrainingConfig, batch=batch_size(model["context"], tokens, training.get("accumulate", 1), row.tokens)
+    # a page is memorised in a moment: go slower, and the table of next words stays honest
+    training = with_optimizer(training, defaults(model["kind"]), slower=4 if tokens < TINY else 1)
+    patience = 8 if tokens < TINY else 4  # of EVALUATIONS; on a page they are noisy
+    context: int = model["context"]
+    batch = training.batch or whole_batch(
+        max(4, min(64, size.tokens // context, tokens // context // 8)), training.accumulate
     )
+    work = batch * context * model["width"]
+    return on_machine(
+        replace(training, batch=batch, patience=patience if training.patience is None else training.patience),
+        1 if work < SHARED else threads,
+    )
+
+
+def with_optimizer(training: TrainingDraft, known: ModelDefaults, slower: float = 1) -> TrainingDraft:
+    """The optimizer and its settings that suit a kind of model."""
+    name: OptimizerName = training.optimizer or known.optimizer
+    rates = known.optimizers.get(name, known.optimizers[known.optimizer])
+    matrices = rates.matrix_learning_rate
+    return replace(
+        training,
+        optimizer=name,
+        learning_rate=training.learning_rate or rates.learning_rate / slower,
+        matrix_learning_rate=training.matrix_learning_rate or (None if matrices is None else matrices / slower),
+        betas=rates.betas if training.betas is None else training.betas,
+        momentum=rates.momentum if training.momentum is None else training.momentum,
+    )
+
+
+def on_machine(training: TrainingDraft, threads: int = 0) -> TrainingDraft:
+    """Device, number format and threads of this machine; matrices have the learning rate of all else by default."""
     device, dtype = device_and_dtype(training)
-    fill(training, TrainingConfig, device=device, dtype=dtype)
-    work = training["batch"] * model["context"] * model["width"]
-    fill(training, TrainingConfig, threads=1 if work < SHARED else threads or devices.choose_threads())
-    fill(training, TrainingConfig, compile="off", matrix_learning_rate=training["learning_rate"])
+    return replace(
+        training,
+        device=device,
+        dtype=dtype,
+        threads=training.threads or threads or devices.choose_threads(),
+        matrix_learning_rate=training.matrix_learning_rate or training.learning_rate,
+    )
 
 
-def device_and_dtype(training: dict[str, Any]) -> tuple[str, str]:
-    device = devices.choose_device(training.get("device", "auto"))
-    return device, devices.choose_dtype(training.get("dtype", "auto"), device)
+def device_and_dtype(training: TrainingDraft) -> tuple[str, str]:
+    device = devices.choose_device(training.device or "auto")
+    return device, devices.choose_dtype(training.dtype or "auto", device)
 
 
-def batch_size(context: int, tokens: int, accumulate: int, wanted: int) -> int:
-    """The wanted tokens a step, less where the text is so short that an epoch would be over in a few steps."""
-    size = max(4, min(64, wanted // context, tokens // context // 8))
+def whole_batch(size: int, accumulate: int) -> int:
+    """The size as a multiple of the parts in which a batch is computed."""
     return max(1, size // accumulate) * accumulate
 
 
-def epochs_worth(tokens: int) -> float:
+def useful_epochs(tokens: int) -> float:
     """After how many epochs a small model has nothing more to learn from a text: many for a page, few for a library."""
     return 100.0 if tokens < TINY else 60.0 if tokens < SMALL else 30.0
 
 
-def steps_worth(values: Values, tokens: int, epochs: float) -> int:
+def useful_steps(draft: Draft, tokens: int, epochs: float) -> int:
     """The number of steps after which more would not help."""
-    samples = max(1, tokens // values["model"]["context"])
-    return max(1, int(epochs * samples) // values["training"]["batch"])
+    assert draft.training.batch is not None
+    samples = max(1, tokens // draft.model["context"])
+    return max(1, int(epochs * samples) // draft.training.batch)
 
 
 def evaluated_tokens(run: int) -> int:
@@ -130,29 +151,37 @@ def evaluated_tokens(run: int) -> int:
     return max(4096, min(65_536, int(EVALUATED * run)))
 
 
-def choose_steps(values: Values, tokens: int, steps: int, *, timed: bool = False) -> None:
+def with_steps(training: TrainingDraft, steps: int, warmup: int, every: int) -> TrainingDraft:
+    """Warm-up is a tenth of all steps, `warmup` at most; evaluations and checkpoints are `every` so many steps."""
+    return replace(
+        training,
+        steps=steps,
+        warmup=min(steps // 10, warmup) if training.warmup is None else training.warmup,
+        evaluate_every=training.evaluate_every or every,
+        checkpoint_every=training.checkpoint_every or every,
+    )
+
+
+def language_model_steps(draft: Draft, tokens: int, steps: int, *, timed: bool = False) -> Draft:
     """The number of steps and everything that follows from it."""
-    training = values["training"]
-    fill(training, TrainingConfig, steps=max(1, min(steps, steps_worth(values, tokens, epochs_worth(tokens)))))
-    steps = training["steps"]
-    if training.get("warmup", -1) == -1:
-        training["warmup"] = min(steps // 10, 20)
-    a_step = training["batch"] * values["model"]["context"]
+    training = draft.training
+    assert training.batch is not None
+    steps = training.steps or max(1, min(steps, useful_steps(draft, tokens, useful_epochs(tokens))))
+    a_step = training.batch * draft.model["context"]
     evaluated = evaluated_tokens(steps * a_step)
     every = max(1, steps // EVALUATIONS)
-    if timed:  # a token that is looked at takes a third of one that is learned from
+    if timed:  # a token that is evaluated takes a third of one that is trained on
         every = max(every, math.ceil(FORWARD * evaluated / (LOOKING * a_step)))
-    fill(training, TrainingConfig, evaluate_every=every)
     last = LAST_IN_TIME if timed else LAST
-    fill(training, TrainingConfig, checkpoint_every=training["evaluate_every"])
-    task = values.setdefault("task", {})
-    task.setdefault("evaluation_tokens", evaluated)
-    task.setdefault("final_evaluation_tokens", last)
+    return replace(
+        draft,
+        training=with_steps(training, steps, 20, training.evaluate_every or every),
+        task={"evaluation_tokens": evaluated, "final_evaluation_tokens": last, **draft.task},
+    )
 
 
 def last_tokens(recipe: Recipe) -> int:
-    """How much of the validation text the last evaluation looks at: all of it, unless that would take long."""
-    training = recipe.training
-    return max(
-        recipe.task.final_evaluation_tokens or LAST, training.length * training.batch * recipe.model.context // 10
-    )
+    """How much of the validation text the last evaluation scores: all of it, unless that would take long."""
+    training, task = recipe.training, recipe.task
+    assert isinstance(task, LanguageModellingConfig)
+    return max(task.final_evaluation_tokens or LAST, training.length * training.batch * recipe.model.context // 10)

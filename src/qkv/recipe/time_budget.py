@@ -1,8 +1,8 @@
-"""The time dial: from minutes to a model. Decision 0007 has the study behind the table.
+"""The time budget: from minutes to a model. Decision 0007 has the study behind the table.
 
-Two short measurements decide. The first, a few steps of one fixed small model, tells how fast this machine is beside
-the study's, and so which row of the table has the time it needs. The second, a few steps of the model that was chosen,
-tells how many of them fit. While the run goes on, its clock corrects the number.
+Two short measurements decide. The first, a few steps of one fixed small model, tells how fast this machine is compared
+with the study's, and so which size has the time it needs. The second, a few steps of the model that was chosen, tells
+how many of them fit. During the run its clock corrects the number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SAMPLES = 2.5  # seconds for two samples, the card, and compressors on other win
 
 
 @dataclass(frozen=True)
-class Rung:
+class SizePreset:
     """The best that was found for so many seconds of training on the study's machine."""
 
     seconds: float
@@ -57,20 +57,22 @@ class Rung:
         return self.batch * self.context
 
 
-RUNGS = (
-    Rung(0.0, layers=2, heads=4, width=128, context=64, batch=16, speed=20_000),
-    Rung(100.0, layers=2, heads=6, width=192, context=64, batch=32, speed=9_000),
-    Rung(600.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_500),
-    Rung(1800.0, layers=4, heads=8, width=256, context=128, batch=16, speed=2_800),
+SIZES = (
+    SizePreset(0.0, layers=2, heads=4, width=128, context=64, batch=16, speed=20_000),
+    SizePreset(100.0, layers=2, heads=6, width=192, context=64, batch=32, speed=9_000),
+    SizePreset(600.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_500),
+    SizePreset(1800.0, layers=4, heads=8, width=256, context=128, batch=16, speed=2_800),
 )
-# For a text that the row of the time would see too often: deeper, and seen only a few times.
+# For a text that the size of the time would see too often: deeper, and seen only a few times.
 DEEP = (
-    Rung(0.0, layers=4, heads=4, width=128, context=64, batch=16, speed=8_500),
-    Rung(0.0, layers=6, heads=4, width=128, context=64, batch=16, speed=6_500),
-    Rung(0.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_800),
-    Rung(0.0, layers=6, heads=6, width=192, context=64, batch=32, speed=3_500),
+    SizePreset(0.0, layers=4, heads=4, width=128, context=64, batch=16, speed=8_500),
+    SizePreset(0.0, layers=6, heads=4, width=128, context=64, batch=16, speed=6_500),
+    SizePreset(0.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_800),
+    SizePreset(0.0, layers=6, heads=6, width=192, context=64, batch=32, speed=3_500),
 )
-USUAL = Rung(0.0, layers=4, heads=4, width=128, context=128, batch=32)  # where steps are given instead of a time
+DEFAULT_SIZE = SizePreset(
+    0.0, layers=4, heads=4, width=128, context=128, batch=32
+)  # where steps are given instead of a time
 
 OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a deeper model more
 ENOUGH = 3.2  # epochs of a deep model: after them it learns by heart, with dropout and without
@@ -83,32 +85,32 @@ REFERENCE_SECONDS = 0.05  # a step of it on the study's machine: two cores, two 
 
 
 @dataclass(frozen=True)
-class Pace:
+class MachineSpeed:
     """How fast this machine is: the threads that suit it, and its speed beside the study's machine."""
 
     threads: int
     speed: float
 
 
-def rung(seconds: float, tokens: int) -> Rung:
-    """The row for so many seconds of the study's machine; where it sees the text too often, the deepest that fits."""
-    in_time = max((row for row in RUNGS if row.seconds <= seconds), key=lambda row: row.seconds, default=RUNGS[0])
+def size_for(seconds: float, tokens: int) -> SizePreset:
+    """The size for so many seconds of the study's machine; where it sees the text too often, the deepest that fits."""
+    in_time = max((size for size in SIZES if size.seconds <= seconds), key=lambda size: size.seconds, default=SIZES[0])
     if in_time.epochs(seconds, tokens) < OFTEN:
         return in_time
-    filled = [row for row in DEEP if row.weights <= LARGE * tokens]
+    filled = [size for size in DEEP if size.weights <= LARGE * tokens]
     if not filled:
-        return RUNGS[0]
-    return max((row for row in filled if row.epochs(seconds, tokens) >= ENOUGH), key=DEEP.index, default=in_time)
+        return SIZES[0]
+    return max((size for size in filled if size.epochs(seconds, tokens) >= ENOUGH), key=DEEP.index, default=in_time)
 
 
-def enough(row: Rung) -> float:
+def enough(size: SizePreset) -> float:
     """After how many epochs more time would not help."""
-    return ENOUGH if row in DEEP else math.inf
+    return ENOUGH if size in DEEP else math.inf
 
 
 def learned(model: Any, epochs: float) -> bool:
     """Whether a deep model has seen a text as often as helps it."""
-    deep = {(row.layers, row.width) for row in DEEP}
+    deep = {(size.layers, size.width) for size in DEEP}
     return model.kind == "modern" and (model.layers, model.width) in deep and epochs >= 0.97 * ENOUGH
 
 
@@ -116,7 +118,7 @@ def dropout(epochs: float) -> float:
     return max((share for least, share in DROPOUT if epochs >= least), default=0.0)
 
 
-def pace(device: str, dtype: str) -> Pace:
+def machine_speed(device: str, dtype: str) -> MachineSpeed:
     """Time a few steps of the small model of reference, on all cores and on one; the faster way is taken."""
     tokens = torch.randint(REFERENCE.vocabulary, (20_000,), generator=torch.Generator().manual_seed(0))
     task = LanguageModelling(LanguageModellingConfig(), tokens.numpy(), REFERENCE.context, 0)
@@ -138,7 +140,7 @@ def pace(device: str, dtype: str) -> Pace:
         found[threads] = typical(steps, least=4, seconds=0.4)
     best = min(found, key=lambda threads: found[threads])
     devices.set_threads(most)
-    return Pace(best, REFERENCE_SECONDS / found[best])
+    return MachineSpeed(best, REFERENCE_SECONDS / found[best])
 
 
 def typical(

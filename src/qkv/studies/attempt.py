@@ -10,10 +10,11 @@ from typing import Any
 
 from qkv import session as sessions
 from qkv.data.findings import Progress
+from qkv.recipe.draft import Values
 from qkv.session import fresh_state
 from qkv.storage import remove_folder
 from qkv.studies import space
-from qkv.tasks.protocol import Session, Values
+from qkv.tasks.protocol import Session
 from qkv.training.loop import train
 from qkv.training.run import Evaluation
 

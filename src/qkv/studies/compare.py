@@ -19,7 +19,6 @@ from qkv.session import claim
 from qkv.storage import write_file
 from qkv.studies import compare_labelled, compare_text, picture
 from qkv.studies.comparison import NAMES, Comparison, Entry, Plan
-from qkv.tasks.classification.task import LabelledTask
 from qkv.tasks.registry import task_to_study
 from qkv.tasks.report import cell
 from qkv.visible import visible
@@ -34,7 +33,7 @@ PICTURE = "compare.svg"
 
 def compare(plan: Plan) -> tuple[Comparison, Path]:
     """Do it all; gives what was found, and the folder that tells of it."""
-    labelled = issubclass(task_to_study(plan.corpus, "compare"), LabelledTask)
+    labelled = task_to_study(plan.corpus, "compare").labelled
     folder = claim(plan.folder, numbered=True)
     plan = replace(plan, folder=folder)
     try:

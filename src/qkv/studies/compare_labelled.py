@@ -27,8 +27,8 @@ from qkv.studies import baselines
 from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order, measure
 from qkv.tasks.classification import report, systems
 from qkv.tasks.classification.systems import PROBLEMS
-from qkv.tasks.language_modelling.task import autocast_of
-from qkv.tasks.protocol import Session
+from qkv.tasks.classification.task import ClassificationTask
+from qkv.tasks.protocol import Session, autocast_of, expect
 from qkv.tasks.report import write_card
 from qkv.training import devices
 from qkv.training.loop import training_flops
@@ -150,14 +150,15 @@ def _taught(plan: Plan, name: str, values: dict[str, Any], minutes: float) -> En
     for seed in plan.all_seeds():
         plan.say(f"{name}, seed {seed}: {minutes:.2f} minutes")
         session, spent = plan.trained(values, name.replace(" ", "-"), seed, minutes)
-        recipe, task = session.recipe, session.task
+        recipe, task = session.recipe, expect(session.task, ClassificationTask)
         best: Any = bundle.load(session.run.folder, recipe.training.device).model
         chosen: LabelledScore = task.judged(recipe, best, "valid")
         answers, speed = _answers(session, best)
         side = task.prepared.labelled.test
+        assert side is not None, "a comparison has a side to report"
         judgement = baselines.judge(answers, side, task.problem)
         found = {"valid": chosen, "test": judgement}
-        write_card(session, report.card_content(session, found, report.remarks(session, found)))
+        write_card(session, report.card_content(session, task, found, report.remarks(session, task, found)))
         measures.append(measure(judgement, side, plan.metric))
         held.append(measure(chosen, task.prepared.labelled.valid, plan.metric).value)
         f1s.append(macro_f1(judgement))
@@ -186,8 +187,9 @@ def _taught(plan: Plan, name: str, values: dict[str, Any], minutes: float) -> En
 
 def _answers(session: Session, model: Any) -> tuple[Any, float]:
     """What a model says about the reported side, from its texts on, and how many a second."""
-    recipe, task = session.recipe, session.task
+    recipe, task = session.recipe, expect(session.task, ClassificationTask)
     side = task.prepared.labelled.test
+    assert side is not None, "a comparison has a side to report"
     mark = time.perf_counter()
     rows = task.prepared.rows(side, task.context)
     autocast = autocast_of(recipe.training)

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from qkv.config import parse
+from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError, InterruptedRun, QkvError
@@ -27,10 +29,12 @@ from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
 from qkv.models.language_model import count
 from qkv.models.registry import defaults
 from qkv.recipe import bundle
+from qkv.recipe.draft import Draft
 from qkv.recipe.origin import matched_width
-from qkv.recipe.recipe import parse_section, sections
+from qkv.recipe.recipe import language_model_section
 from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order
-from qkv.tasks.protocol import Session
+from qkv.tasks.language_modelling.task import LanguageModellingTask
+from qkv.tasks.protocol import Session, expect
 from qkv.training import devices
 from qkv.training.loop import training_flops
 
@@ -43,7 +47,8 @@ FEWEST = 256  # tokens of a half
 class TextPlan(Plan):
     def before(self, session: Session) -> None:
         """The best step is chosen on the first half of the held-out text."""
-        session.task.prepared = replace(session.task.prepared, valid=halves(session.task.prepared.valid)[0])
+        task = expect(session.task, LanguageModellingTask)
+        task.prepared = replace(task.prepared, valid=halves(task.prepared.valid)[0])
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,9 @@ def compare(asked: Plan) -> Comparison:
         raise InputError(f"--metric {plan.metric}: text is judged by bits per byte. Leave it out.")
     names = plan.models or USUAL
     for name in names:
-        sections({"model": {"kind": name}}, "--models")
-    values = {"corpus": plan.corpus, "tokenizer": plan.tokenizer}
-    corpus, tokenizer = (parse_section(name, values, "the options") for name in ("corpus", "tokenizer"))
+        language_model_section({"kind": name}, "--models")
+    tokenizer = Draft.parse({"tokenizer": plan.tokenizer}, "the options").tokenizer
+    corpus: CorpusConfig = parse(CorpusConfig, plan.corpus, "the options: [corpus]")
     data = prepare(corpus, tokenizer, progress=plan.progress)
     for note in data.notes:
         plan.say(note)

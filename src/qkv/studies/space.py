@@ -12,8 +12,8 @@ from typing import Any, Protocol, runtime_checkable
 from qkv.config import plain
 from qkv.models.registry import defaults
 from qkv.models.table import MLPTableConfig
+from qkv.recipe.draft import Values
 from qkv.tasks.classification import systems
-from qkv.tasks.protocol import Values
 
 BATCHES = (16, 32, 64)  # of language models
 POOLINGS = ("mean", "max", "attention")

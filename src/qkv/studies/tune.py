@@ -25,13 +25,12 @@ from qkv.data.labelled.examples import Labelled
 from qkv.data.labelled.reading import read_examples
 from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_of
 from qkv.models.registry import LANGUAGE_MODELS
-from qkv.recipe.recipe import sections
+from qkv.recipe.recipe import language_model_section
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import space
 from qkv.studies.attempt import Scores, Search, Subject, attempt
 from qkv.studies.comparison import NAMES
 from qkv.tasks.classification import systems
-from qkv.tasks.classification.task import LabelledTask
 from qkv.tasks.registry import task_to_study
 
 __all__ = ["Found", "Search", "Subject", "tune"]
@@ -90,10 +89,10 @@ def tune(search: Search) -> Found:
 
 
 def _subject(search: Search) -> Subject:
-    if not issubclass(task_to_study(search.corpus, "tune"), LabelledTask):
+    if not task_to_study(search.corpus, "tune").labelled:
         names: tuple[str, ...] = (search.model,) if search.model else space.WRITERS
         for name in names:
-            sections({"model": {"kind": name}}, "--model")
+            language_model_section({"kind": name}, "--model")
             if name not in LANGUAGE_MODELS:
                 known = ", ".join(LANGUAGE_MODELS)
                 raise InputError(f"--model {name}: a search needs a model whose sizes are open: {known}.")

@@ -1,112 +1,161 @@
 """What every task answers, and the session in which it is trained.
 
-A task holds its prepared data. The gaps of a recipe are filled in this order: `choose`, then `choose_steps`, by a clock
-or by the number asked for; `complete` gives the recipe.
+A task holds its prepared data. A draft is closed in this order: `resolve`, then `resolve_steps`, by a clock or by the
+number asked for; `complete` gives the recipe.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, TypeVar
 
 from torch import nn
 
 from qkv.blocks import low_rank
+from qkv.config import plain
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, silent
+from qkv.data.labelled.preparing import PreparedExamples
+from qkv.data.parallel.preparing import PreparedPairs
+from qkv.data.prepare import Prepared
 from qkv.doctor.examination import Doctor
+from qkv.errors import DataError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import count, learning
 from qkv.objectives.objective import Objective
+from qkv.recipe import recipe as recipes
 from qkv.recipe.bundle import Bundle
+from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe
+from qkv.recipe.resolve import with_steps
 from qkv.tasks.report import RunReport
 from qkv.text.tokenizer import Tokenizer
+from qkv.training import devices, metrics_log
 from qkv.training.loop import TrainingState
 from qkv.training.run import Run, Scores
+from qkv.training.settings import TrainingConfig
+from qkv.visible import counted
 
-Values = dict[str, dict[str, Any]]
+T = TypeVar("T")
+CLOSING = 1.0  # seconds for the card and the report
+
+
+def expect(value: object, kind: type[T]) -> T:
+    """The value as what it is known to be: a task meets recipes and parts of its own kind alone."""
+    assert isinstance(value, kind), f"{type(value).__name__} where {kind.__name__} was expected"
+    return value
 
 
 @dataclass(frozen=True)
 class Costs:
     """What evaluations will take, in seconds."""
 
-    in_all: float = 0.0  # those while the run goes on
+    in_all: float = 0.0  # those during the run
     a_step: float = 0.0  # the same for each step, where there are as many as steps ask for
     evaluation: float = 0.0  # one of them
-    scoring: float = 0.0  # the last scores, of all that is held out
+    scoring: float = 0.0  # the final scores, of all that is held out
     closing: float = 0.0  # what follows those
 
 
-@runtime_checkable
-class Task(Protocol):
+@dataclass
+class Task(ABC):
     """A task with its data, as a run needs it."""
 
     kind: ClassVar[str]
     unit: ClassVar[str]  # what a step is counted in
     data: ClassVar[str]  # what it learns from, in words
     corpus: ClassVar[type]  # the config of the recipe's section
+    labelled: ClassVar[bool] = False  # whether examples with labels are learned
+    default_model: ClassVar[str]
+    warmup: ClassVar[int] = 200  # steps at most
+
+    prepared: Prepared | PreparedExamples | PreparedPairs
+    said: list[str] = field(default_factory=list, kw_only=True)
+    evaluations: int = field(default=10, kw_only=True)  # during a run
 
     @classmethod
-    def open(cls, values: Values, where: str, progress: Progress | None, detected: Detected | None = None) -> Task:
+    @abstractmethod
+    def open(cls, draft: Draft, progress: Progress | None, detected: Detected | None = None) -> Task:
         """Read and prepare what is to be learned from; a wrong key is reported before a long file is read."""
-        ...
 
     @classmethod
+    @abstractmethod
     def resume(cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Task:
         """Prepare the data of a run that goes on, and refuse other data."""
-        ...
 
     @property
-    def notes(self) -> tuple[str, ...]: ...
+    def kind_of_data(self) -> str:
+        """The task that the data are for, known when they have been read."""
+        return self.kind
 
-    def say(self, note: str) -> None: ...
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.prepared.notes, *self.said)
 
-    def choose(self, values: Values, ends_at: float | None) -> float:
-        """Fill model and training, all but the steps; gives the epochs after which more would not help."""
-        ...
+    def say(self, note: str) -> None:
+        self.said.append(note)
 
-    def steps_worth(self, values: Values, epochs: float) -> int: ...
+    @abstractmethod
+    def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
+        """Model and training, all but the steps; and the epochs after which more would not help."""
 
-    def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
+    @abstractmethod
+    def useful_steps(self, draft: Draft, epochs: float) -> int: ...
+
+    def resolve_steps(self, draft: Draft, steps: int, *, timed: bool) -> Draft:
         """The number of steps and everything that follows from it."""
-        ...
+        steps = draft.training.steps or max(1, steps)
+        every = max(1, -(-steps // self.evaluations) if timed else steps // self.evaluations)
+        training = with_steps(draft.training, steps, self.warmup, every)
+        return replace(draft, training=training, task={**self.evaluation_sizes(), **draft.task})
 
-    def complete(self, values: Values) -> Recipe: ...
+    def evaluation_sizes(self) -> dict[str, int]:
+        """How much is evaluated, as the section [task] has it."""
+        return {}
 
-    def begin(self, recipe: Recipe, model: nn.Module) -> None:
-        """What a model takes from the data before its first step."""
-        ...
+    def complete(self, draft: Draft) -> Recipe:
+        prepared = self.prepared
+        values = {
+            "model": draft.model,
+            "tokenizer": plain(prepared.tokenizer_config),
+            "corpus": plain(prepared.corpus if isinstance(prepared, Prepared) else prepared.config),
+            "task": {"kind": self.kind, **draft.task},
+            "training": draft.training.values(),
+        }
+        return recipes.complete(values, draft.where)
 
+    def begin(self, recipe: Recipe, model: nn.Module) -> None:  # noqa: B027
+        """What a model takes from the data before its first step: nothing, where it starts from random weights."""
+
+    @abstractmethod
     def objective(self, recipe: Recipe) -> Objective: ...
 
+    @abstractmethod
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
-        """On held-out data, while the run goes on."""
-        ...
+        """On held-out data, during the run."""
 
+    @abstractmethod
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs: ...
 
-    def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle: ...
+    @abstractmethod
+    def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle: ...
 
     def examine(self, session: Session) -> Doctor | None:
         """Measure before training what a loss can be compared with, where the task has such baselines."""
-        ...
+        return None
 
+    @abstractmethod
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         """What is going to be done, in a few lines."""
-        ...
 
+    @abstractmethod
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
         """Score the best model on what was held out."""
-        ...
-
-
-if TYPE_CHECKING:
-    TaskClass = type[Task]
-else:
-    TaskClass = type  # a protocol with attributes cannot be asked for its subclasses
 
 
 @dataclass(frozen=True)
@@ -114,7 +163,7 @@ class Session:
     """A run that is ready to go on."""
 
     planned: Recipe
-    task: Any
+    task: Task
     objective: Objective
     state: TrainingState
     run: Run
@@ -125,11 +174,7 @@ class Session:
         return replace(self.planned, training=self.run.config)
 
     @property
-    def prepared(self) -> Any:
-        return self.task.prepared
-
-    @property
-    def model(self) -> Any:
+    def model(self) -> nn.Module:
         return self.state.model
 
     @property
@@ -149,13 +194,47 @@ class Session:
         how = " (LoRA)" if self.recipe.training.lora else ""
         return f"{kept:,} parameters" + (f"; {moving:,} learn{how}" if how or moving < kept else "")
 
+    @property
+    def values(self) -> dict[str, object]:
+        """What the JSON document of every run has."""
+        return {
+            "run": str(self.run.folder),
+            "model": self.recipe.model.kind,
+            "parameters": self.parameters,
+            "learning": learning(self.model),
+            "steps": self.state.step,
+            "seconds": round(metrics_log.elapsed(self.run.folder / "timings.jsonl"), 2),
+            "notes": list(self.task.notes),
+        }
+
+    def plan_lines(self, step: str, samples: int) -> list[str]:
+        """Lines of a plan that all tasks but language modelling share; `samples` of the objective are in a step."""
+        training, clock = self.recipe.training, self.run.clock
+        return [
+            f"steps   of {step}, {training.optimizer}, {training.dtype} on {training.device} with "
+            f"{counted(training.threads, 'thread')}",
+            f"plan    {counted(training.length, 'step')}, "
+            f"{training.length * samples / self.objective.samples:.1f} epochs"
+            + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        ]
+
     def pace(self, progress: Progress = silent) -> Pace:
-        """The time that is left for the last scores."""
+        """The time that is left for the final scores."""
         clock = self.run.clock
         if clock is None:
             return Pace(progress=progress)
         return Pace(clock.ends_at - clock.after_scoring, progress, now=clock.now)
 
-    def final_score(self, progress: Progress = silent) -> Any:
-        """The best model on what was held out."""
-        return self.task.final_score(self.recipe, self.run.folder, self.pace(progress))
+
+def autocast_of(training: TrainingConfig) -> Callable[[], AbstractContextManager[object]]:
+    return partial(devices.autocast, training.device, training.dtype)
+
+
+def require_same(fingerprint: str | None, recipe: Recipe, folder: Path) -> None:
+    """Refuse to go on with other data than the run's."""
+    if fingerprint != recipe.corpus.fingerprint:
+        raise DataError(
+            ", ".join(recipe.corpus.files),
+            "the text is not the one this run was started with",
+            f"Put the old text back, or start a new run without --resume (the recipe is {folder / 'recipe.toml'}).",
+        )

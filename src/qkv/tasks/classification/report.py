@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from qkv.data.findings import Progress
 from qkv.data.labelled.examples import Examples, ImageExamples, NumberExamples, TagExamples
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
-from qkv.models.language_model import learning
 from qkv.tasks.classification.baselines import about, in_words, no_better, untaught
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import CardContent, RunReport, Section, TableSection, doctor_section, indented, lines
 from qkv.training import metrics_log
 from qkv.visible import counted, shortened
 
+if TYPE_CHECKING:
+    from qkv.tasks.classification.task import ClassificationTask
+
 MOST_LABELS = 30
 MOST_CLASSES = 12  # that a table of confusions shows
 MISTAKES = 5
 
 
-def plan(session: Session) -> list[str]:
-    recipe, task = session.recipe, session.task
-    found, training = task.prepared.labelled, recipe.training
-    clock = session.run.clock
-    epochs = training.length * training.batch / session.objective.samples
+def plan(session: Session, task: ClassificationTask) -> list[str]:
+    found, training = task.prepared.labelled, session.recipe.training
     constant = untaught(found.train, found.valid)
     return [
         f"data    {len(found.train):,} examples to learn from, {len(found.valid):,} to check on"
         + (f", {len(found.test):,} to test with" if found.test is not None else ""),
         f"task    {found.task}, {counted(len(task.labels), 'label')}",
-        f"model   {about(recipe.model)}, {session.size}",
-        f"steps   of {counted(training.batch, 'example')}, {training.optimizer}, {training.dtype} on {training.device} "
-        f"with {counted(training.threads, 'thread')}",
-        f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
-        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        f"model   {about(session.recipe.model)}, {session.size}",
+        *session.plan_lines(counted(training.batch, "example"), training.batch),
         f"marks   {'nothing is held out' if constant is None else constant.words}",
         f"folder  {session.run.folder}",
     ]
 
 
-def report(session: Session, progress: Progress) -> RunReport:
-    folder, recipe, task = session.run.folder, session.recipe, session.task
-    model: Any = recipe.model
-    found: dict[str, LabelledScore] = task.final(recipe, folder, session.pace(progress))
-    remarked = remarks(session, found)
+def report(session: Session, task: ClassificationTask, found: dict[str, LabelledScore]) -> RunReport:
+    folder, model = session.run.folder, session.recipe.model
+    remarked = remarks(session, task, found)
     sections: list[Section] = []
     for side, judgement in found.items():
         whole = len(getattr(task.prepared.labelled, side))
@@ -56,20 +49,14 @@ def report(session: Session, progress: Progress) -> RunReport:
         sections += [lines(""), *judgement_sections(judgement, task.scored(side), name, whole)]
     sections += [lines(""), indented("doctor", remarked)]
     values = {
-        "run": str(folder),
-        "model": recipe.model.kind,
+        **session.values,
         "encoder": getattr(model, "encoder", model).kind,
-        "parameters": session.parameters,
-        "learning": learning(session.model),
-        "steps": session.state.step,
-        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
         "examples": {side: len(task.scored(side)) for side in found},
         "validation": {**found["valid"].values(), **found["valid"].tables()},
         "test": {**found["test"].values(), **found["test"].tables()} if "test" in found else None,
         "doctor": remarked,
-        "notes": list(task.notes),
     }
-    return RunReport(tuple(sections), task.next_commands(folder), card_content(session, found, remarked), values)
+    return RunReport(tuple(sections), task.next_commands(folder), card_content(session, task, found, remarked), values)
 
 
 def judgement_sections(
@@ -165,8 +152,10 @@ def mistakes(judgement: LabelledScore, examples: Examples, most: int = MISTAKES)
     return found
 
 
-def card_content(session: Session, found: Mapping[str, LabelledScore], remarked: Sequence[str]) -> CardContent:
-    recipe, task = session.recipe, session.task
+def card_content(
+    session: Session, task: ClassificationTask, found: Mapping[str, LabelledScore], remarked: Sequence[str]
+) -> CardContent:
+    recipe = session.recipe
     data, names = task.prepared.labelled, task.labels.names
     more = f" and {len(names) - MOST_LABELS:,} more" if len(names) > MOST_LABELS else ""
     figures = {name: value for side, each in found.items() for name, value in _figures(side, each).items()}
@@ -195,10 +184,9 @@ def _figures(side: str, found: LabelledScore) -> dict[str, str]:
     return rows
 
 
-def remarks(session: Session, found: dict[str, LabelledScore]) -> list[str]:
-    """The end of a run in a few said: what it learned beside one answer for all, which step was kept, what to try."""
-    task = session.task
-    model: Any = session.recipe.model
+def remarks(session: Session, task: ClassificationTask, found: dict[str, LabelledScore]) -> list[str]:
+    """The end of a run in a few lines: how it compares with one answer for all, which step was kept, what to try."""
+    model = session.recipe.model
     data, judged = task.prepared.labelled, found["valid"]
     logged = metrics_log.read(session.run.folder / "metrics.jsonl")
     checks = [line for line in logged if None not in (line.get("validation_judged"), line.get("validation_loss"))]
@@ -221,7 +209,7 @@ def remarks(session: Session, found: dict[str, LabelledScore]) -> list[str]:
     elif data.numeric:
         more = "--model mlp, which bends" if model.kind == "linear-table" else "--model linear beside it"
         said.append(f"try: more rows; {more}")
-    elif model.encoder.kind in ("linear", "bag"):
+    elif getattr(model, "encoder", model).kind in ("linear", "bag"):
         said.append("try: --model lstm or cnn, which see the order of words")
     else:
         said.append("try: more examples; or `qkv finetune` from a model that was trained on more text")

@@ -1,18 +1,14 @@
-"""The systems that judge texts, words and pictures, by the names people call them, and the figures that suit each.
+"""The systems that classify texts, words, pictures and rows of numbers, by the names that `--model` takes, and the
+figures that suit each.
 
 `--model lstm` on a table is an LSTM over the text, a pooling and a head: in the recipe a `classifier` (or `tagger`)
 around an encoder of kind `recurrent-encoder`. What the user set is never touched. Decision 0013 has the study.
-
-What a model of a table of numbers takes from its training rows before the first step.
-
-How classifiers and taggers are trained by default.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +21,9 @@ from qkv.models import bert, gpt
 from qkv.objectives.classification import Problem
 from qkv.recipe import origin, resolve
 from qkv.recipe.bundle import Bundle
-from qkv.tasks.protocol import Values
+from qkv.recipe.draft import TrainingDraft
+from qkv.recipe.recipe import Section, unknown_model
 from qkv.text.tokenizer import Tokenizer
-from qkv.training import devices
-from qkv.training.settings import TrainingConfig
 
 SMALL = 8_000_000  # weights; fewer are taught faster
 OF_WHOLE_TEXTS = ("linear", "mlp", "bag")  # that tell nothing of a single word
@@ -44,12 +39,11 @@ class System:
     dropout: float = 0.3
     head: str = "linear"
     rate: float = 2e-3
-    optimizer: str = "adamw"
     batch: int = 64
     epochs: float = 8.0  # after which more would not help
     steps: int = 0  # which help even where they are more epochs
     weight_decay: float = 0.01
-    training: dict[str, Any] = field(default_factory=dict)
+    layer_decay: float | None = None
 
 
 def recurrent(cell: str) -> dict[str, Any]:
@@ -110,23 +104,19 @@ def system(name: str, task: str, where: str) -> System:
         around = known["bert" if name in bert.PRESETS else "gpt"]
         return System({**plain(PRESETS[name]), "dropout": 0.1}, around.pooling, around.dropout, rate=5e-4)
     if name not in known or name not in names(task):
-        near = difflib.get_close_matches(name, names(task), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(names(task))}."
-        raise ConfigError(f"{where}: unknown model {name!r} for {task}; {hint}")
+        raise unknown_model(name, names(task), where, task)
     return known[name]
 
 
-def of_numbers(model: dict[str, Any], where: str) -> tuple[dict[str, Any], System]:
+def of_numbers(model: Section, where: str) -> tuple[dict[str, Any], System]:
     """The section of a model of a table of numbers, and the system it names."""
     name = str(model.get("kind", USUAL_TABLE)).removesuffix("-table")
     if name not in TABLES:
-        near = difflib.get_close_matches(name, TABLES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(TABLES)}."
-        raise ConfigError(f"{where}: unknown model {name!r} for a table of numbers; {hint}")
+        raise unknown_model(name, list(TABLES), where, "a table of numbers")
     return {**model, "kind": f"{name}-table"}, TABLES[name]
 
 
-def unfolded(model: dict[str, Any], task: str, where: str) -> tuple[dict[str, Any], System]:
+def unfolded(model: Section, task: str, where: str) -> tuple[dict[str, Any], System]:
     """A model section as people write it, as the section of a classifier or a tagger; and the system it names."""
     kind = "tagger" if task == "tagging" else "classifier"
     if model.get("kind") in ("classifier", "tagger"):  # as a resolved recipe has it
@@ -152,9 +142,7 @@ def unfolded(model: dict[str, Any], task: str, where: str) -> tuple[dict[str, An
     return {**section, **outside}, found
 
 
-def tuned(
-    source: Bundle, said: dict[str, Any], training: dict[str, Any], found: Labelled
-) -> tuple[dict[str, Any], System]:
+def tuned(source: Bundle, said: Section, training: TrainingDraft, found: Labelled) -> tuple[dict[str, Any], System]:
     """The section of a model around the encoder of another, and how it is taught."""
     task = found.task
     if task == "images":
@@ -175,15 +163,15 @@ def tuned(
     unknown = [key for key in said if key not in (*OUTSIDE, "kind")]
     if unknown:
         raise ConfigError(f"model.{unknown[0]}: sizes are those of the model it starts from; leave it out.")
-    part = training.get("frozen") == "encoder" or bool(training.get("lora"))
+    part = training.frozen == "encoder" or bool(training.lora)
     small = sum(each.numel() for each in origin.encoder_weights(source).values()) < SMALL
     few = len(found.train) < 5000
     rate = 1e-3 if part else 5e-4 if small else 1e-4 if few else 2e-4
     if config.kind in origin.ENDLESS:
         rate = origin.rate_of_recurrences(part)
-    decay = {} if part or small else {"layer_decay": 0.85}  # lower layers know what they know from more text
+    decay = None if part or small else 0.85  # lower layers know what they know from more text
     return section, System(
-        encoder, rate=rate, batch=32 if few else 64, epochs=10.0 if few else 3.0, weight_decay=0.01, training=decay
+        encoder, rate=rate, batch=32 if few else 64, epochs=10.0 if few else 3.0, weight_decay=0.01, layer_decay=decay
     )
 
 
@@ -239,20 +227,17 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
-def choose_training(values: Values, system: System, examples: int) -> None:
-    """Fill the training section but for the steps, as suits the system and the number of examples."""
-    training = values.setdefault("training", {})
-    accumulate = training.get("accumulate", 1)
-    batch = max(1, min(system.batch, examples // 8) // accumulate) * accumulate
-    resolve.fill(training, TrainingConfig, optimizer=system.optimizer, learning_rate=system.rate, batch=batch)
-    for key, value in {
-        "weight_decay": system.weight_decay,
-        "betas": [0.9, 0.98],
-        "patience": 0,  # a slow start is no end, and the best step is kept in any case
-        **system.training,
-    }.items():
-        training.setdefault(key, value)
-    device, dtype = resolve.device_and_dtype(training)
-    resolve.fill(training, TrainingConfig, device=device, dtype=dtype)
-    resolve.fill(training, TrainingConfig, threads=devices.choose_threads(), compile="off")
-    resolve.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])
+def with_system(training: TrainingDraft, system: System, examples: int) -> TrainingDraft:
+    """All of the training section but the steps, as suits the system and the number of examples."""
+    decay = system.weight_decay if training.weight_decay is None else training.weight_decay
+    training = replace(
+        training,
+        optimizer=training.optimizer or "adamw",
+        learning_rate=training.learning_rate or system.rate,
+        batch=training.batch or resolve.whole_batch(min(system.batch, examples // 8), training.accumulate),
+        weight_decay=decay,
+        layer_decay=training.layer_decay or system.layer_decay,
+        betas=training.betas or (0.9, 0.98),
+        patience=training.patience or 0,  # a slow start is no end, and the best step is kept in any case
+    )
+    return resolve.on_machine(training)

@@ -1,6 +1,6 @@
-"""What classification and tagging share: examples are prepared, a system is chosen and sized, answers are scored.
+"""Classification as a task: labels, or a number, for each text, pair of texts, picture or row of numbers.
 
-Classification as a task: labels, or a number, for each text, pair of texts, picture or row of numbers.
+Examples are prepared, a system is chosen and sized, answers are scored. Tagging, a label for each word, builds on it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from torch import nn
 
 from qkv.blocks.embeddings import SpelledEmbedding
-from qkv.config import parse, plain
+from qkv.config import parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress
-from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, NumberExamples
+from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, NumberExamples, TextExamples
 from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
 from qkv.doctor.examination import Doctor
@@ -28,80 +28,70 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.image_encoders import PatchesConfig
-from qkv.objectives.classification import Classification, Problem
+from qkv.objectives.classification import Classification, ClassificationConfig, Problem
 from qkv.objectives.objective import Objective
-from qkv.recipe import bundle, origin, resolve
+from qkv.objectives.classification import TaggingConfig
+from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import LabelledRecipe, Recipe, check_sections, parse_model, parse_section
+from qkv.recipe.draft import Draft, TrainingDraft
+from qkv.recipe.recipe import Recipe, parse_model
 from qkv.tasks.classification import report, systems
 from qkv.tasks.classification.evaluate import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
-from qkv.tasks.classification.systems import PROBLEMS, choose_training
-from qkv.tasks.language_modelling.task import autocast_of, require_same
-from qkv.tasks.protocol import Costs, Session, Values
+from qkv.tasks.classification.systems import PROBLEMS
+from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect, require_same
 from qkv.tasks.report import NextCommand, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import LOOKING
 from qkv.training.run import Scores
-from qkv.training.settings import TrainingConfig
 from qkv.visible import shortened
 
 PROBED = 64  # examples whose evaluation is timed
 FAR = 600  # characters, from which on a usual text is long
 OFTEN = 30.0  # epochs at most, for the sake of steps
-CLOSING = 1.0  # seconds for the card and the words
 
 
 @dataclass
-class LabelledTask:
-    """What classification and tagging share; each says what its objective is."""
-
-    kind: ClassVar[str]
+class ClassificationTask(Task):
+    kind: ClassVar[str] = "classification"
     unit: ClassVar[str] = "examples"
     data: ClassVar[str] = "labelled examples"
     corpus: ClassVar[type] = ExamplesConfig
+    labelled: ClassVar[bool] = True
+    default_model: ClassVar[str] = "lstm"
 
     prepared: PreparedExamples
-    said: tuple[str, ...] = ()
     system: systems.System = field(default_factory=lambda: systems.TEXTS["lstm"])
     context: int = 0
-    looks: int = EVALUATIONS
-    looked_at: int = EVALUATED
+    evaluations: int = field(default=EVALUATIONS, kw_only=True)
+    evaluated: int = EVALUATED
     _rows: dict[tuple[str, int], Any] = field(default_factory=dict)
     _scored: dict[str, Examples] = field(default_factory=dict)
 
     @classmethod
-    def open(
-        cls, values: Values, where: str, progress: Progress | None, detected: Detected | None = None
-    ) -> LabelledTask:
-        check_sections(values, where)
-        parse_section("training", values, where)
-        corpus = parse(ExamplesConfig, values.get("corpus", {}), f"{where}: [corpus]")
-        tokenizer = parse_section("tokenizer", values, where)
-        start = values.get("training", {}).get("start", "")
-        given = origin.opened(start).pieces if start else None
+    def open(cls, draft: Draft, progress: Progress | None, detected: Detected | None = None) -> ClassificationTask:
+        corpus = parse(ExamplesConfig, draft.corpus, f"{draft.where}: [corpus]")
+        start = draft.training.start
+        tokenizer = origin.opened(start).pieces if start else None
         beginnings = detected.beginnings if detected else None
-        return cls(prepare_examples(corpus, tokenizer, given_tokenizer=given, progress=progress, beginnings=beginnings))
+        prepared = prepare_examples(
+            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, beginnings=beginnings
+        )
+        return cls(prepared)
+
+    @property
+    def kind_of_data(self) -> str:
+        return "tagging" if self.prepared.labelled.task == "tagging" else "classification"
 
     @classmethod
     def resume(
         cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
-    ) -> LabelledTask:
-        corpus: Any = recipe.corpus
+    ) -> ClassificationTask:
+        corpus = expect(recipe.corpus, ExamplesConfig)
         if tokenizer is None and recipe.training.start:  # it stopped before it had a model of its own
             tokenizer = origin.opened(recipe.training.start).pieces
         prepared = prepare_examples(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
-        require_same(prepared.config.fingerprint, corpus, folder)
-        made = cls(prepared)
-        made.context = corpus.longest
-        made.system = systems.known(recipe.model)
-        return made
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (*self.prepared.notes, *self.said)
-
-    def say(self, note: str) -> None:
-        self.said = (*self.said, note)
+        require_same(prepared.config.fingerprint, recipe, folder)
+        return cls(prepared, systems.known(recipe.model), corpus.longest)
 
     @property
     def problem(self) -> Problem:
@@ -120,81 +110,76 @@ class LabelledTask:
             self._rows[key] = self.prepared.rows(examples, self.context)
         return self._rows[key]
 
-    def choose(self, values: Values, ends_at: float | None) -> float:
+    def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
         found = self.prepared.labelled
-        values["task"] = {**values.get("task", {})}
-        kind = self.kind
-        if values["task"].setdefault("kind", kind) != kind:
+        if (kind := draft.task.get("kind", self.kind)) != self.kind:
             raise ConfigError(
-                f"task.kind = {values['task']['kind']!r} does not fit these examples, which are for {found.task}. "
-                f"Leave it out, or give {kind!r}."
+                f"task.kind = {kind!r} does not fit these examples, which are for {found.task}. "
+                f"Leave it out, or give {self.kind!r}."
             )
-        if values["task"].get("weights") == "balanced" and (self.problem != "single" or found.task == "tagging"):
+        if draft.task.get("weights") == "balanced" and (self.problem != "single" or found.task == "tagging"):
             raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {found.task}.")
-        training = values.setdefault("training", {})
         if isinstance(found.train, NumberExamples):
-            return self._choose_numbers(values, found.train)
-        said = values.get("model", {})
-        if training.get("start"):
-            model, self.system = systems.tuned(
-                origin.opened(training["start"]), values.get("model", {}), training, found
-            )
+            model, training = self._numbers_model(draft, found.train)
         else:
-            if "kind" not in said and found.task in systems.LONG and np.median(found.train.lengths) > FAR:
-                said = {**said, "kind": systems.LONG[found.task]}
-                self.say(f"model: {said['kind']}, for texts are long; --model says otherwise, as --model lstm.")
-            model, self.system = systems.unfolded(said, found.task, "the recipe")
+            model, training = self._model(draft), draft.training
+        training = systems.with_system(training, self.system, len(found.train))
+        return replace(draft, model=model, training=training), self.system.epochs
+
+    def _model(self, draft: Draft) -> dict[str, Any]:
+        """The section of a classifier or a tagger of texts or pictures."""
+        found, start, given = self.prepared.labelled, draft.training.start, draft.model
+        if start:
+            model, self.system = systems.tuned(origin.opened(start), given, draft.training, found)
+        else:
+            if "kind" not in given and found.task in systems.LONG and np.median(found.train.lengths) > FAR:
+                given = {**given, "kind": systems.LONG[found.task]}
+                self.say(f"model: {given['kind']}, for texts are long; --model says otherwise, as --model lstm.")
+            model, self.system = systems.unfolded(given, found.task, draft.where)
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]
         if isinstance(found.train, ImageExamples):
             shape = found.train.all_pixels.shape[1:]
             encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
-            if encoder["kind"] == "patches" and "patch" not in {**said, **said.get("encoder", {})}:
+            if encoder["kind"] == "patches" and "patch" not in {**given, **given.get("encoder", {})}:
                 encoder["patch"] = systems.patch_of(shape[0], shape[1], encoder.get("patch", PatchesConfig().patch))
         else:
             assert self.prepared.tokenizer is not None
-            if not training.get("start"):
+            wanted = self.prepared.config.longest or self.prepared.context
+            if not start:
                 encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
-                encoder["context"] = encoder.get("context") or self.prepared.config.longest or self.prepared.context
+                encoder["context"] = encoder.get("context") or wanted
                 if found.pairs and encoder["kind"] == "encoder":
                     encoder.setdefault("segments", 2)
-            wanted = self.prepared.config.longest or self.prepared.context
-            if training.get("start") and encoder["kind"] in origin.ENDLESS:
+            elif encoder["kind"] in origin.ENDLESS:
                 encoder["context"] = max(wanted, encoder["context"])
-            parse_model(model, "the recipe")  # the context is computed with before the recipe is complete
+            parse_model(model, draft.where)  # the context is computed with before the recipe is complete
             self.context = min(wanted, encoder["context"])
             self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.context))
         if found.task != "tagging":
-            model["problem"] = self.problem
-            model["texts"] = 2 if found.pairs else 1
+            model |= {"problem": self.problem, "texts": 2 if found.pairs else 1}
         if self.problem == "regression":
             targets = found.train.targets
             middle = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # which it could not add
             model.setdefault("center", round(middle, 6))
             model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
-        values["model"] = model
-        for name, rows in (("training texts", "train"), ("texts to check on", "valid")):
-            if not isinstance(found.train, ImageExamples):
-                for note in self.side(rows).notes(name, self.context):
-                    self.say(note)
-        choose_training(values, self.system, len(self.prepared.labelled.train))
-        return self.system.epochs
+        if not isinstance(found.train, ImageExamples):
+            for name, rows in (("training texts", "train"), ("texts to check on", "valid")):
+                self.said += self.side(rows).notes(name, self.context)
+        return model
 
-    def _choose_numbers(self, values: Values, train: NumberExamples) -> float:
-        training = values.setdefault("training", {})
-        if training.get("start"):
+    def _numbers_model(self, draft: Draft, train: NumberExamples) -> tuple[dict[str, Any], TrainingDraft]:
+        """The section of a model of a table of numbers."""
+        if draft.training.start:
             raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
-        if training.get("dtype", "auto") == "auto":
-            training["dtype"] = "f32"  # numbers as they are given: bf16 keeps three digits, and rows are short
-        model, self.system = systems.of_numbers(values.get("model", {}), "the recipe")
+        model, self.system = systems.of_numbers(draft.model, draft.where)
         model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
         model["target"] = self.prepared.labelled.columns["label"]
-        values["model"] = model
         if systems.solved(model["kind"], self.problem):
             self.say("linear regression starts from its closed form, the least squares; steps hardly move it.")
             self.system = replace(self.system, rate=systems.SOLVED, epochs=0.0)
-        choose_training(values, self.system, len(self.prepared.labelled.train))
-        return self.system.epochs
+        # numbers as they are given: bf16 keeps three digits, and rows are short
+        return model, replace(draft.training, dtype=draft.training.dtype or "f32")
 
     def begin(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
@@ -203,31 +188,30 @@ class LabelledTask:
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
                 part.spell(systems.spellings(self.prepared.tokenizer))
 
-    def steps_worth(self, values: Values, epochs: float) -> int:
+    def useful_steps(self, draft: Draft, epochs: float) -> int:
         """Few examples are gone through more often: epochs alone would end before anything is learned."""
-        an_epoch = len(self.prepared.labelled.train) / values["training"]["batch"]
+        assert draft.training.batch is not None
+        an_epoch = len(self.prepared.labelled.train) / draft.training.batch
         return max(1, int(max(epochs * an_epoch, min(self.system.steps, OFTEN * an_epoch))))
 
-    def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
-        training = values["training"]
-        resolve.fill(training, TrainingConfig, steps=max(1, steps))
-        steps = training["steps"]
-        if training.get("warmup", -1) == -1:
-            training["warmup"] = min(steps // 10, 200)
-        every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
-        resolve.fill(training, TrainingConfig, evaluate_every=every, checkpoint_every=every)
-        values["task"].setdefault("evaluation_examples", self.looked_at)
-
-    def complete(self, values: Values) -> Recipe:
-        known = {"corpus": plain(self.prepared.config), "tokenizer": plain(self.prepared.tokenizer_config)}
-        found: LabelledRecipe = parse(LabelledRecipe, {**values, **known}, "the recipe")
-        return found
+    def evaluation_sizes(self) -> dict[str, int]:
+        return {"evaluation_examples": self.evaluated}
 
     def objective(self, recipe: Recipe) -> Objective:
-        raise NotImplementedError
+        config = expect(recipe.task, ClassificationConfig)
+        rows, targets = self.side("train"), self.prepared.labelled.train.targets
+        return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
 
     def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
-        return (NextCommand(("evaluate", str(folder), "FILE"), "score it on other examples"),)
+        examples = self.prepared.labelled.valid
+        evaluate = NextCommand(("evaluate", str(folder), "FILE"), "score it on other examples")
+        if isinstance(examples, NumberExamples):
+            return NextCommand(("classify", str(folder), "--file", "rows.csv"), "answer other rows"), evaluate
+        if isinstance(examples, TextExamples):
+            example = examples[0]
+            given = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
+            return NextCommand(("classify", str(folder), *given), "judge any text"), evaluate
+        return (evaluate,)
 
     def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> LabelledScore:
         """The model on a side, or on `most` of its examples, evenly spread: files are often sorted by label."""
@@ -251,39 +235,39 @@ class LabelledTask:
         return self._scored.get(side, examples)
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
-        task: Any = recipe.task
-        found = self.judged(recipe, model, "valid", task.evaluation_examples)
+        assert isinstance(recipe.task, ClassificationConfig | TaggingConfig)
+        found = self.judged(recipe, model, "valid", recipe.task.evaluation_examples)
         # of two models that are right as often, the one that is surer of it
         judged = 1 - found.value + 1e-4 * min(found.loss, 100.0)
-        beside = {"macro_f1": found.score.macro_f1.value} if isinstance(found.score, ClassScore) else {}
-        return {"loss": found.loss, found.name: found.value, **beside, "judged": judged}
+        macro = {"macro_f1": found.score.macro_f1.value} if isinstance(found.score, ClassScore) else {}
+        return {"loss": found.loss, found.name: found.value, **macro, "judged": judged}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
-        valid = len(self.prepared.labelled.valid)
+        valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
         an_example = timed_rows(lambda rows: self.judged(recipe, model, "valid", rows), min(PROBED, valid))
-        self.looks, self.looked_at = evaluations(valid, LOOKING * left / an_example)
-        test = self.prepared.labelled.test
-        judged = valid + (0 if test is None else len(test))  # in the end, each side as a whole
-        evaluation = an_example * self.looked_at
+        self.evaluations, self.evaluated = evaluations(valid, LOOKING * left / an_example)
+        evaluation = an_example * self.evaluated
         return Costs(
-            in_all=self.looks * evaluation, evaluation=evaluation, scoring=an_example * judged, closing=CLOSING
+            in_all=self.evaluations * evaluation,
+            evaluation=evaluation,
+            scoring=an_example * (valid + len(test or ())),  # in the end, each side as a whole
+            closing=CLOSING,
         )
 
-    def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
+    def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step)
 
-    def examine(self, session: Session) -> None:
-        """Nothing is measured before: its baselines are counted when it is scored."""
-
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
-        return report.plan(session)
+        return report.plan(session, self)
 
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
-        return report.report(session, progress)
+        scores = self.final_scores(session.recipe, session.run.folder, session.pace(progress))
+        return report.report(session, self, scores)
 
-    def final(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, LabelledScore]:
+    def final_scores(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, LabelledScore]:
         """The best model on every side that is held out."""
-        best: Any = bundle.load(folder, recipe.training.device).model
+        best = bundle.load(folder, recipe.training.device).model
+        assert isinstance(best, nn.Module)
         sides = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
         found = {}
         for left, side in zip(range(len(sides), 0, -1), sides, strict=True):
@@ -293,23 +277,3 @@ class LabelledTask:
                 autocast_of(recipe.training), replace(own, stage=f"scoring {side} examples"),
             )  # fmt: skip
         return found
-
-
-class ClassificationTask(LabelledTask):
-    kind = "classification"
-
-    def objective(self, recipe: Recipe) -> Classification:
-        config: Any = recipe.task
-        rows, targets = self.side("train"), self.prepared.labelled.train.targets
-        return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
-
-    def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
-        found = self.prepared.labelled
-        commands = []
-        if found.numeric:
-            commands.append(NextCommand(("classify", str(folder), "--file", "rows.csv"), "answer other rows"))
-        elif found.task != "images":
-            example: Any = found.valid[0]
-            given = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
-            commands.append(NextCommand(("classify", str(folder), *given), "judge any text"))
-        return (*commands, *super().next_commands(folder))

@@ -1,6 +1,5 @@
-"""The plan and the report of a language model: its loss with an interval, what the doctor says, what to do next.
-
-What a run will take, said before it starts: steps, epochs, time, memory.
+"""The plan and the report of a language model: what its run will take, its loss with an interval, what the doctor says,
+what to do next.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ import math
 import time
 from dataclasses import dataclass
 
-from qkv.data.findings import Progress
+from qkv.data.prepare import Prepared
 from qkv.doctor.examination import Doctor, Report
 from qkv.evaluation.perplexity import Score
-from qkv.models.language_model import learning
+from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import resolve, time_budget
 from qkv.recipe.memory import needs
-from qkv.tasks.protocol import Session
+from qkv.tasks.protocol import Session, expect
 from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, indented, lines, listed
 from qkv.training import metrics_log
 from qkv.visible import counted
@@ -34,9 +33,8 @@ DOCTOR = """\
 """
 
 
-def plan(session: Session, doctor: Doctor) -> list[str]:
-    recipe, prepared = session.recipe, session.prepared
-    model, training = recipe.model, recipe.training
+def plan(session: Session, prepared: Prepared, doctor: Doctor) -> list[str]:
+    model, training = session.recipe.model, session.recipe.training
     shape = "/".join(str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name))
     size = prepared.train.bytes + prepared.valid.bytes
     return [
@@ -52,11 +50,10 @@ def plan(session: Session, doctor: Doctor) -> list[str]:
     ]
 
 
-def report(session: Session, doctor: Doctor, progress: Progress) -> RunReport:
-    folder, recipe = session.run.folder, session.recipe
-    score: Score = session.final_score(progress)
+def report(session: Session, prepared: Prepared, doctor: Doctor, score: Score, best_step: int) -> RunReport:
+    context = session.recipe.model.context
     examined = doctor.report(score)
-    held = len(session.prepared.valid.tokens) - 1
+    held = len(prepared.valid.tokens) - 1
     amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
     nats = score.bits_per_character * math.log(2)
     bits = f"{score.bits_per_byte:.3f} bits per byte ({nats:.3f} nats a character)"
@@ -64,26 +61,20 @@ def report(session: Session, doctor: Doctor, progress: Progress) -> RunReport:
         lines(
             "",
             f"validation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}",
-            f"(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {recipe.model.context})",
+            f"(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {context})",
             "",
         ),
         indented("doctor", examined.lines()),
     )
     values = {
-        "run": str(folder),
-        "model": recipe.model.kind,
-        "parameters": session.parameters,
-        "learning": learning(session.model),
-        "steps": session.state.step,
-        "best_step": session.task.best_step,
-        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
-        "window": recipe.model.context,
+        **session.values,
+        "best_step": best_step,
+        "window": context,
         "validation": score.values(),
         "doctor": examined.values(),
-        "notes": list(session.prepared.notes),
     }
-    commands = next_commands(session, more=examined.diagnosis.more_helps)
-    return RunReport(sections, commands, card_content(session, score, examined), values, writes=True)
+    commands = next_commands(session, prepared, more=examined.diagnosis.more_helps)
+    return RunReport(sections, commands, card_content(session, prepared, score, examined), values, writes=True)
 
 
 def score_table(score: Score) -> TableSection:
@@ -97,12 +88,12 @@ def score_table(score: Score) -> TableSection:
     return TableSection("", ("score", "value", "95 % interval"), rows)
 
 
-def next_commands(session: Session, more: bool) -> tuple[NextCommand, ...]:
+def next_commands(session: Session, prepared: Prepared, more: bool) -> tuple[NextCommand, ...]:
     """`more`: a longer run is worth while."""
     folder, steps = session.run.folder, session.recipe.training.length
     other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
     commands = [
-        NextCommand(("generate", str(folder), *first_words(session)), "write with it"),
+        NextCommand(("generate", str(folder), *first_words(prepared)), "write with it"),
         NextCommand(("generate", str(folder), "--next", "10"), "what it expects next"),
         NextCommand(("evaluate", str(folder), other), "score it on any text"),
     ]
@@ -112,17 +103,16 @@ def next_commands(session: Session, more: bool) -> tuple[NextCommand, ...]:
     return tuple(commands)
 
 
-def first_words(session: Session) -> list[str]:
+def first_words(prepared: Prepared) -> list[str]:
     """A prompt that the model has a chance with: how a line of the validation text begins."""
-    prepared = session.prepared
     texts = prepared.tokenizer.decode(prepared.valid.tokens[:300].tolist()).splitlines()
     whole = texts[1:] or texts  # the cut may have gone through the first one
     good = [line for line in whole if line.isprintable() and any(each.isalpha() for each in line)]
     return [" ".join(good[0].split()[:3])] if good else []
 
 
-def card_content(session: Session, score: Score, examined: Report | None = None) -> CardContent:
-    recipe, prepared, folder = session.recipe, session.prepared, session.run.folder
+def card_content(session: Session, prepared: Prepared, score: Score, examined: Report | None = None) -> CardContent:
+    recipe, folder = session.recipe, session.run.folder
     logged = metrics_log.read(folder / "metrics.jsonl")
     steps = [line for line in logged if "loss" in line]
     checks = [line for line in logged if line.get("validation_loss") is not None]  # null: not a number
@@ -187,12 +177,11 @@ def forecast(session: Session) -> Forecast:
 
 
 def ahead(session: Session, done: int, a_step: float) -> float:
-    """Seconds until all is over, after `done` steps that took `a_step` each: steps, evaluations, the last look."""
+    """Seconds until all is over, after `done` steps that took `a_step` each: steps, evaluations, the final one."""
     recipe = session.recipe
-    training, context = recipe.training, recipe.model.context
+    training, task = recipe.training, expect(recipe.task, LanguageModellingConfig)
     left = training.length - done
-    looks = -(-left // training.evaluate_every)
-    held = len(session.prepared.valid.tokens)
-    looked_at = looks * min(held, recipe.task.evaluation_tokens or held) + min(held, resolve.last_tokens(recipe))
-    a_token = resolve.FORWARD * a_step / (training.batch * context)
-    return left * a_step + looked_at * a_token + time_budget.SAMPLES
+    held = len(expect(session.task.prepared, Prepared).valid.tokens)
+    during = -(-left // training.evaluate_every) * min(held, task.evaluation_tokens or held)
+    a_token = resolve.FORWARD * a_step / (training.batch * recipe.model.context)
+    return left * a_step + (during + min(held, resolve.last_tokens(recipe))) * a_token + time_budget.SAMPLES

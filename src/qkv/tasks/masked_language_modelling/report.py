@@ -1,51 +1,40 @@
-"""A model that fills gaps on any text: its score, beside what the frequencies of its own training text would reach.
-
-The plan and the report of a masked language model: its figures compared with frequencies, what to do next.
-"""
+"""The plan and the report of a masked language model, compared with frequencies; and its score on any text."""
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
 
 from torch import nn
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Progress, silent
-from qkv.data.prepare import prepare, require, stream
+from qkv.data.prepare import Prepared, prepare, require, stream
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked_tokens
 from qkv.evaluation.masked_tokens import MaskedScore
 from qkv.evaluation.timed_scoring import Pace
-from qkv.models.language_model import learning
-from qkv.models.masked import Masked
+from qkv.models.masked import Masked, MaskedConfig
 from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, MaskingVocabulary
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import load
-from qkv.tasks.protocol import Session
+from qkv.tasks.protocol import Session, expect
 from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, doctor_section, lines
-from qkv.training import metrics_log
-from qkv.visible import counted
 
 PSEUDO = 1024  # pieces that are hidden one by one
 
 
 def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent) -> tuple[MaskedScore, list[str]]:
-    model: Any = bundle.model
+    model = bundle.model
     if not isinstance(model, Masked):
         raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
     found, notes = stream(bundle.tokenizer, corpus)
     require(found, model.context, "an evaluation")
     pieces = MaskingVocabulary.of(bundle.tokenizer)
     task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
-    usual = None
-    recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
-    try:
-        if recipe is not None and recipe.is_file():
-            own: Any = load(recipe)
-            prepared = prepare(own.corpus, own.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)
-            task, usual = own.task, masked_tokens.frequencies(prepared.train.tokens, pieces)
-    except QkvError:  # the training text is gone, or another
-        usual = None
+    usual, recipe = None, bundle.recipe
+    if recipe and isinstance(recipe.task, MaskedLanguageModellingConfig) and isinstance(recipe.corpus, CorpusConfig):
+        with suppress(QkvError):  # the training text is gone, or another
+            prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)
+            task, usual = recipe.task, masked_tokens.frequencies(prepared.train.tokens, pieces)
     said = list(notes)
     if usual is None:
         usual = masked_tokens.frequencies(found.tokens, pieces)
@@ -54,46 +43,30 @@ def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent
     return masked_tokens.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO, pace=pace), said
 
 
-def plan(session: Session) -> list[str]:
-    recipe, prepared = session.recipe, session.prepared
-    model: Any = recipe.model
-    training, clock, encoder = recipe.training, session.run.clock, model.encoder
-    epochs = training.length * training.batch / session.objective.samples
+def plan(session: Session, prepared: Prepared, constant: float) -> list[str]:
+    """`constant`: the accuracy of always predicting the most frequent token."""
+    encoder, training = expect(session.recipe.model, MaskedConfig).encoder, session.recipe.training
     return [
         f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes",
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
-        f"steps   of {training.batch} x {encoder.context} tokens, {training.optimizer}, {training.dtype} on "
-        f"{training.device} with {counted(training.threads, 'thread')}",
-        f"plan    {counted(training.length, 'step')}, {epochs:.1f} epochs"
-        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
-        f"marks   {session.task.constant:.1%} of hidden pieces by always saying the most frequent one",
+        *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
+        f"marks   {constant:.1%} of hidden pieces by always saying the most frequent one",
         f"folder  {session.run.folder}",
     ]
 
 
-def report(session: Session, progress: Progress) -> RunReport:
-    folder, recipe = session.run.folder, session.recipe
-    score: MaskedScore = session.final_score(progress)
+def report(session: Session, prepared: Prepared, score: MaskedScore) -> RunReport:
     remarked = remarks(session, score)
-    values = {
-        "run": str(folder),
-        "model": recipe.model.kind,
-        "parameters": session.parameters,
-        "learning": learning(session.model),
-        "steps": session.state.step,
-        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
-        "validation": score.values(),
-        "notes": list(session.task.notes),
-    }
     sections = (lines(""), score_table(score), lines(*(f"doctor  {line}" for line in remarked)))
-    command = NextCommand(("fill", str(folder), "The president of the United [MASK] ."))
-    return RunReport(sections, (command,), card_content(session, score, remarked), values)
+    command = NextCommand(("fill", str(session.run.folder), "The president of the United [MASK] ."))
+    values = {**session.values, "validation": score.values()}
+    return RunReport(sections, (command,), card_content(session, prepared, score, remarked), values)
 
 
-def card_content(session: Session, score: MaskedScore, remarked: list[str]) -> CardContent:
-    recipe, prepared = session.recipe, session.prepared
+def card_content(session: Session, prepared: Prepared, score: MaskedScore, remarked: list[str]) -> CardContent:
+    recipe = session.recipe
     tokens, documents = len(prepared.train.tokens), prepared.train.documents
     rows = {name.replace("_", " "): f"{value:.4f}" for name, value in score.values().items()} | {
         "text": ", ".join(recipe.corpus.files),

@@ -23,6 +23,7 @@ from qkv.evaluation.masked_tokens import MaskedScore
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models import bert
+from qkv.models.masked import Masked
 from qkv.models.registry import defaults
 from qkv.objectives.masked_language_modelling import (
     MaskedLanguageModelling,
@@ -31,70 +32,64 @@ from qkv.objectives.masked_language_modelling import (
 )
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import MaskedRecipe, Recipe, check_sections, parse_section
-from qkv.tasks.language_modelling.task import autocast_of, prepared_again
+from qkv.recipe.draft import Draft
+from qkv.recipe.recipe import Recipe, Section
+from qkv.tasks.language_modelling.task import prepared_again
 from qkv.tasks.masked_language_modelling import report
-from qkv.tasks.protocol import Costs, Session, Values
+from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect
 from qkv.tasks.report import RunReport
 from qkv.text.tokenizer import Tokenizer
-from qkv.training import devices
 from qkv.training.clock import LOOKING
 from qkv.training.run import Scores
-from qkv.training.settings import TrainingConfig
 
 CONTEXT, BATCH = 64, 64
-EPOCHS = 40.0  # after which a small model knows a text by heart
+EPOCHS = 40.0  # after which a small model has memorised a text
 EVALUATIONS = 10
-EVALUATED = 16_384  # tokens looked at while a run goes on
+EVALUATED = 16_384  # tokens, in each evaluation during a run
 LAST = 131_072
 PROBED = 2048
 FEWEST = 1024  # tokens of an evaluation
-PSEUDO = 1024  # pieces that are hidden one by one in the end
-CLOSING = 1.0  # seconds for the card and the words
+PSEUDO = 1024  # tokens that are masked one by one in the end
 
 
-def fills(values: Values) -> bool:
-    """Whether the model that is asked for is one that fills gaps."""
-    model: Any = values.get("model", {})
-    return isinstance(model, dict) and str(model.get("kind")) in ("bert", "masked", *bert.PRESETS)
+def fills(model: Section) -> bool:
+    """Whether the model that is asked for is one that fills masks."""
+    return str(model.get("kind")) in ("bert", "masked", *bert.PRESETS)
 
 
-def unfolded(model: dict[str, Any], pairs: bool) -> dict[str, Any]:
+def unfolded(model: Section, pairs: bool) -> dict[str, Any]:
     """The section of a masked model: a preset, or sizes, of the encoder inside."""
-    pooler = "first" if pairs else "none"
+    pooler, order = ("first", "linear") if pairs else ("none", "none")
     if model.get("kind") == "masked":
         encoder = model.get("encoder", {"kind": "bert"})
         if not isinstance(encoder, dict):
             raise ConfigError(f"model.encoder = {encoder!r} does not fit; expected a section with its kind, as bert.")
-        return {"next_sentence": "linear" if pairs else "none", **model, "encoder": {"pooler": pooler, **encoder}}
+        return {"next_sentence": order, **model, "encoder": {"pooler": pooler, **encoder}}
     name = str(model.get("kind"))
     shape = plain(bert.PRESETS[name]) if name in bert.PRESETS else {"kind": "bert"}
     shape = {key: shape[key] for key in ("kind", "layers", "heads", "width") if key in shape}
     inside = {key: value for key, value in model.items() if key != "kind"}
-    encoder = {**shape, **inside, "pooler": pooler}
-    return {"kind": "masked", "encoder": encoder, "next_sentence": "linear" if pairs else "none"}
+    return {"kind": "masked", "encoder": {**shape, **inside, "pooler": pooler}, "next_sentence": order}
 
 
 @dataclass
-class MaskedLanguageModellingTask:
+class MaskedLanguageModellingTask(Task):
     kind: ClassVar[str] = "masked-language-modelling"
-    unit: ClassVar[str] = "hidden pieces"
+    unit: ClassVar[str] = "masked tokens"
     data: ClassVar[str] = "plain text"
     corpus: ClassVar[type] = CorpusConfig
+    default_model: ClassVar[str] = "bert"
 
     prepared: Prepared
-    looks: int = EVALUATIONS
-    looked_at: int = EVALUATED
+    evaluated: int = EVALUATED
 
     @classmethod
     def open(
-        cls, values: Values, where: str, progress: Progress | None, detected: Detected | None = None
+        cls, draft: Draft, progress: Progress | None, detected: Detected | None = None
     ) -> MaskedLanguageModellingTask:
-        check_sections(values, where)
-        parse_section("training", values, where)
-        parse(MaskedLanguageModellingConfig, values.get("task", {}), f"{where}: [task]")
-        corpus = parse_section("corpus", values, where)
-        tokenizer = parse_section("tokenizer", values, where)
+        parse(MaskedLanguageModellingConfig, draft.task, f"{draft.where}: [task]")
+        corpus = parse(CorpusConfig, draft.corpus, f"{draft.where}: [corpus]")
+        tokenizer = draft.tokenizer
         if tokenizer.kind == "auto":
             tokenizer = replace(tokenizer, kind="wordpiece", size=tokenizer.size or 8192, case="lower")
         return cls(prepare(corpus, tokenizer, progress=progress))
@@ -104,13 +99,6 @@ class MaskedLanguageModellingTask:
         cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
     ) -> MaskedLanguageModellingTask:
         return cls(prepared_again(recipe, tokenizer, folder, progress))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.prepared.notes
-
-    def say(self, note: str) -> None:
-        self.prepared = replace(self.prepared, notes=(*self.prepared.notes, note))
 
     @cached_property
     def pieces(self) -> MaskingVocabulary:
@@ -131,101 +119,68 @@ class MaskedLanguageModellingTask:
     def tokens(self) -> int:
         return len(self.prepared.train.tokens)
 
-    def choose(self, values: Values, ends_at: float | None) -> float:
-        task = values.setdefault("task", {})
-        task.setdefault("kind", "masked-language-modelling")
-        pairs = task.setdefault("next_sentence", "pairs") == "pairs"
-        model = unfolded(values.get("model", {}), pairs)
-        encoder = model["encoder"]
-        encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
-        context = encoder.setdefault("context", min(CONTEXT, max(16, self.tokens // 16)))
-        values["model"] = model
+    def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
+        task = {"next_sentence": "pairs", **draft.task}
+        model = unfolded(draft.model, task["next_sentence"] == "pairs")
+        context = model["encoder"].get("context", min(CONTEXT, max(16, self.tokens // 16)))
+        model["encoder"] |= {"vocabulary": self.prepared.tokenizer.vocabulary, "context": context}
         require(self.prepared.train, 4 * context, f"training with a context of {context}")
         require(self.prepared.valid, context, "validation")
-        training = values.setdefault("training", {})
-        usual = defaults("masked")
-        resolve.fill(training, TrainingConfig, optimizer=usual.optimizer)
-        resolve.fill(training, TrainingConfig, **usual.optimizers[training["optimizer"]].values())
-        accumulate = training.get("accumulate", 1)
+        training = resolve.with_optimizer(draft.training, defaults("masked"))
         size = max(4, min(BATCH, self.tokens // context // 8))
-        resolve.fill(training, TrainingConfig, batch=max(1, size // accumulate) * accumulate)
-        device, dtype = resolve.device_and_dtype(training)
-        threads = devices.choose_threads()
-        resolve.fill(training, TrainingConfig, device=device, dtype=dtype, threads=threads, compile="off")
-        resolve.fill(training, TrainingConfig, matrix_learning_rate=training["learning_rate"])
-        return EPOCHS
+        batch = training.batch or resolve.whole_batch(size, training.accumulate)
+        return replace(
+            draft, model=model, task=task, training=resolve.on_machine(replace(training, batch=batch))
+        ), EPOCHS
 
-    def steps_worth(self, values: Values, epochs: float) -> int:
-        samples = self.tokens / values["model"]["encoder"]["context"]
-        return max(1, int(epochs * samples / values["training"]["batch"]))
+    def useful_steps(self, draft: Draft, epochs: float) -> int:
+        assert draft.training.batch is not None
+        return max(1, int(epochs * (self.tokens / draft.model["encoder"]["context"]) / draft.training.batch))
 
-    def choose_steps(self, values: Values, steps: int, *, timed: bool) -> None:
-        training = values["training"]
-        resolve.fill(training, TrainingConfig, steps=max(1, steps))
-        steps = training["steps"]
-        if training.get("warmup", -1) == -1:
-            training["warmup"] = min(steps // 10, 200)
-        every = max(1, -(-steps // self.looks) if timed else steps // self.looks)
-        resolve.fill(training, TrainingConfig, evaluate_every=every, checkpoint_every=every)
-        task = values.setdefault("task", {})
-        task.setdefault("evaluation_tokens", self.looked_at)
-        task.setdefault("final_evaluation_tokens", LAST)
-
-    def complete(self, values: Values) -> Recipe:
-        known = {"corpus": plain(self.prepared.corpus), "tokenizer": plain(self.prepared.tokenizer_config)}
-        found: MaskedRecipe = parse(MaskedRecipe, {**values, **known}, "the recipe")
-        return found
-
-    def begin(self, recipe: Recipe, model: nn.Module) -> None:
-        """Nothing: it starts from random weights."""
+    def evaluation_sizes(self) -> dict[str, int]:
+        return {"evaluation_tokens": self.evaluated, "final_evaluation_tokens": LAST}
 
     def objective(self, recipe: Recipe) -> MaskedLanguageModelling:
-        config: Any = recipe.task
+        config = expect(recipe.task, MaskedLanguageModellingConfig)
         seed, context = recipe.training.seed, recipe.model.context
         return MaskedLanguageModelling(config, self.prepared.train.tokens, self.pieces, context, seed)
 
-    def scored(self, recipe: Recipe, model: Any, limit: int, pseudo: int = 0, pace: Pace | None = None) -> MaskedScore:
-        task: Any = recipe.task
+    def scored(
+        self, recipe: Recipe, model: object, limit: int, pseudo: int = 0, pace: Pace | None = None
+    ) -> MaskedScore:
+        task = expect(recipe.task, MaskedLanguageModellingConfig)
         return masked_tokens.score(
-            model,
-            self.prepared.valid.tokens,
-            self.pieces,
-            self.usual,
-            task,
-            limit=limit,
-            pseudo=pseudo,
-            autocast=autocast_of(recipe.training),
-            pace=pace,
-        )
+            expect(model, Masked), self.prepared.valid.tokens, self.pieces, self.usual, task,
+            limit=limit, pseudo=pseudo, autocast=autocast_of(recipe.training), pace=pace,
+        )  # fmt: skip
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
-        found = self.scored(recipe, model, recipe.task.evaluation_tokens or EVALUATED)
+        task = expect(recipe.task, MaskedLanguageModellingConfig)
+        found = self.scored(recipe, model, task.evaluation_tokens or EVALUATED)
         followed = {"followed_accuracy": found.followed_accuracy} if found.pairs else {}
         return {"loss": found.loss, "accuracy": found.accuracy, **followed}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         held, context = len(self.prepared.valid.tokens), recipe.model.context
         a_token = timed_rows(lambda rows: self.scored(recipe, model, rows * context), PROBED // context + 1) / context
-        there = LOOKING * left / a_token  # tokens that there is time to look at
-        self.looked_at = int(max(FEWEST, min(held, EVALUATED, there / EVALUATIONS)))
-        self.looks = int(max(1, min(EVALUATIONS, there / self.looked_at)))
-        evaluation = a_token * min(held, self.looked_at)
+        affordable = LOOKING * left / a_token  # tokens that there is time to evaluate
+        self.evaluated = int(max(FEWEST, min(held, EVALUATED, affordable / EVALUATIONS)))
+        self.evaluations = int(max(1, min(EVALUATIONS, affordable / self.evaluated)))
+        evaluation = a_token * min(held, self.evaluated)
         last = a_token * (min(held, LAST) + PSEUDO * context)
-        return Costs(in_all=self.looks * evaluation, evaluation=evaluation, scoring=last, closing=CLOSING)
+        return Costs(in_all=self.evaluations * evaluation, evaluation=evaluation, scoring=last, closing=CLOSING)
 
-    def made(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
+    def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, self.prepared.train.documents, step)
 
-    def examine(self, session: Session) -> None:
-        """Nothing is measured before: its baselines are counted when it is scored."""
-
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
-        return report.plan(session)
+        return report.plan(session, self.prepared, self.constant)
 
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
-        return report.report(session, progress)
+        score = self.final_score(session.recipe, session.run.folder, session.pace(progress))
+        return report.report(session, self.prepared, score)
 
     def final_score(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> MaskedScore:
         """The best model on the validation text."""
-        best: Any = bundle.load(folder, recipe.training.device).model
-        return self.scored(recipe, best, recipe.task.final_evaluation_tokens or LAST, PSEUDO, pace)
+        best, task = bundle.load(folder, recipe.training.device), expect(recipe.task, MaskedLanguageModellingConfig)
+        return self.scored(recipe, best.model, task.final_evaluation_tokens or LAST, PSEUDO, pace)

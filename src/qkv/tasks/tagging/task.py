@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from qkv.objectives.classification import Tagging
+from qkv.data.labelled.examples import TagExamples
+from qkv.objectives.classification import Tagging, TaggingConfig
 from qkv.recipe.recipe import Recipe
-from qkv.tasks.classification.task import LabelledTask
+from qkv.tasks.classification.task import ClassificationTask
+from qkv.tasks.protocol import expect
 from qkv.tasks.report import NextCommand
 
 
-class TaggingTask(LabelledTask):
-    kind = "tagging"
-    unit = "words"
+class TaggingTask(ClassificationTask):
+    kind: ClassVar[str] = "tagging"
+    unit: ClassVar[str] = "words"
 
     def objective(self, recipe: Recipe) -> Tagging:
-        config: Any = recipe.task
         rows, targets = self.side("train"), self.prepared.labelled.train.targets
-        return Tagging(config, rows, targets, recipe.training.batch, recipe.training.seed)
+        task, training = expect(recipe.task, TaggingConfig), recipe.training
+        return Tagging(task, rows, targets, training.batch, training.seed)
 
     def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
-        first: Any = self.prepared.labelled.valid[0]
-        command = NextCommand(("tag", str(folder), " ".join(first.words[:8])), "tag any text")
+        words = expect(self.prepared.labelled.valid, TagExamples)[0].words
+        command = NextCommand(("tag", str(folder), " ".join(words[:8])), "tag any text")
         return (command, *super().next_commands(folder))

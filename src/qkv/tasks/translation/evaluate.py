@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -21,9 +20,8 @@ from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import OUTPUTS, Metric, Outputs
 from qkv.evaluation.translation_metrics import require as require_metric
 from qkv.generation.beam import Search, translate
-from qkv.objectives.translation import pairs_loss, spread
+from qkv.objectives.translation import TranslationConfig, pairs_loss, spread
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import TranslationRecipe, load
 from qkv.tasks.translation.predict import fitted, listed, require, targets
 from qkv.text.vocabulary import may_be_left_out, written_tag
 
@@ -80,10 +78,9 @@ class Examiner:
     """Pairs of files that a translator is judged by, read once for it and for those beside it."""
 
     def __init__(self, bundle: Bundle, config: ParallelConfig, metric: Metric | None = None) -> None:
-        recipe = learned(bundle)
-        self.metric: Metric = metric or (recipe.task.metric if recipe else "bleu")
+        self.metric: Metric = metric or trained_metric(bundle)
         require_metric(self.metric)
-        self.found = _read(bundle, config, recipe)
+        self.found = _read(bundle, config)
         self.notes = [note for note in self.found.notes if not note.startswith(("leak:", "task:"))]
 
     def __len__(self) -> int:
@@ -122,32 +119,31 @@ class Examiner:
         return known
 
 
-def learned(bundle: Bundle) -> Any:
-    """The recipe of the run that a translator comes from; None where it has left its run."""
-    path = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
-    if path is None or not path.is_file():
-        return None
-    try:
-        found = load(path)
-    except QkvError:
-        return None
-    return found if isinstance(found, TranslationRecipe) else None
-
-
 def source_language(bundle: Bundle) -> str:
     """The language of its sources, by whose rules texts are cut into sentences; English where it is not known, or one
     of several."""
-    sources = {source for source, _ in _directions(learned(bundle))}
+    sources = {source for source, _ in _directions(trained_corpus(bundle))}
     return sources.pop() if len(sources) == 1 else "en"
 
 
 def writes_words(bundle: Bundle) -> bool:
     """Whether its targets are texts, and not symbols, as phonemes, among which no word of the source may stand."""
-    recipe = learned(bundle)
-    return recipe is None or recipe.task.metric != "errors"
+    return trained_metric(bundle) != "errors"
 
 
-def _read(bundle: Bundle, config: ParallelConfig, recipe: Any) -> Parallel:
+def trained_metric(bundle: Bundle) -> Metric:
+    """The metric of the run that a translator comes from; BLEU where it has left its run."""
+    recipe = bundle.recipe
+    return recipe.task.metric if recipe and isinstance(recipe.task, TranslationConfig) else "bleu"
+
+
+def trained_corpus(bundle: Bundle) -> ParallelConfig | None:
+    """The pairs of the run that a translator comes from; None where it has left its run."""
+    recipe = bundle.recipe
+    return recipe.corpus if recipe and isinstance(recipe.corpus, ParallelConfig) else None
+
+
+def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
     """The pairs, in their order; columns are those that the model learned from where the table has them."""
     require(bundle)
     unsaid = config.source is None and config.target is None
@@ -158,10 +154,11 @@ def _read(bundle: Bundle, config: ParallelConfig, recipe: Any) -> Parallel:
             f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is judged by pairs of texts. "
             "Give source and target file, or name the columns: --source NAME --target NAME."
         )
-    if unsaid and recipe is not None and recipe.corpus.source is not None:
-        config = _as_learned(config, recipe.corpus, beginnings)
+    trained = trained_corpus(bundle)
+    if unsaid and trained is not None and trained.source is not None:
+        config = _as_learned(config, trained, beginnings)
     found = read_parallel(config, purpose="judge", beginnings=beginnings)
-    ways = _directions(recipe)
+    ways = _directions(trained)
     for direction in found.train.directions:
         if ways and direction not in ways and direction != UNNAMED and not targets(bundle):
             said = ", ".join(f"{source} to {target}" for source, target in ways)
@@ -172,9 +169,9 @@ def _read(bundle: Bundle, config: ParallelConfig, recipe: Any) -> Parallel:
     return found
 
 
-def _directions(recipe: Any) -> list[tuple[str, str]]:
+def _directions(corpus: ParallelConfig | None) -> list[tuple[str, str]]:
     """Those that a run learned, as far as it knew their names."""
-    languages = () if recipe is None else recipe.corpus.languages
+    languages = () if corpus is None else corpus.languages
     return [ways for ways in zip(languages[::2], languages[1::2], strict=True) if ways != UNNAMED]
 
 

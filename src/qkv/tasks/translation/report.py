@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from qkv.data.findings import Progress
+from qkv.data.parallel.preparing import PreparedPairs
 from qkv.data.split import even_order
 from qkv.evaluation.translation_metrics import Outputs, TranslationScore
-from qkv.models.language_model import learning
-from qkv.tasks.protocol import Session
+from qkv.objectives.translation import TranslationConfig
+from qkv.tasks.protocol import Session, expect
 from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, doctor_section, lines
-from qkv.training import metrics_log
 from qkv.training.loop import training_flops
-from qkv.visible import counted, shortened
+from qkv.visible import shortened
 
 LOW = 0.1  # of the best score: a translation below it is hardly one
 COUNTED = "three times those of a forward pass, counted on batches of the run"
@@ -21,56 +19,43 @@ SHOWN = 3
 WORST = 5
 
 
-def plan(session: Session) -> list[str]:
-    recipe, prepared = session.recipe, session.prepared
-    data, model = prepared.parallel, recipe.model
-    training, clock = recipe.training, session.run.clock
-    task: Any = recipe.task
+def plan(session: Session, prepared: PreparedPairs) -> list[str]:
+    data, model, tokenizer = prepared.parallel, session.recipe.model, prepared.tokenizer
     sizes = [str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name)]
-    pieces = prepared.tokenizer
     apart = ", learned for each by itself" if prepared.target_tokenizer is not None else ""
-    test = f", {len(data.test):,} to test with" if data.test is not None and len(data.test) else ""
+    test = f", {len(data.test):,} to test with" if data.test else ""
     return [
         f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
-        f"words   {pieces.kind}, {pieces.vocabulary:,} pieces for both languages{apart}",
+        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} pieces for both languages{apart}",
         f"model   {model.kind} {'/'.join(sizes)}, {session.size}",
-        f"steps   of {task.tokens:,} tokens, {training.optimizer}, {training.dtype} on {training.device} with "
-        f"{counted(training.threads, 'thread')}",
-        f"plan    {counted(training.length, 'step')}, {training.length / session.objective.samples:.1f} epochs"
-        + (f", within {clock.minutes_left():.1f} min" if clock else ""),
+        *session.plan_lines(f"{expect(session.recipe.task, TranslationConfig).tokens:,} tokens", 1),
         f"folder  {session.run.folder}",
     ]
 
 
-def report(session: Session, progress: Progress) -> RunReport:
-    folder, recipe, task = session.run.folder, session.recipe, session.task
-    found: dict[str, TranslationScore] = task.final(recipe, folder, session.pace(progress))
-    # what the training computed, as deck 002's table has it beside BLEU
-    flops = training_flops(session.state.model, session.objective, recipe.training.batch, session.state.samples)
+def report(
+    session: Session, prepared: PreparedPairs, found: Mapping[str, TranslationScore], outputs: Mapping[str, Outputs]
+) -> RunReport:
+    folder = session.run.folder
+    # what the training computed, as deck 002's table has it with BLEU
+    flops = training_flops(session.model, session.objective, session.recipe.training.batch, session.state.samples)
     remarked = remarks(session, found)
-    said: Outputs = task.final_outputs["valid"]  # of the model that was scored
+    valid = outputs["valid"]  # of the model that was scored
     sections: list[Section] = [lines(""), *score_sections(found, flops)]
-    for side, outputs in task.final_outputs.items():
-        if outputs.whole is not None:
-            sections.append(lines(f"{side}: {len(outputs):,} of {outputs.whole:,} sources, evenly spread"))
-    sections += [lines("", *example(said, number)) for number in even_order(len(said), SHOWN).tolist()]
+    for side, each in outputs.items():
+        if each.whole is not None:
+            sections.append(lines(f"{side}: {len(each):,} of {each.whole:,} sources, evenly spread"))
+    sections += [lines("", *example(valid, number)) for number in even_order(len(valid), SHOWN).tolist()]
     sections += [lines(""), lines(*(f"doctor  {line}" for line in remarked))]
     commands = (
-        NextCommand(("translate", str(folder), shortened(said.sources[0], 60)), "translate any text"),
+        NextCommand(("translate", str(folder), shortened(valid.sources[0], 60)), "translate any text"),
         NextCommand(("evaluate", str(folder), "SOURCE", "TARGET"), "score it on other pairs"),
     )
-    values = {
-        "run": str(folder),
-        "model": recipe.model.kind,
-        "parameters": session.parameters,
-        "learning": learning(session.model),
-        "steps": session.state.step,
-        "seconds": round(metrics_log.elapsed(folder / "timings.jsonl"), 2),
-        "training_flops": flops,
-        **{side: score.values() for side, score in found.items()},
-        "notes": list(task.notes),
-    }
-    return RunReport(tuple(sections), commands, card_content(session, found, flops, remarked), values)
+    scores = {side: score.values() for side, score in found.items()}
+    values = {**session.values, "training_flops": flops, **scores}
+    return RunReport(
+        tuple(sections), commands, card_content(session, prepared, found, outputs, flops, remarked), values
+    )
 
 
 def score_sections(found: Mapping[str, TranslationScore], flops: float | None = None) -> list[Section]:
@@ -112,16 +97,20 @@ def detail_sections(said: Outputs) -> list[Section]:
 
 
 def card_content(
-    session: Session, found: Mapping[str, TranslationScore], flops: float, remarked: list[str]
+    session: Session,
+    prepared: PreparedPairs,
+    found: Mapping[str, TranslationScore],
+    outputs: Mapping[str, Outputs],
+    flops: float,
+    remarked: list[str],
 ) -> CardContent:
-    recipe, prepared = session.recipe, session.prepared
-    data, pieces = prepared.parallel, prepared.tokenizer
+    recipe, data, tokenizer = session.recipe, prepared.parallel, prepared.tokenizer
     rows: dict[str, str] = {}
     for side, score in found.items():
         for figure in score.figures():
             between = f" (95 % interval {figure.interval})" if figure.interval else ""
             rows[f"{side} {figure.name}"] = figure.value + between
-        whole = session.task.final_outputs[side].whole if side in session.task.final_outputs else None
+        whole = outputs[side].whole
         rows[f"{side} sources"] = f"{score.count:,}" + ("" if whole is None else f" of {whole:,}, evenly spread")
     first = next(iter(found.values()))
     if first.signatures:
@@ -132,20 +121,18 @@ def card_content(
         "text": ", ".join(recipe.corpus.files),
         "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
-        "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
+        "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} pieces, `{tokenizer.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
     return CardContent(sentence, rows, doctor_section(remarked))
 
 
 def remarks(session: Session, found: Mapping[str, TranslationScore]) -> list[str]:
-    """What came out of it, in a few said."""
-    score = found["valid"]
-    said = []
-    if score.worth < LOW:
-        said.append("hardly anything is translated yet: give it more time, or more pairs")
-    else:
-        said.append("it translates; --beams and the text decide the rest")
-    seen = session.epochs
-    said.append(f"the pairs were seen {seen:.1f} times" + ("; try: more time" if seen < 10 else ""))
-    return said
+    """What came out of it, in two lines."""
+    low, seen = found["valid"].worth < LOW, session.epochs
+    return [
+        "hardly anything is translated yet: give it more time, or more pairs"
+        if low
+        else "it translates; --beams and the text decide the rest",
+        f"the pairs were seen {seen:.1f} times" + ("; try: more time" if seen < 10 else ""),
+    ]
