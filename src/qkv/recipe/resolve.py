@@ -97,7 +97,7 @@ def language_model_training(
     )
 
 
-def with_optimizer(training: TrainingDraft, known: ModelDefaults, slower: float = 1) -> TrainingDraft:
+def with_optimizer(training: TrainingDraft, known: ModelDefaults, slower: int = 1) -> TrainingDraft:
     """The optimizer and its settings that suit a kind of model."""
     name: OptimizerName = training.optimizer or known.optimizer
     rates = known.optimizers.get(name, known.optimizers[known.optimizer])
