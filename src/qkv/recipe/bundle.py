@@ -25,9 +25,9 @@ from qkv.interop.tensor_files import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, TableConfig
-from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.recipe.recipe import Recipe, parse_model
 from qkv.recipe.recipe import load as load_recipe
+from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
 from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.training import devices

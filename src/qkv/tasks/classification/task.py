@@ -28,9 +28,8 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.image_encoders import PatchesConfig
-from qkv.objectives.classification import Classification, ClassificationConfig, Problem
+from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
-from qkv.objectives.classification import TaggingConfig
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
