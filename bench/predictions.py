@@ -22,7 +22,7 @@ import torch
 import transformers
 
 import qkv
-from qkv.data.labelled.encoding import Rows, encode_texts
+from qkv.data.encode import EncodedRows, encode_texts
 from qkv.evaluation import decisions
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer
@@ -52,7 +52,7 @@ def folders(said: str | None, texts: list[str], aside: Path) -> Iterator[tuple[s
         yield name, aside / name
 
 
-def theirs(model: Any, rows: Rows) -> np.ndarray:
+def theirs(model: Any, rows: EncodedRows) -> np.ndarray:
     found = np.zeros((len(rows), model.config.num_labels), dtype=np.float32)
     order = np.argsort(-rows.lengths, kind="stable")
     for start in range(0, len(order), BATCH):

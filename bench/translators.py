@@ -35,8 +35,8 @@ import torch
 
 import qkv
 from qkv.data.corpus import ParallelConfig
-from qkv.data.parallel.encoding import end_of
-from qkv.data.parallel.preparing import prepare_parallel
+from qkv.data.encode import end_of
+from qkv.data.prepare_examples import prepare_parallel
 from qkv.generation.beam import Search, translate
 from qkv.models.transformer import PRESETS, TransformerConfig
 from qkv.objectives.translation import Translation, TranslationBatch, TranslationConfig

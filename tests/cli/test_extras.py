@@ -16,7 +16,7 @@ from cli.commands import run
 from interop import tiny_gguf
 from qkv import errors
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 from qkv.studies import baselines
 from qkv.tasks.classification.systems import PROBLEMS
 from studies import tables

@@ -147,7 +147,7 @@ def _sides() -> Iterator[Case]:
 def _tables() -> Iterator[Case]:
     good = tsv(ENGLISH, GERMAN, header="source\ttarget")
     yield one("empty.tsv", b"", "empty")
-    yield one("header-only.tsv", b"source\ttarget\n", "the table has no rows")
+    yield one("header-only.tsv", b"source\ttarget\n", "the table has a header and no rows")
     yield one("one-column.tsv", tsv(ENGLISH), "which columns are source and target?")
     yield one("three.csv", tsv(ENGLISH, GERMAN, ENGLISH, header="a,b,c", mark=","), "There are: a, b, c", header=True)
     yield one("misspelled.tsv", good, "Did you mean --source source?", source="sourze")

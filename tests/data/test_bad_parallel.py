@@ -16,7 +16,7 @@ from data.bad_parallel import OBJECTS, SOURCE, TARGET, every, jsonl
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
 from qkv.data.findings import shown
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, QkvError
 
 CASES = list(every())

@@ -13,9 +13,8 @@ from qkv.data.cache import PART, cache_folder
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Source
-from qkv.data.labelled.preparing import prepare_examples
-from qkv.data.parallel.preparing import prepare_parallel
 from qkv.data.prepare import prepare
+from qkv.data.prepare_examples import prepare_examples, prepare_parallel
 from qkv.data.survey import Stamp
 from qkv.text.tokenizer import TokenizerConfig
 from small_pairs import write as write_pairs

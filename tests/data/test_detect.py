@@ -15,8 +15,8 @@ from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.describe import describe_pairs
 from qkv.data.detect import detect
 from qkv.data.findings import silent
-from qkv.data.labelled.reading import read_examples
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.read_examples import read_examples
+from qkv.data.read_pairs import read_parallel
 from qkv.errors import DataError
 from qkv.recipe.draft import Draft
 from qkv.tasks import registry

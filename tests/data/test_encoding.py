@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qkv.data.labelled.encoding import encode_texts, encode_words, room_for
+from qkv.data.encode import encode_texts, encode_words, room_for
 from qkv.errors import InputError
 from text.kinds import KINDS, tokenizer
 

@@ -18,12 +18,11 @@ from data.bad_examples import DIGITS, FILMS, GOOD, OBJECTS, PIXELS, conll, idx, 
 from data.bad_examples import csv as table
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import labelled
+from qkv.data.examples import ImageExamples, Labelled, LabelMap, PackedTexts, TagExamples
 from qkv.data.formats.delimited import has_header, sniff
 from qkv.data.hold_out import held_out
 from qkv.data.identity import key_of
-from qkv.data.labelled.examples import ImageExamples, Labelled, LabelMap, TagExamples
-from qkv.data.labelled.reading import read_examples
-from qkv.data.packed_texts import PackedTexts
+from qkv.data.read_examples import read_examples
 from qkv.errors import MissingExtraError
 
 

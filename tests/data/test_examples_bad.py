@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from data.bad_examples import DIGITS, GOOD, OBJECTS, PIXELS, Case, build, conll, every, idx, jsonl, npz, universal
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import shown
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, QkvError
 
 CASES = list(every())

@@ -11,8 +11,8 @@ import pytest
 
 from data_at_hand import real
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.labelled.examples import ImageExamples, Labelled, TagExamples, TextExamples
-from qkv.data.labelled.reading import read_examples
+from qkv.data.examples import ImageExamples, Labelled, TagExamples, TextExamples
+from qkv.data.read_examples import read_examples
 
 
 @cache

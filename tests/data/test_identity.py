@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data_at_hand import real
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.identity import key_of, passage_keys
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 
 
 def keys(texts: list[str]) -> np.ndarray:

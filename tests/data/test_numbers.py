@@ -13,10 +13,10 @@ from data.bad_examples import csv
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.describe import describe_examples
 from qkv.data.detect import labelled
+from qkv.data.examples import NumberExamples, TextExamples
 from qkv.data.findings import silent
-from qkv.data.labelled.examples import NumberExamples, TextExamples
-from qkv.data.labelled.numbers import number_in
-from qkv.data.labelled.reading import read_examples
+from qkv.data.number_tables import number_in
+from qkv.data.read_examples import read_examples
 
 ROWS = [(n / 10, 100 - n, "red" if n % 3 else "blue") for n in range(60)]
 

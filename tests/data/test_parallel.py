@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from data.bad_parallel import ENGLISH, GERMAN, OBJECTS, SOURCE, TARGET, jsonl, text, tsv, zipped
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
+from qkv.data.encode import encode_pairs, end_of, tag_of
+from qkv.data.examples import Pair, Pairs, Parallel
 from qkv.data.findings import Caution
+from qkv.data.formats.aligned import aligned, named
 from qkv.data.identity import connected
-from qkv.data.parallel.encoding import encode_pairs, end_of, tag_of
-from qkv.data.parallel.languages import aligned, named
-from qkv.data.parallel.pairs import Pair, Pairs, Parallel
-from qkv.data.parallel.preparing import prepare_parallel, usual, with_tags
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel, with_tags
+from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, InputError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from text.kinds import KINDS, tokenizer
@@ -89,7 +89,7 @@ def test_what_is_written_is_read(tmp_path: Path, pairs: list[tuple[str, str]], p
         pack = {"": bytes, ".gz": gzip.compress, ".zip": lambda data: zipped({"only.txt": data})}[packing]
         (tmp_path / f"a.{ending}{packing}").write_bytes(pack(whole.encode()))
     config = ParallelConfig(files=tuple(str(tmp_path / f"a.{ending}{packing}") for ending in ("en", "de")))
-    assert texts(read_parallel(config, purpose="judge").train) == pairs
+    assert texts(read_parallel(config, purpose="evaluate").train) == pairs
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -97,7 +97,7 @@ def test_what_is_written_is_read(tmp_path: Path, pairs: list[tuple[str, str]], p
 def test_objects_are_read_as_they_are(tmp_path: Path, pairs: list[tuple[str, str]]) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(jsonl([{"id": 1, "source": first, "target": second} for first, second in pairs]))
-    assert texts(read_parallel(ParallelConfig(files=(str(path),)), purpose="judge").train) == pairs
+    assert texts(read_parallel(ParallelConfig(files=(str(path),)), purpose="evaluate").train) == pairs
 
 
 def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_unequal_pairs_are_left_out_of_training_only(tmp_path: Path) -> None:
     note = next(note for note in found.notes if "more than 9 times" in note)
     assert isinstance(note, Caution)
     assert "train.en:201: 1 of 203 pairs left out" in note
-    assert len(read(tmp_path, "train.en", "train.de", purpose="judge").train) == 203
+    assert len(read(tmp_path, "train.en", "train.de", purpose="evaluate").train) == 203
     other = read(tmp_path, "train.en", "train.de", valid=("train.en", "train.de"))
     assert (len(other.train), len(other.valid)) == (202, 203)
 
@@ -161,7 +161,7 @@ def test_sides_beside_the_training_files(tmp_path: Path) -> None:
         1,
         1,
     ]
-    assert len(read(tmp_path, "train.en", "train.de", purpose="judge").valid) == 0
+    assert len(read(tmp_path, "train.en", "train.de", purpose="evaluate").valid) == 0
     write(tmp_path, {"own.en": SOURCE, "own.de": TARGET})
     assert len(read(tmp_path, "own.en", "own.de").valid) == 10  # nothing says that these are training files
 
@@ -378,7 +378,7 @@ def test_what_is_plainly_parallel(tmp_path: Path) -> None:
 
 def side_of(pairs: list[tuple[str, str]], tmp_path: Path, **options: Any) -> Parallel:
     write(tmp_path, {"p.en": text([one for one, _ in pairs]), "p.de": text([other for _, other in pairs])})
-    return read(tmp_path, "p.en", "p.de", purpose="judge", **options)
+    return read(tmp_path, "p.en", "p.de", purpose="evaluate", **options)
 
 
 RIVER = [("The river keeps the stone.", "the stone"), ("Stay", "nobody knows why"), ("ΩΩ", "river")]
@@ -467,10 +467,10 @@ def test_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_vocabulary_grows_with_the_text(tmp_path: Path) -> None:
-    assert usual(side_of(RIVER, tmp_path), TokenizerConfig()).size == 1000
+    assert default_pair_tokenizer(side_of(RIVER, tmp_path), TokenizerConfig()).size == 1000
     many = side_of([(f"{n} " + "a" * 100, f"{n} " + "b" * 100) for n in range(9000)], tmp_path)
-    assert usual(many, TokenizerConfig()).size == 8000
-    assert usual(many, TokenizerConfig(size=300)).size == 300
+    assert default_pair_tokenizer(many, TokenizerConfig()).size == 8000
+    assert default_pair_tokenizer(many, TokenizerConfig(size=300)).size == 300
 
 
 def test_resolved_configs_read_the_same(tmp_path: Path) -> None:
@@ -488,7 +488,7 @@ def test_resolved_configs_read_the_same(tmp_path: Path) -> None:
 READ = """
 import resource, sys
 from qkv.data.corpus import ParallelConfig
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.read_pairs import read_parallel
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -11,11 +11,11 @@ import pytest
 from data_at_hand import real
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
+from qkv.data.encode import end_of
+from qkv.data.examples import Pair, Parallel
 from qkv.data.findings import Caution
-from qkv.data.parallel.encoding import end_of
-from qkv.data.parallel.pairs import Pair, Parallel
-from qkv.data.parallel.preparing import prepare_parallel
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.prepare_examples import prepare_parallel
+from qkv.data.read_pairs import read_parallel
 from qkv.text.tokenizer import TokenizerConfig
 
 

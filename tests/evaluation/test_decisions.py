@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from qkv.data.labelled.encoding import Rows, encode_texts, encode_words
+from qkv.data.encode import EncodedRows, encode_texts, encode_words
 from qkv.evaluation import decisions, unpadded_bert
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig, TaggerConfig
@@ -39,11 +39,11 @@ def classifier(kind: str, **said: Any) -> torch.nn.Module:
     return shaken(ClassifierConfig(encoder=encoder, labels=("a", "b", "c"), **{"pooling": usual, **said}).build())
 
 
-def rows(pairs: bool = False) -> Rows:
+def rows(pairs: bool = False) -> EncodedRows:
     return encode_texts(WORDS, [(text, text[:20] if pairs else None) for text in TEXTS], 48, pairs=pairs)
 
 
-def alone(model: torch.nn.Module, found: Rows, number: int) -> torch.Tensor:
+def alone(model: torch.nn.Module, found: EncodedRows, number: int) -> torch.Tensor:
     """The scores of one text, without padding and without anything clever."""
     tokens = torch.from_numpy(found.row(number).astype(np.int64)).unsqueeze(0)
     segments = None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from qkv.data.labelled.encoding import Rows, encode_texts
+from qkv.data.encode import EncodedRows, encode_texts
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.rnn import RecurrentEncoderConfig
@@ -25,7 +25,7 @@ TARGETS: dict[str, Any] = {
 }
 
 
-def rows(pairs: bool = False) -> Rows:
+def rows(pairs: bool = False) -> EncodedRows:
     return encode_texts(WORDS, [(text, "Stay" if pairs else None) for text, _ in TEXTS], 48, pairs=pairs)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from qkv.data.labelled.encoding import encode_words
+from qkv.data.encode import encode_words
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import TaggerConfig
 from qkv.objectives.classification import NONE, Tagging, TaggingConfig, words_of

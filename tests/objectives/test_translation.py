@@ -6,17 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from qkv.data.labelled.encoding import Rows
-from qkv.data.parallel.encoding import PairRows
+from qkv.data.encode import EncodedRows, PairRows
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.objectives.translation import pairs_loss, spread
 
 LENGTHS = [3, 5, 4, 40, 2]
 
 
-def rows(lengths: list[int], seed: int) -> Rows:
+def rows(lengths: list[int], seed: int) -> EncodedRows:
     ids = np.random.default_rng(seed).integers(1, 11, sum(lengths)).astype(np.uint16)
-    return Rows(ids, np.cumsum([0, *lengths]))
+    return EncodedRows(ids, np.cumsum([0, *lengths]))
 
 
 def test_what_is_looked_at_is_spread() -> None:

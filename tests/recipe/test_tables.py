@@ -13,7 +13,7 @@ import pytest
 import qkv
 from cli.commands import run
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 from qkv.recipe import bundle
 from qkv.recipe.recipe import load
 

@@ -11,7 +11,7 @@ import torch
 
 import small_pairs
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 from qkv.errors import ConfigError, InputError
 from qkv.evaluation.labelled_evaluation import score_answers
 from qkv.studies import baselines, picture

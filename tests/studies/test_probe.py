@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 import qkv
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.labelled.examples import TagExamples, TextExamples
-from qkv.data.labelled.reading import read_examples
+from qkv.data.examples import TagExamples, TextExamples
+from qkv.data.read_examples import read_examples
 from qkv.errors import InputError
 from qkv.models.bert import BertConfig
 from qkv.recipe import bundle

@@ -79,7 +79,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     """A figure for each layer, and what may be said about them."""
     import qkv
     from qkv.cli.options import examples
-    from qkv.data.labelled.reading import read_examples
+    from qkv.data.read_examples import read_examples
     from qkv.errors import require_package
     from qkv.evaluation.labelled_evaluation import NAMES
     from qkv.studies import picture as drawing

@@ -15,16 +15,15 @@ import numpy as np
 from qkv.config import plain
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
+from qkv.data.examples import Examples, Labelled, NumberExample, NumberExamples, Pairs, TagExample, TextExample
 from qkv.data.files import standard_input
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import Builtin
 from qkv.data.findings import Findings, Progress
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.formats.text import read
-from qkv.data.labelled.examples import Examples, Labelled, NumberExample, NumberExamples, TagExample, TextExample
-from qkv.data.labelled.reading import read_examples
-from qkv.data.parallel.pairs import Pairs
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.read_examples import read_examples
+from qkv.data.read_pairs import read_parallel
 from qkv.data.survey import Parts, survey
 from qkv.text.vocabulary import choose
 

@@ -16,23 +16,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qkv.data import catalog
+from qkv.data.columns import header_of, looks_labelled, nested_pair, pair_by_name
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
+from qkv.data.examples import Direction
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
-from qkv.data.formats.aligned import lines
+from qkv.data.formats.aligned import aligned, lines
 from qkv.data.formats.column_names import TRANSLATION
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.kinds import DATA_KINDS, Beginnings
-from qkv.data.formats.tabular import Table, suffix
-from qkv.data.labelled.gathering import Item
-from qkv.data.labelled.gathering import find as find_examples
-from qkv.data.labelled.guessing import looks_labelled
-from qkv.data.labelled.numbers import holds_numbers
-from qkv.data.parallel.columns import by_name, header_of, nested
-from qkv.data.parallel.finding import AmbiguousLanguagesError, Group
-from qkv.data.parallel.finding import find as find_pairs
-from qkv.data.parallel.languages import aligned
-from qkv.data.parallel.pairs import Direction
+from qkv.data.formats.tabular import Table
+from qkv.data.number_tables import holds_numbers
+from qkv.data.split_files import AmbiguousLanguagesError, ExampleFile, PairFiles, find_examples, find_pairs
 from qkv.errors import QkvError
 
 Content = Literal["text", "examples", "pairs"]
@@ -145,7 +140,7 @@ class _Detection:
             return True
         return all(self._in_step(group) for group in groups.train)
 
-    def _in_step(self, group: Group) -> bool:
+    def _in_step(self, group: PairFiles) -> bool:
         """Whether the first lines of two files are filled in the same places and of about one length; how many there
         are is counted where they are read, so that a file that lost its end is refused and not taken for plain text."""
         if group.second is None:
@@ -170,12 +165,16 @@ class _Detection:
         table = self.beginnings.table(source, header_of(config))
         if not table.sample:
             return False
-        if nested(table, config) is not None:
+        if nested_pair(table, config) is not None:
             return True
-        if (named := by_name(table.columns, TRANSLATION)) is not None:
+        if (named := pair_by_name(table.columns, TRANSLATION)) is not None:
             return _translate(table, named)
-        unnamed = all(column.isdecimal() for column in table.columns)
-        if not unnamed or source.format not in ("table", "text") or suffix(source) == ".csv" or looks_labelled(table):
+        if (
+            not table.numbered
+            or source.format not in ("table", "text")
+            or source.suffix == ".csv"
+            or looks_labelled(table)
+        ):
             return False
         owed = all(str(row[2]).startswith(_ATTRIBUTION) for _, row in table.sample) if len(table.columns) == 3 else True
         return 2 <= len(table.columns) <= 3 and owed and _translate(table, (table.columns[0], table.columns[1]))
@@ -207,7 +206,7 @@ class _Detection:
 
     def _file_of_examples(self, source: Source) -> bool:
         kind = self.beginnings.kind(source)
-        if kind != "table" or suffix(source) in (".csv", ".tsv"):
+        if kind != "table" or source.suffix in (".csv", ".tsv"):
             return kind in DATA_KINDS
         table = self.beginnings.table(source)
         return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))
@@ -242,16 +241,16 @@ def _catalog_task(name: str) -> str | None:
     return None if entry is None or os.path.lexists(name) else entry.task
 
 
-def _same_on_both_sides(items: Sequence[Item]) -> bool:
+def _same_on_both_sides(items: Sequence[ExampleFile]) -> bool:
     """Whether folders named train and test (or dev) have the same folders inside: then those are labels."""
     sides: dict[str | None, set[str | None]] = {}
     for item in items:
-        sides.setdefault(item.side, set()).add(item.label)
+        sides.setdefault(item.split, set()).add(item.label)
     first = sides.get("train", set())
     return len(first) > 1 and len(sides) > 1 and all(labels == first for labels in sides.values())
 
 
-def _opposites(items: Sequence[Item]) -> bool:
+def _opposites(items: Sequence[ExampleFile]) -> bool:
     """Whether all texts are in folders that are called as nothing but labels are."""
     return {(item.label or "").lower() for item in items} in OPPOSITES
 

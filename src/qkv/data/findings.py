@@ -24,6 +24,14 @@ class Caution(str):
     """A note that is worth a look: something is lost, or the scores will mislead."""
 
 
+class Leak(Caution):
+    """A note on examples that are in training and in another split as well."""
+
+
+class TaskNote(str):
+    """The note that says what is learned from which data."""
+
+
 @dataclass
 class Findings:
     boms: list[str] = field(default_factory=list)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qkv.data.corpus import ParallelConfig
-from qkv.data.findings import Caution
+from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, Pairs, Parallel, TagExamples
+from qkv.data.findings import Caution, Leak
 from qkv.data.identity import Keys, connected, mixed
-from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
-from qkv.data.parallel.pairs import Pairs, Parallel
 from qkv.data.split import Mask
 from qkv.errors import DataError
 
@@ -47,7 +45,7 @@ def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: 
     if not len(free):  # as many classes as texts
         free = order[1:]
     count = min(max(1, round(fraction * len(own))), len(free))
-    # every so-manieth of the texts, sorted by class, so that each class gives its share
+    # every n-th of the texts, sorted by class, so that each class gives its share
     places = ((np.arange(count) + 0.5) * len(free) / count).astype(np.int64)
     chosen = np.zeros(len(own), dtype=np.bool_)
     chosen[free[places]] = True
@@ -66,10 +64,8 @@ def example_notes(found: Labelled) -> Iterator[str]:
     for name, side in found.sides[1:]:
         shared = int(np.isin(side.keys, found.train.keys).sum())
         if shared:
-            share = f"{shared / len(side):.1%}"
-            yield Caution(
-                f"leak: {shared:,} of {len(side):,} {name} {what} ({share}) also stand in the training examples."
-            )
+            some = f"{shared:,} of {len(side):,} {name} {what} ({shared / len(side):.1%})"
+            yield Leak(f"leak: {some} also stand in the training examples.")
 
 
 def _conflicts(examples: Examples) -> int:
@@ -81,34 +77,29 @@ def _conflicts(examples: Examples) -> int:
     return len(np.unique(keys[1:][(keys[1:] == keys[:-1]) & (targets[1:] != targets[:-1])]))
 
 
-USUAL_FRACTION, USUAL_MOST = 0.05, 2000
-
-
-SLIPPED = 0.1
-
-
+PAIR_FRACTION, MOST_PAIRS = 0.05, 2000  # that are held out by default
+SLIPPED = 0.1  # a lower correlation of lengths means that the files have slipped against each other
 _ENOUGH = 1000
 
 
-def split(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
+def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
     """Training pairs and those held out."""
     keys = train.source_keys[train.rows]
     if config.directions == "both":
         keys = connected(keys, train.target_keys[train.rows])
     count = len(np.unique(keys))
     if count < 2:
-        problem = (
-            "every source is the same, so that nothing can be held out" if len(train) > 1 else "one pair is too little"
-        )
+        same = "every source is the same, so that nothing can be held out"
+        problem = same if len(train) > 1 else "one pair is too little"
         raise DataError(config.files[0], problem, "Give more pairs, or name a validation set with --valid.")
-    fraction = config.valid_fraction or min(USUAL_FRACTION, USUAL_MOST / len(keys))
+    fraction = config.valid_fraction or min(PAIR_FRACTION, MOST_PAIRS / len(keys))
     out = held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
     return train.chosen(~out), train.chosen(out)
 
 
 def pair_notes(found: Parallel) -> Iterator[str]:
     """Copies among the training pairs, and between the sides: scores on such pairs say little."""
-    train = _forward(found.train)
+    train = found.train.chosen(~found.train.backward)
     copies = len(train) - len(np.unique(train.keys))
     if copies:
         yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
@@ -118,17 +109,13 @@ def pair_notes(found: Parallel) -> Iterator[str]:
             "check that the files are translations of each other, line by line."
         )
     for name, side in found.sides[1:]:
-        own = _forward(side)
+        own = side.chosen(~side.backward)
         pairs = int(np.isin(own.keys, train.keys).sum())
         sources = int(np.isin(own.source_keys[own.rows], train.source_keys[train.rows]).sum())
         if sources:
             share = f"{sources / len(own):.1%}"
             also = f"{pairs:,} of them with the same translation" if pairs else "none with the same translation"
-            yield Caution(f"leak: {sources:,} of {len(own):,} {name} sources ({share}) also stand in training; {also}.")
-
-
-def _forward(side: Pairs) -> Pairs:
-    return side.chosen(~side.backward)
+            yield Leak(f"leak: {sources:,} of {len(own):,} {name} sources ({share}) also stand in training; {also}.")
 
 
 def _together(train: Pairs) -> float | None:
@@ -137,5 +124,4 @@ def _together(train: Pairs) -> float | None:
     lengths = np.array([(len(train.source[row]), len(train.target[row])) for row in some.tolist()], dtype=np.float64)
     if len(some) < _ENOUGH or not lengths.std(0).all():
         return None
-    matrix: Any = np.corrcoef(lengths.T)
-    return float(matrix[0, 1])
+    return float(np.asarray(np.corrcoef(lengths.T))[0, 1])

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.fast_paths import as_built, evaluating
 from qkv.blocks.heads import FirstPooling
-from qkv.data.labelled.encoding import Pair, Rows, encode_texts, encode_words
+from qkv.data.encode import EncodedRows, TextOrPair, encode_texts, encode_words
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.evaluation.unpadded_bert import Precision
@@ -52,13 +52,13 @@ def answers(
 
     `watch` is called with the number of rows that are done.
     """
-    words = rows.places if isinstance(rows, Rows) else None
+    words = rows.places if isinstance(rows, EncodedRows) else None
     table = np.zeros((0, 0), dtype=np.float32)
     for which, scores in _scores(model, rows, autocast, precision, watch):
         shares = scores if problem == "regression" else scores.softmax(-1) if problem == "single" else scores.sigmoid()
         if not len(table):
             table = np.zeros((len(rows if words is None else words), shares.size(-1)), dtype=np.float32)
-        if not isinstance(rows, Rows) or words is None:
+        if not isinstance(rows, EncodedRows) or words is None:
             table[which] = shares.numpy()
             continue
         for place, row in enumerate(which.tolist()):
@@ -112,7 +112,7 @@ def _headed(model: Classifier | Tagger, x: Tensor, present: Tensor) -> Tensor:
 
 
 def _batches(rows: Source) -> Iterator[NDArray[np.int64]]:
-    if isinstance(rows, Rows):
+    if isinstance(rows, EncodedRows):
         return longest_first(rows.lengths, TOGETHER)
     size = PICTURES if rows.dtype == np.uint8 else max(1, NUMBERS // rows.shape[1])
     return (np.arange(start, min(start + size, len(rows))) for start in range(0, len(rows), size))
@@ -158,7 +158,7 @@ def require(config: object, kind: str, verb: str) -> None:
 
 
 def classify(
-    model: nn.Module, config: object, tokenizer: Tokenizer, texts: Sequence[Pair], precision: Precision = "f32"
+    model: nn.Module, config: object, tokenizer: Tokenizer, texts: Sequence[TextOrPair], precision: Precision = "f32"
 ) -> tuple[list[Decision], list[str]]:
     """A decision for each text or pair, in their order, and what was done to the texts, in words."""
     require(config, "classifier", "classify")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.data.labelled.examples import Examples, TagExamples
+from qkv.data.examples import Examples, TagExamples
 from qkv.evaluation import decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore, class_score, multilabel_score
 from qkv.evaluation.decisions import Autocast

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qkv.data.labelled.encoding import between
-from qkv.data.parallel.encoding import end_of
+from qkv.data.encode import end_of
 from qkv.errors import RefusedError
 from qkv.generation.beam import Translator
 from qkv.interop import architectures, huggingface, marian, parity
@@ -68,7 +67,7 @@ def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
         return marian.files(tokenizer, bundle.target_tokenizer)
     closing = end_of(tokenizer) if isinstance(bundle.model, Translator) else None
     # a tokenizer that closes texts has its own way with pairs, BERT's
-    middle = between(tokenizer) if _pairs(bundle) and not tokenizer.closing else None
+    middle = end_of(tokenizer) if _pairs(bundle) and not tokenizer.closing else None
     return {"tokenizer.json": tokenizer.published(bundle.opening, closing, middle).encode()}
 
 
@@ -145,7 +144,7 @@ def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
         after = end_of(bundle.tokenizer)
         asked += [(tag, [bundle.tokenizer.named[tag]]) for tag in tags(bundle.tokenizer).values()]
     if _pairs(bundle):
-        ours = [*before, *bundle.tokenizer.encode(SENTENCES[0]), *between(bundle.tokenizer)]
+        ours = [*before, *bundle.tokenizer.encode(SENTENCES[0]), *end_of(bundle.tokenizer)]
         ours += [*bundle.tokenizer.encode(SENTENCES[1]), *after]
         with quiet():
             both = words(*SENTENCES[:2])["input_ids"]

@@ -18,8 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from qkv.data.labelled.encoding import between, room_for
-from qkv.data.parallel.encoding import end_of
+from qkv.data.encode import end_of, room_for
 from qkv.generation.beam import Search, translate
 from qkv.generation.sampling import NEVER, Sampling
 from qkv.generation.writing import write
@@ -95,7 +94,7 @@ def coupled(tokenizer: Tokenizer, context: int, fill: int) -> tuple[Tensor, Tens
     """Each sentence with the next one behind it, as pairs are read: ids, who is present, and whose each is."""
     room = max(1, room_for(tokenizer, context, pairs=True) // 2)
     inside = [ids[:room] for ids in tokenizer.encode_batch(SENTENCES) if ids]
-    firsts = [[*tokenizer.opening, *ids, *between(tokenizer)] for ids in inside]
+    firsts = [[*tokenizer.opening, *ids, *end_of(tokenizer)] for ids in inside]
     rows = [[*one, *other, *tokenizer.closing] for one, other in zip(firsts, [*inside[1:], inside[0]], strict=True)]
     tokens, present = padded(rows, fill)
     where = torch.tensor([len(each) for each in firsts]).unsqueeze(1)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.config import Count, Share, strict
-from qkv.data.labelled.encoding import Rows
+from qkv.data.encode import EncodedRows
 from qkv.objectives.objective import ArrayInputs, Batch, Source, TensorBatch, TextInputs, inputs, text_inputs
 from qkv.objectives.order import ByLength
 
@@ -54,7 +54,7 @@ class ClassificationBatch(TensorBatch):
 
 
 class Classification:
-    """`rows` are texts as ids, pictures as pixels, or numbers; `targets` as data/labelled/examples.py has them."""
+    """`rows` are texts as ids, pictures as pixels, or numbers; `targets` as data/examples.py has them."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Classification:
         seed: int,
     ) -> None:
         self.config, self.rows, self.targets, self.problem = config, rows, targets, problem
-        lengths = rows.lengths if isinstance(rows, Rows) else np.zeros(len(rows), dtype=np.int64)
+        lengths = rows.lengths if isinstance(rows, EncodedRows) else np.zeros(len(rows), dtype=np.int64)
         self.order = ByLength(lengths, batch, seed)
         self.samples = self.order.samples
         self.variance = max(float(np.var(targets)), 1e-12) if problem == "regression" else 1.0
@@ -132,7 +132,9 @@ class TaggingBatch(TensorBatch):
 class Tagging:
     """`tags` are those of all words, one after the other."""
 
-    def __init__(self, config: TaggingConfig, rows: Rows, tags: NDArray[np.integer], batch: int, seed: int) -> None:
+    def __init__(
+        self, config: TaggingConfig, rows: EncodedRows, tags: NDArray[np.integer], batch: int, seed: int
+    ) -> None:
         self.config, self.rows, self.tags = config, rows, tags
         self.order = ByLength(rows.lengths, batch, seed)
         self.samples = self.order.samples
@@ -153,7 +155,7 @@ class Tagging:
         return F.cross_entropy(flat, targets, ignore_index=NONE, reduction="sum", label_smoothing=self.config.smoothing)
 
 
-def words_of(rows: Rows, row: int) -> tuple[int, int, NDArray[np.int64]]:
+def words_of(rows: EncodedRows, row: int) -> tuple[int, int, NDArray[np.int64]]:
     """The first word of a row, the one behind its last, and where their first tokens stand."""
     assert rows.words is not None
     assert rows.places is not None

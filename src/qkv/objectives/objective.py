@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 
-from qkv.data.labelled.encoding import Rows
+from qkv.data.encode import EncodedRows
 
 
 @runtime_checkable
@@ -91,13 +91,13 @@ class ArrayInputs(TensorBatch):
         return model(self.values)
 
 
-Source = Rows | NDArray[np.uint8] | NDArray[np.float32]
+Source = EncodedRows | NDArray[np.uint8] | NDArray[np.float32]
 """Texts as ids, pictures as bytes, or rows of numbers."""
 
 
 def inputs(source: Source, which: NDArray[np.int64]) -> TextInputs | ArrayInputs:
     """The examples of these numbers, as a model reads them: pixels from 0 to 1, with a channel where they are grey."""
-    if isinstance(source, Rows):
+    if isinstance(source, EncodedRows):
         return text_inputs(source, which)
     chosen = torch.from_numpy(source[which])
     if source.dtype != np.uint8:
@@ -106,7 +106,7 @@ def inputs(source: Source, which: NDArray[np.int64]) -> TextInputs | ArrayInputs
     return ArrayInputs(pixels.unsqueeze(-1) if pixels.ndim == 3 else pixels)
 
 
-def text_inputs(rows: Rows, which: NDArray[np.int64]) -> TextInputs:
+def text_inputs(rows: EncodedRows, which: NDArray[np.int64]) -> TextInputs:
     """The rows of these numbers, padded to the longest of them with zeros."""
     lengths = rows.lengths[which]
     places = np.arange(int(lengths.max()))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.config import Count, Share, strict
-from qkv.data.parallel.encoding import PairRows
+from qkv.data.encode import PairRows
 from qkv.data.split import even_order
 from qkv.objectives.objective import Batch, TensorBatch, cross_entropy, padded
 from qkv.objectives.order import ByTokens

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.initialization import outline
 from qkv.config import plain
-from qkv.data.parallel.encoding import end_of
+from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, QkvError, RefusedError
 from qkv.evaluation.perplexity import FormatCheck
 from qkv.interop import gguf, huggingface, llama2c

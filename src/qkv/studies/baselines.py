@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.data.labelled.encoding import sentences_of, texts_of
-from qkv.data.labelled.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
+from qkv.data.encode import sentences_of, texts_of
+from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
 from qkv.errors import installed
 from qkv.evaluation.labelled_evaluation import LabelledScore, score_answers, score_tags
 from qkv.objectives.classification import Problem

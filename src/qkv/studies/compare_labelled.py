@@ -12,9 +12,9 @@ import numpy as np
 
 from qkv.config import parse, plain
 from qkv.data.corpus import ExamplesConfig
+from qkv.data.examples import Examples, Labelled
 from qkv.data.findings import Caution
-from qkv.data.labelled.examples import Examples, Labelled
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 from qkv.errors import InterruptedRun, QkvError, install_hint, installed
 from qkv.evaluation import decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore

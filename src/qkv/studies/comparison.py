@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv import session as sessions
+from qkv.data.examples import Examples, TagExamples
 from qkv.data.findings import Progress
-from qkv.data.labelled.examples import Examples, TagExamples
 from qkv.errors import InputError
 from qkv.evaluation import classification_metrics, labelled_evaluation
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.data.labelled.encoding import Rows, encode_texts, encode_words, sentences_of, texts_of
-from qkv.data.labelled.examples import Labelled, TagExamples, TextExamples
+from qkv.data.encode import EncodedRows, encode_texts, encode_words, sentences_of, texts_of
+from qkv.data.examples import Labelled, TagExamples, TextExamples
 from qkv.errors import InputError, require_package
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
@@ -91,7 +91,7 @@ def layers_of(model: nn.Module, tokenizer: Tokenizer, side: TextExamples | TagEx
     return [torch.cat([row[layer] for row in found]).numpy() for layer in wanted]
 
 
-def _taken(layers: list[Any], present: Any, rows: Rows, where: list[int]) -> Iterator[list[Any]]:
+def _taken(layers: list[Any], present: Any, rows: EncodedRows, where: list[int]) -> Iterator[list[Any]]:
     """Of each row its vectors at each layer: one of the text, or one of each word."""
     for number, row in enumerate(where):
         if rows.places is None or rows.words is None:

@@ -19,10 +19,10 @@ import tomli_w
 
 from qkv.config import parse
 from qkv.data.corpus import CorpusConfig, ExamplesConfig
+from qkv.data.examples import Labelled
 from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
-from qkv.data.labelled.examples import Labelled
-from qkv.data.labelled.reading import read_examples
+from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_of
 from qkv.models.registry import LANGUAGE_MODELS
 from qkv.recipe.recipe import language_model_section

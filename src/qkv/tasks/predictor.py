@@ -13,9 +13,9 @@ from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import ExamplesConfig
+from qkv.data.encode import encode_texts
+from qkv.data.examples import Examples
 from qkv.data.findings import Progress, silent
-from qkv.data.labelled.encoding import encode_texts
-from qkv.data.labelled.examples import Examples
 from qkv.errors import InputError, require_type
 from qkv.evaluation import decisions, vectors
 from qkv.evaluation.labelled_evaluation import LabelledScore

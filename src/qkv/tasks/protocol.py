@@ -20,9 +20,8 @@ from qkv.blocks import low_rank
 from qkv.config import plain
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, silent
-from qkv.data.labelled.preparing import PreparedExamples
-from qkv.data.parallel.preparing import PreparedPairs
 from qkv.data.prepare import Prepared
+from qkv.data.prepare_examples import PreparedExamples, PreparedPairs
 from qkv.doctor.examination import Doctor
 from qkv.errors import DataError
 from qkv.evaluation.timed_scoring import Pace

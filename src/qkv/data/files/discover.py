@@ -13,11 +13,15 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from qkv.data.files.unpack import Builtin, Source, disguise, read_bytes, require_packages, unreadable, zip_members
 from qkv.data.findings import Findings, Progress, shown, silent
 from qkv.errors import DataError
 from qkv.safe_json import special
+
+if TYPE_CHECKING:
+    from qkv.data.catalog import CatalogSet
 
 # endings that promise no text; a file of any other name is looked into
 _OTHER = """
@@ -32,19 +36,23 @@ def expand(
     names: Sequence[str], pattern: str | None, findings: Findings, progress: Progress = silent
 ) -> list[Source | Builtin]:
     """The sources behind the names, in order; DataError for a name that leads nowhere."""
-    from qkv.data import catalog
-
     if not names:
         raise DataError("the corpus", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
     sources: list[Source | Builtin] = []
     for name in names:
-        found = catalog.find(name)
-        if found is not None and not os.path.lexists(name):
-            sources.extend(found.sources(progress))
+        if entry := catalog_entry(name):
+            sources.extend(entry.sources(progress))
         else:
             sources.extend(_named(Path(name), pattern, findings))
     require_packages(sources)
     return sources
+
+
+def catalog_entry(name: str) -> CatalogSet | None:
+    """The named set that is meant; a file of the same name comes first."""
+    from qkv.data import catalog
+
+    return None if os.path.lexists(name) else catalog.find(name)
 
 
 def found_in(path: Path) -> list[Source]:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Literal
 
 from qkv.data.findings import Caution, Findings, shown
@@ -114,15 +114,23 @@ class Source:
         return f"{base}/{shown(self.member)}" if self.member else base
 
     @property
+    def file_name(self) -> str:
+        """That of the file inside, where it is in an archive."""
+        return PurePath(self.member or self.path).name
+
+    @property
+    def suffix(self) -> str:
+        """The ending that says what a file holds, packing left aside."""
+        name = PurePath(self.file_name)
+        return (name.with_suffix("") if not self.member and self.packing in ("gz", "zst") else name).suffix.lower()
+
+    @property
     def packing(self) -> Packing:
         return PACKINGS.get(self.path.suffix.lower(), "plain")
 
     @property
     def format(self) -> Format:
-        inner = Path(self.member) if self.member else self.path
-        if not self.member and self.packing in ("gz", "zst"):
-            inner = inner.with_suffix("")
-        return FORMATS.get(inner.suffix.lower(), "text")
+        return FORMATS.get(self.suffix, "text")
 
 
 @dataclass(frozen=True)

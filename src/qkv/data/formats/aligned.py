@@ -1,19 +1,94 @@
-"""The lines of a file as translators count them: only \\n ends a line.
+"""The languages that files and columns are named for: train.en, corpus_de.txt, src-train.txt; en, pt-BR, German.
 
-Other readers make \\n of a lone \\r. Here that would shift one file against the other, so \\r, \\x0b, \\x85 and \\u2028
-stay inside of their line; one \\r before \\n is taken off, and counted.
+The validation and test files that stand beside training files and are plainly theirs: val.en and val.de by train.en
+and train.de, in the same folder or archive.
+
+The lines of a file as translators count them: only \n ends a line.
+
+Other readers make \n of a lone \r. Here that would shift one file against the other, so \r, \x0b, \x85 and \u2028
+stay inside of their line; one \r before \n is taken off, and counted.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from qkv.data.files.decode import _Decoder, _with_head
 from qkv.data.files.unpack import Source, read_bytes
 from qkv.data.findings import Findings, Watch
-from qkv.data.formats.rows import whole_lines
-from qkv.data.formats.tabular import watched
+from qkv.data.formats.rows import watched, whole_lines
 from qkv.errors import DataError
+
+SOURCE, TARGET = "source", "target"
+"""What the two languages are called where nothing names them."""
+
+# ISO 639-1, then the codes of ISO 639-2 and 639-3 that corpora are named for
+_TWO = """
+aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo es
+et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj
+kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv
+ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti
+tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
+"""
+_THREE = """
+afr amh ara arb aze bel ben bos bul cat ces cze cmn cym wel dan deu ger ell gre eng epo est eus fas per fin fra fre gle
+glg guj hau heb hin hrv hun hye ibo ind isl ita jpn kan kat kaz khm kir kor lao lat lav lit mal mar mkd mon msa mya nep
+nld dut nob nno nor pan pol por ron rum rus sin slk slo slv som spa sqi srp swa swe swh tam tel tgk tgl tha tuk tur ukr
+urd uzb vie xho yor zho chi zsm zul hsb dsb
+"""
+_NAMES = """
+arabic bulgarian catalan chinese croatian czech danish dutch english esperanto estonian finnish french german greek
+hebrew hindi hungarian icelandic indonesian irish italian japanese korean latin latvian lithuanian norwegian persian
+polish portuguese romanian russian serbian slovak slovene slovenian spanish swahili swedish thai turkish ukrainian urdu
+vietnamese welsh
+"""
+CODES, NAMES = frozenset((_TWO + _THREE).split()), frozenset(_NAMES.split())
+_ROLES = {"src": SOURCE, "source": SOURCE, "tgt": TARGET, "trg": TARGET, "target": TARGET}
+
+_PACKING = re.compile(r"(?i)\.(?:gz|zst|zip)$")
+_TAIL = re.compile(r"(?i)\.(?:txt|text|tok|raw|lines)$")
+_REGION = re.compile(r"(?P<stem>.+[._-])(?P<language>[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3}))")
+_LAST = re.compile(r"(?P<stem>.+[._-])(?P<language>[A-Za-z]{2,6})")
+_FIRST = re.compile(r"(?P<language>src|source|tgt|trg|target)(?P<stem>[._-].+)")
+
+
+class Named(NamedTuple):
+    """A file's name, parted: the file of its translations has the same rest and another language."""
+
+    rest: str
+    language: str
+
+
+def named(name: str) -> Named | None:
+    """The language in a file's name, or None where none is plain."""
+    whole = _PACKING.sub("", name)
+    bare = _TAIL.sub("", whole)
+    for pattern in (_REGION, _LAST, _FIRST):
+        if (match := pattern.fullmatch(bare)) is None:
+            continue
+        language = match["language"]
+        if language.lower() in _ROLES:
+            language = _ROLES[language.lower()]
+        elif re.split("[-_]", language.lower())[0] not in CODES:
+            continue
+        return Named(f"{match['stem']}*{whole[len(bare) :]}", language)
+    return None
+
+
+def aligned(first: str, second: str) -> tuple[str, str] | None:
+    """The languages of two files whose names differ in nothing else."""
+    one, other = named(first), named(second)
+    if one is None or other is None or one.rest != other.rest or one.language == other.language:
+        return None
+    return one.language, other.language
+
+
+def is_language(column: str) -> bool:
+    """Whether a column is called by a language: en, pt-BR, German."""
+    spoken = column.strip().lower()
+    return spoken in NAMES or re.split("[-_]", spoken)[0] in CODES
 
 
 class _Verbatim(_Decoder):

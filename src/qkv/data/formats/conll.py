@@ -1,4 +1,4 @@
-"""Words with tags: CoNLL (word first, tag last on a line) and CoNLL-U (ten columns); blank lines part sentences.
+"""Words with tags: CoNLL (word first, tag last on a line) and CoNLL-U (ten columns); blank lines separate sentences.
 
 A line of nothing but white space is blank too. `-DOCSTART-` and comments are left out, as are CoNLL-U's tokens of
 several words (1-2) and its empty nodes (8.1). The tags may be BIO, IO, IOBES or plain; which is found out and said.
@@ -11,27 +11,26 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.files.decode import decode
-from qkv.data.files.unpack import read_bytes
+from qkv.data.examples import LabelMap, Mask, PackedTexts, TagExamples, Targets
 from qkv.data.findings import Caution, Findings, Watch
-from qkv.data.formats.rows import Rows, whole_lines
-from qkv.data.formats.tabular import empty, watched
-from qkv.data.identity import key_of
-from qkv.data.labelled.gathering import Item
-from qkv.data.labelled.targets import Values
-from qkv.data.packed_texts import PackedTexts
+from qkv.data.formats.rows import BadRows, decoded_lines
+from qkv.data.identity import as_keys, key_of
+from qkv.data.labels import Values
+from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
 UNIVERSAL = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LONG_SENTENCE = 1000
-MOST_WORDS = 20_000
+MOST_SENTENCE_WORDS = 20_000
 _PREFIXED = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
 
 
 @dataclass
-class Tagged:
-    """The sentences of one side as they stand in the files."""
+class TaggedSentences:
+    """The sentences of one split as they stand in the files."""
 
     words: PackedTexts = field(default_factory=PackedTexts)
     starts: array[int] = field(default_factory=lambda: array("q", [0]))
@@ -45,42 +44,43 @@ class Tagged:
         self.starts.append(len(self.words))
         self.keys.append(key_of(*(word for _, word, _ in sentence)))
 
+    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> TagExamples:
+        starts = np.array(self.starts, dtype=np.int64)
+        rows = np.flatnonzero(np.logical_and.reduceat(good, starts[:-1]))
+        keys = as_keys(self.keys)
+        return TagExamples(
+            words=self.words, starts=starts, labels=labels, all_targets=targets, all_keys=keys, rows=rows
+        )
 
-def gather(items: Sequence[Item], config: ExamplesConfig, findings: Findings, watch: Watch | None = None) -> Tagged:
-    found = Tagged()
-    for item in items:
+
+def gather(files: Sequence[ExampleFile], config: ExamplesConfig, findings: Findings, watch: Watch) -> TaggedSentences:
+    found = TaggedSentences()
+    for file in files:
         before = len(found.keys)
-        _Reader(item, config, findings).read(found, watch)
+        _ConllReader(file, config, findings).read(found, watch)
         if len(found.keys) == before:
-            raise empty(item.source)
+            raise DataError(file.shown, "is empty: there is no sentence in it", "Give a file with words and tags.")
     return found
 
 
-class _Reader:
-    def __init__(self, item: Item, config: ExamplesConfig, findings: Findings) -> None:
-        self.item, self.config, self.findings = item, config, findings
-        self.where = item.source.shown
-        self.universal = item.kind == "conllu"
-        self.bad = Rows(self.where, None, findings)  # counts sentences
+class _ConllReader:
+    def __init__(self, file: ExampleFile, config: ExamplesConfig, findings: Findings) -> None:
+        self.file, self.config, self.findings = file, config, findings
+        self.where = file.shown
+        self.universal = file.kind == "conllu"
+        self.bad = BadRows(self.where, findings)  # counts sentences
         self.width = 0
         self.tabs = False
 
-    def read(self, found: Tagged, watch: Watch | None) -> None:
-        chunks = watched(read_bytes(self.item.source), watch)
-        lines = whole_lines(decode(chunks, self.where, self.config.encoding, self.findings), self.where)
-        for sentence in self._sentences(lines):
+    def read(self, found: TaggedSentences, watch: Watch) -> None:
+        for sentence in self._sentences(decoded_lines(self.file.source, self.config.encoding, self.findings, watch)):
             if sentence:
                 found.add(sentence, self.where)
         self.bad.finish()
         if self.width:
-            column = self._named_column()
-            self.findings.say(
-                f"{self.where}: tags: {column} of {self.width} columns, words: column {2 if self.universal else 1}."
-            )
-
-    def _named_column(self) -> str:
-        column = self._column(self.width)
-        return f"column {column + 1}" + (f" ({UNIVERSAL[column]})" if self.universal else "")
+            column, words = self._column(self.width), 2 if self.universal else 1
+            name = f"column {column + 1}" + (f" ({UNIVERSAL[column]})" if self.universal else "")
+            self.findings.say(f"{self.where}: tags: {name} of {self.width} columns, words: column {words}.")
 
     def _sentences(self, lines: Iterator[str]) -> Iterator[list[tuple[int, str, str]]]:
         sentence: list[tuple[int, str, str]] = []
@@ -104,9 +104,11 @@ class _Reader:
                 problem = problem or (number, wrong)
                 continue
             sentence.append((number, cells[1 if self.universal else 0], cells[self._column(len(cells))]))
-            if len(sentence) > MOST_WORDS:
-                remedy = "Part the sentences with blank lines."
-                raise DataError(f"{self.where}:{number}", f"a sentence of more than {MOST_WORDS:,} words", remedy)
+            if len(sentence) > MOST_SENTENCE_WORDS:
+                remedy = "Separate the sentences with blank lines."
+                raise DataError(
+                    f"{self.where}:{number}", f"a sentence of more than {MOST_SENTENCE_WORDS:,} words", remedy
+                )
         if begun:
             yield self._finished(sentence, problem)
 
@@ -134,7 +136,7 @@ class _Reader:
         if len(cells) != self.width:
             return f"expected {self.width} columns, found {len(cells)}"
         if self.width < 2:
-            return "a word without a tag: expected WORD and TAG, parted by a tab or a space"
+            return "a word without a tag: expected WORD and TAG, separated by a tab or a space"
         if not cells[1 if self.universal else 0]:
             return "a tag without a word"
         return None if cells[self._column(self.width)] else "a word without a tag"
@@ -152,7 +154,7 @@ class _Reader:
         raise DataError(self.where, f"no column {wanted!r} to learn", f"Expected {known}.")
 
 
-def remark(found: Tagged, where: str, findings: Findings) -> None:
+def note_scheme(found: TaggedSentences, where: str, findings: Findings) -> None:
     """Say which scheme the tags follow, and what does not fit it."""
     names = found.values.names
     prefixes = {match[1] for name in names if (match := _PREFIXED.fullmatch(name))}
@@ -167,10 +169,10 @@ def remark(found: Tagged, where: str, findings: Findings) -> None:
             )
     lengths = [after - before for before, after in zip(found.starts, found.starts[1:], strict=False)]
     if lengths and max(lengths) > LONG_SENTENCE:
-        findings.say(Caution(f"{where}: a sentence of {max(lengths):,} words; blank lines should part sentences."))
+        findings.say(Caution(f"{where}: a sentence of {max(lengths):,} words; blank lines should separate sentences."))
 
 
-def _stray(found: Tagged) -> int:
+def _stray(found: TaggedSentences) -> int:
     names = found.values.names
     odd = 0
     for first, last in zip(found.starts, found.starts[1:], strict=False):

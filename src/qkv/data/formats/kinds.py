@@ -15,7 +15,7 @@ from typing import Literal
 from qkv.data.files.unpack import CHUNK, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import sniff
-from qkv.data.formats.tabular import Header, Table, open_table, suffix
+from qkv.data.formats.tabular import Header, Table, open_table
 
 Kind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "picture", "text"]
 DATA_KINDS: tuple[Kind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
@@ -33,8 +33,8 @@ _BY_SUFFIX: dict[str, Kind] = {
 
 
 def kind_by_name(source: Source) -> Kind | None:
-    ending = suffix(source)
-    if re.fullmatch(r"\.idx\d-ubyte", ending) or "-idx" in (source.member or source.path.name):
+    ending = source.suffix
+    if re.fullmatch(r"\.idx\d-ubyte", ending) or "-idx" in source.file_name:
         return "idx"
     return _BY_SUFFIX.get(ending)
 

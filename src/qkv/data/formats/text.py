@@ -5,14 +5,16 @@ A document may be larger than memory, so nothing here holds one; what is held is
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from qkv.data.corpus import CorpusConfig, Documents
-from qkv.data.files.decode import decode, require_encoding
+from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
 from qkv.data.files.unpack import CHUNK, Builtin, Source, read_bytes
 from qkv.data.findings import Findings, Watch
-from qkv.data.formats import rows
+from qkv.data.formats.column_names import DOCUMENT
+from qkv.data.formats.rows import HALF_A_PAIR, BadRows, JsonReader, encodable, open_parquet, watched
 from qkv.errors import DataError
 
 
@@ -52,22 +54,85 @@ def _pieces(source: Source | Builtin, corpus: CorpusConfig, findings: Findings, 
     if source.format == "table":
         raise DataError(source.shown, "is a table", "For a language model give plain text or .jsonl.")
     if source.format == "parquet":
-        yield from (Piece(text, True) for text in rows.parquet(source, corpus.text, findings, watch))
+        yield from (Piece(text, True) for text in _parquet(source, corpus.text, findings, watch))
         return
-    chunks = _watched(read_bytes(source), watch)
-    texts = decode(chunks, source.shown, corpus.encoding, findings)
+    texts = decode(watched(read_bytes(source), watch), source.shown, corpus.encoding, findings)
     if source.format == "text":
         yield from _documents(texts, corpus.documents)
     else:
-        found = rows.json_rows if source.format == "json" else rows.json_lines
-        yield from (Piece(text, True) for text in found(texts, source.shown, corpus.text, findings))
+        yield from (Piece(text, True) for text in _json(source, texts, corpus.text, findings))
 
 
-def _watched(chunks: Iterator[bytes], watch: Watch | None) -> Iterator[bytes]:
-    for chunk in chunks:
-        yield chunk
-        if watch is not None:
-            watch(len(chunk))
+def _json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
+    """A list of texts or of objects, or one a line."""
+    reader, bad = JsonReader(texts, source.shown), BadRows(source.shown, findings)
+    if source.format == "json" and (first := reader.peek()) != "{":
+        if first != "[":
+            remedy = 'Expected ["...", "..."] or one object a line.'
+            raise DataError(f"{source.shown}:1", "not a JSON list of texts", remedy)
+        return _row_texts(reader.elements(), bad, column)
+    return _row_texts(reader.lines(bad), bad, column)
+
+
+def _parquet(source: Source, column: str | None, findings: Findings, watch: Watch | None) -> Iterator[str]:
+    """The text column, batch by batch; no other column is read."""
+    with open_parquet(source) as table:
+        import pyarrow
+
+        where = source.shown
+        types = {field.name: field.type for field in table.schema_arrow}
+        plain = {name: kind.value_type if pyarrow.types.is_dictionary(kind) else kind for name, kind in types.items()}
+        is_text = (pyarrow.types.is_string, pyarrow.types.is_large_string)
+        texts = {name for name, kind in plain.items() if any(fits(kind) for fits in is_text)}
+        chosen = _text_column(where, column, texts, list(types))
+        if chosen not in texts:
+            raise DataError(where, f"column {chosen!r} holds {types[chosen]}, not text", "Say which with --text NAME.")
+
+        def values() -> Iterator[object]:
+            for batch in table.iter_batches(batch_size=1024, columns=[chosen]):
+                yield from batch.column(0).to_pylist()
+                if watch is not None:
+                    watch(batch.nbytes)
+
+        yield from _row_texts(enumerate(values(), 1), BadRows(where, findings), column, chosen)
+
+
+def _row_texts(
+    values: Iterable[tuple[int, object]], bad: BadRows, column: str | None, chosen: str | None = None
+) -> Iterator[str]:
+    """The text of each row, which is an object or the text itself; the column is chosen by the first object."""
+    for number, value in values:
+        bad.rows += 1
+        if isinstance(value, dict):
+            if chosen is None:
+                texts = {name for name, content in value.items() if isinstance(content, str)}
+                chosen = _text_column(f"{bad.where}:{number}", column, texts, list(value))
+            value = value.get(chosen)
+        if not isinstance(value, str):
+            where = f" in {(chosen or column)!r}" if chosen or column else ""
+            bad.reject(number, f"expected text{where}, found {'nothing' if value is None else type(value).__name__}")
+        elif not encodable(value):
+            bad.reject(number, HALF_A_PAIR)
+        else:
+            yield with_plain_line_ends(value, bad.findings)
+    if column is None and chosen is not None:
+        bad.findings.columns[bad.where] = chosen
+    bad.finish()
+
+
+def _text_column(where: str, wanted: str | None, texts: set[str], columns: Sequence[str]) -> str:
+    """The wanted column, else one that is called as texts are, else the only one with text."""
+    listed = ", ".join(columns[:20]) or "none"
+    if wanted is not None:
+        if wanted in columns:
+            return wanted
+        near = difflib.get_close_matches(wanted, columns, 1)
+        hint = f"Did you mean --text {near[0]}?" if near else "Say which with --text NAME."
+        raise DataError(where, f"no column {wanted!r}; there are: {listed}", hint)
+    named = [column for name in DOCUMENT for column in columns if column in texts and column.lower() == name]
+    if not named and len(texts) != 1:
+        raise DataError(where, f"which column holds the text? There are: {listed}", "Say which with --text NAME.")
+    return named[0] if named else next(iter(texts))
 
 
 def _documents(texts: Iterator[str], documents: Documents) -> Iterator[Piece]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.data.labelled.examples import Examples, TagExamples
+from qkv.data.examples import Examples, TagExamples
 from qkv.evaluation.classification_metrics import f1
 from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
 from qkv.evaluation.regression import NumberScore

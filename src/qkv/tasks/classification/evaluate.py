@@ -15,10 +15,7 @@ from torch import nn
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import parallel
-from qkv.data.findings import Caution, Findings, Progress, silent
-from qkv.data.formats.kinds import Beginnings
-from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.labelled.examples import (
+from qkv.data.examples import (
     Examples,
     ImageExamples,
     Labelled,
@@ -26,10 +23,13 @@ from qkv.data.labelled.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.labelled.gathering import find
-from qkv.data.labelled.preparing import rows_of
-from qkv.data.labelled.reading import read_examples
-from qkv.data.labelled.targets import listed
+from qkv.data.findings import Caution, Findings, Progress, silent
+from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.rows import BAD_SHARE
+from qkv.data.labels import listed
+from qkv.data.prepare_examples import rows_of
+from qkv.data.read_examples import read_examples
+from qkv.data.split_files import find_examples
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.decisions import Autocast, answers
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
@@ -130,7 +130,7 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
     if config.task is None and model.kind != "tagger":
         pictures = model.kind == "classifier" and hasattr(model.encoder, "channels")
         config = replace(config, task="images" if pictures else TASKS[model.problem])  # type: ignore[arg-type]
-    found = read_examples(config, purpose="judge", beginnings=beginnings)
+    found = read_examples(config, purpose="evaluate", beginnings=beginnings)
     if (found.task == "tagging") != (model.kind == "tagger"):
         wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
         raise InputError(f"these files are for {found.task}; the model is a {model.kind}: give it {wanted}.")
@@ -162,7 +162,7 @@ def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -
 def as_learned(bundle: Bundle, config: ExamplesConfig, beginnings: Beginnings) -> dict[str, Any]:
     """The columns that the model's run learned from, where nobody says others and the files have them."""
     try:
-        first = find(config, Findings(), beginnings=beginnings).train[0]
+        first = find_examples(config, Findings(), beginnings=beginnings).train[0]
         there = beginnings.table(first.source).columns if first.kind == "table" else []
     except QkvError:  # it is said where it is read
         return {}
@@ -197,9 +197,9 @@ def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tupl
     own = replace(found.labels, names=labels)
     examples: Any = found.train
     if isinstance(examples, TagExamples):
-        tags = numbers[examples.all_tags]
+        tags = numbers[examples.all_targets]
         good = np.array([(tags[examples.starts[row] : examples.starts[row + 1]] >= 0).all() for row in examples.rows])
-        matched = replace(examples, labels=own, all_tags=tags)
+        matched = replace(examples, labels=own, all_targets=tags)
     elif examples.all_targets.ndim == 2:
         table = np.zeros((len(examples.all_targets), len(labels)), dtype=bool)
         table[:, numbers[numbers >= 0]] = examples.all_targets[:, numbers >= 0]

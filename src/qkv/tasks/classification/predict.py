@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+from qkv.data.columns import guess_texts
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.kinds import kind_by_name
-from qkv.data.formats.tabular import Table, open_table, suffix
-from qkv.data.labelled.gathering import find
-from qkv.data.labelled.guessing import guess_texts
-from qkv.data.labelled.numbers import number_in, rows_of_numbers
+from qkv.data.formats.tabular import Table, open_table
+from qkv.data.number_tables import number_in, rows_of_numbers
+from qkv.data.split_files import find_examples
 from qkv.errors import DataError, InputError
 from qkv.models.registry import TableConfig
 from qkv.recipe.bundle import Bundle
@@ -35,7 +35,10 @@ def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None
     if kind_by_name(source) != "table":
         return None
     config = ExamplesConfig(files=(file,), **columns)  # type: ignore[arg-type]
-    found, known = find(config, findings).train[0].source, getattr(bundle.config, "columns", ()) or columns.values()
+    found, known = (
+        find_examples(config, findings).train[0].source,
+        getattr(bundle.config, "columns", ()) or columns.values(),
+    )
     table = open_table(found, config.encoding, findings)
     if not set(known) & set(table.columns):  # a header above few rows is not told by its looks
         named = open_table(found, config.encoding, findings, header=True)
@@ -43,7 +46,7 @@ def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None
     if reads_numbers(bundle):
         return _numbers(table, bundle.config)
     learned: dict[str, Any] = learned_columns(bundle, table.columns) if config.text is None else {}
-    if suffix(source) == ".tsv" and not learned and config.text is None:
+    if source.suffix == ".tsv" and not learned and config.text is None:
         return None  # texts, or pairs of texts, with a tab between
     text, second = guess_texts(table, replace(config, **learned))
     pairs = getattr(bundle.config, "texts", 1) == 2

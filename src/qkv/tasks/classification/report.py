@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qkv.data.labelled.examples import Examples, ImageExamples, NumberExamples, TagExamples
+from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExamples
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.labelled_evaluation import LabelledScore

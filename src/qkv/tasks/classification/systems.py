@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from qkv.config import plain
-from qkv.data.labelled.examples import Labelled, NumberExamples
+from qkv.data.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models import bert, gpt
 from qkv.objectives.classification import Problem

@@ -17,9 +17,9 @@ from qkv.blocks.embeddings import SpelledEmbedding
 from qkv.config import parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
+from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples, TextExamples
 from qkv.data.findings import Progress
-from qkv.data.labelled.examples import Examples, ImageExamples, LabelMap, NumberExamples, TextExamples
-from qkv.data.labelled.preparing import PreparedExamples, prepare_examples
+from qkv.data.prepare_examples import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError

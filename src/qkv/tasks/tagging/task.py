@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from qkv.data.labelled.examples import TagExamples
+from qkv.data.examples import TagExamples
 from qkv.objectives.classification import Tagging, TaggingConfig
 from qkv.recipe.recipe import Recipe
 from qkv.tasks.classification.task import ClassificationTask

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from qkv.data.columns import header_of
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import labelled, parallel
+from qkv.data.encode import PairRows, encode_pairs, end_of
+from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings
 from qkv.data.formats.kinds import Beginnings
-from qkv.data.parallel.columns import header_of
-from qkv.data.parallel.encoding import PairRows, encode_pairs, end_of
-from qkv.data.parallel.finding import UNNAMED, find
-from qkv.data.parallel.pairs import Pairs, Parallel
-from qkv.data.parallel.reading import read_parallel
+from qkv.data.read_pairs import read_parallel
+from qkv.data.split_files import UNNAMED, find_pairs
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import OUTPUTS, Metric, Outputs
@@ -157,7 +157,7 @@ def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
     trained = trained_corpus(bundle)
     if unsaid and trained is not None and trained.source is not None:
         config = _as_learned(config, trained, beginnings)
-    found = read_parallel(config, purpose="judge", beginnings=beginnings)
+    found = read_parallel(config, purpose="evaluate", beginnings=beginnings)
     ways = _directions(trained)
     for direction in found.train.directions:
         if ways and direction not in ways and direction != UNNAMED and not targets(bundle):
@@ -178,7 +178,7 @@ def _directions(corpus: ParallelConfig | None) -> list[tuple[str, str]]:
 def _as_learned(config: ParallelConfig, corpus: ParallelConfig, beginnings: Beginnings) -> ParallelConfig:
     asked = replace(config, source=corpus.source, target=corpus.target)
     try:
-        group = find(config, Findings(), beginnings=beginnings).train[0]
+        group = find_pairs(config, Findings(), beginnings=beginnings).train[0]
         there = beginnings.table(group.first, header_of(asked)).columns if group.second is None else ()
     except QkvError:  # it is said where it is read
         return config

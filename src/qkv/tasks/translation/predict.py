@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from qkv.data.parallel.encoding import end_of, tag_ids
+from qkv.data.encode import end_of, tag_ids
 from qkv.errors import InputError, require_package
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
 from qkv.inspection.translator_heads import Alignment, aligned, attends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qkv.data.parallel.preparing import PreparedPairs
+from qkv.data.prepare_examples import PreparedPairs
 from qkv.data.split import even_order
 from qkv.evaluation.translation_metrics import Outputs, TranslationScore
 from qkv.objectives.translation import TranslationConfig

@@ -15,10 +15,10 @@ from torch import nn
 from qkv.config import parse, plain
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import Detected
+from qkv.data.encode import PairRows, end_of
+from qkv.data.examples import Pairs
 from qkv.data.findings import Progress
-from qkv.data.parallel.encoding import PairRows, end_of
-from qkv.data.parallel.pairs import Pairs
-from qkv.data.parallel.preparing import PreparedPairs, prepare_parallel
+from qkv.data.prepare_examples import PreparedPairs, prepare_parallel
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation.timed_scoring import Pace

@@ -6,24 +6,24 @@ others. What is missing is NaN here; models read it as the mean of the training 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from qkv.data.columns import given_column, lacks_label, listed_columns, place_of
 from qkv.data.corpus import ExamplesConfig
+from qkv.data.examples import LabelMap, Mask, NumberExamples, Targets
 from qkv.data.findings import Caution, Findings, Watch
 from qkv.data.formats import column_names as names
 from qkv.data.formats.tabular import Table, open_table
-from qkv.data.labelled.gathering import Item
-from qkv.data.labelled.guessing import listed, missing
-from qkv.data.labelled.targets import Values, word
+from qkv.data.identity import as_keys, hash64
+from qkv.data.labels import Values, word
+from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
 NO_TEXT = "none"  # said as the text's column: the table is one of numbers
@@ -35,7 +35,7 @@ LARGEST = float(np.finfo(np.float32).max)
 PROSE = names.TEXT[:8]  # names that nobody gives to a column of numbers
 
 
-def number_in(value: Any) -> float | None:
+def number_in(value: object) -> float | None:
     """The number of a cell, NaN where it is missing, None where it holds something else."""
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
         return math.nan
@@ -46,7 +46,7 @@ def number_in(value: Any) -> float | None:
     return None if found is None or abs(found) > LARGEST else found
 
 
-def _word(value: Any) -> str | None:
+def _word(value: object) -> str | None:
     """The word of a cell; None where it is missing."""
     said = None if value is None else str(value).strip()
     return None if said is None or said.lower() in MISSING else said
@@ -61,7 +61,7 @@ class _Column:
     words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, values: Sequence[Any]) -> _Column:
+    def of(cls, name: str, values: Sequence[object]) -> _Column:
         filled = [value for value in values if _word(value) is not None]
         if not filled:
             return cls(name, "nothing")
@@ -76,7 +76,7 @@ class _Column:
 
 
 def _looked_at(table: Table) -> list[_Column]:
-    return [_Column.of(name, [row[index] for _, row in table.sample]) for index, name in enumerate(table.columns)]
+    return [_Column.of(name, table.column(place)) for place, name in enumerate(table.columns)]
 
 
 def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
@@ -102,19 +102,14 @@ def _names_rows(name: str) -> bool:
 
 def _label(table: Table, config: ExamplesConfig) -> str:
     """The column to learn: as it is said, by its name, or the last one."""
-    wanted = config.label
-    if wanted is not None:
-        if wanted in table.columns:
-            return wanted
-        if wanted.isdecimal() and 1 <= int(wanted) <= len(table.columns):
-            return table.columns[int(wanted) - 1]
-        raise missing(table, wanted, "label")
+    if (given := given_column(table, config.label, "label")) is not None:
+        return given
     rest = [name for name in table.columns if not _names_rows(name) and name not in config.columns]
     by_name = {names.plain(name): name for name in rest}
     named = [by_name[name] for name in names.LABEL if name in by_name]
     if named or rest:
         return named[0] if named else rest[-1]
-    problem = f"which column is to be learned? There are: {listed(table.columns)}"
+    problem = f"which column is to be learned? There are: {listed_columns(table.columns)}"
     raise DataError(f"{table.where}:1", problem, "Say which with --label NAME, or by its number from 1.")
 
 
@@ -133,7 +128,7 @@ class NumberColumns:
         looked = [each for each in _looked_at(table) if each.name not in (label, config.id)]
         used = [each for each in looked if each.kind in ("numbers", "words") and not _names_rows(each.name)]
         if not any(each.kind == "numbers" for each in used):
-            problem = f"no column of numbers besides {label!r}; there are: {listed(table.columns)}"
+            problem = f"no column of numbers besides {label!r}; there are: {listed_columns(table.columns)}"
             raise DataError(f"{table.where}:1", problem, "Say which column is text with --text NAME.")
         found: list[str] = []
         for each in used:
@@ -142,16 +137,16 @@ class NumberColumns:
         unused = [each.name for each in looked if each not in used]
         parts = [
             f"a table of numbers; to learn: column {label!r}",
-            f"from: {listed(each.name for each in used if each.kind == 'numbers')}",
-            *([f"as columns of 0 and 1, a word each: {listed(spelled)}"] if spelled else []),
-            *([f"not used: {listed(unused)}"] if unused else []),
+            f"from: {listed_columns(each.name for each in used if each.kind == 'numbers')}",
+            *([f"as columns of 0 and 1, a word each: {listed_columns(spelled)}"] if spelled else []),
+            *([f"not used: {listed_columns(unused)}"] if unused else []),
         ]
-        how = f" ({table.said})" if table.said else ""
+        how = f" ({table.note})" if table.note else ""
         findings.say(f"{table.where}: {'; '.join(parts)}{how}. --label names another column to learn.")
         return cls(label, tuple(found))
 
 
-class Cells:
+class NumberCells:
     """Takes the numbers of the wanted columns out of the rows of one table."""
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
@@ -164,7 +159,7 @@ class Cells:
         self.missing: Counter[str] = Counter()
         self.strange: Counter[str] = Counter()
 
-    def take(self, row: Sequence[Any]) -> list[float] | str:
+    def take(self, row: Sequence[object]) -> list[float] | str:
         """The numbers of a row, or what is wrong with it."""
         found: list[float] = []
         for (index, wanted), name in zip(self.places, self.names, strict=True):
@@ -186,7 +181,7 @@ class Cells:
                 self.strange[said] += 1
         return found
 
-    def say(self, where: str, findings: Findings) -> None:
+    def note(self, where: str, findings: Findings) -> None:
         if self.missing:
             most = ", ".join(f"{name}: {count:,}" for name, count in self.missing.most_common(5))
             total = sum(self.missing.values())
@@ -206,8 +201,8 @@ def _place(table: Table, name: str, columns: Sequence[str]) -> tuple[int, str | 
     for at, letter in enumerate(name):
         if letter == "=" and name[:at] in table.columns:
             return table.columns.index(name[:at]), name[at + 1 :]
-    problem = f"no column {name.partition('=')[0]!r}; there are: {listed(table.columns)}"
-    remedy = f"Give the columns that were learned from: {listed(dict.fromkeys(columns))}."
+    problem = f"no column {name.partition('=')[0]!r}; there are: {listed_columns(table.columns)}"
+    remedy = f"Give the columns that were learned from: {listed_columns(dict.fromkeys(columns))}."
     raise DataError(f"{table.where}:1", problem, remedy)
 
 
@@ -218,62 +213,62 @@ class NumberRows:
     cells: array[float] = field(default_factory=lambda: array("f"))
     values: Values = field(default_factory=Values)
     keys: array[int] = field(default_factory=lambda: array("Q"))
+    columns: tuple[str, ...] = ()
 
     def add(self, numbers: Sequence[float], label: str, where: str, line: int) -> None:
         before = len(self.cells)
         self.cells.extend(numbers)
         self.values.append(label, where, line)
-        digest = hashlib.blake2b(self.cells[before:].tobytes(), digest_size=8)
-        self.keys.append(int.from_bytes(digest.digest(), "little"))
+        self.keys.append(hash64(self.cells[before:].tobytes()))
 
-    def matrix(self, columns: int) -> npt.NDArray[np.float32]:
-        found = np.frombuffer(self.cells, dtype=np.float32) if len(self.cells) else np.zeros(0, dtype=np.float32)
-        return found.reshape(-1, columns)
+    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> NumberExamples:
+        return NumberExamples(
+            all_numbers=np.frombuffer(self.cells, dtype=np.float32).reshape(-1, len(self.columns)),
+            columns=self.columns,
+            labels=labels,
+            all_targets=targets,
+            all_keys=as_keys(self.keys),
+            rows=np.flatnonzero(good),
+        )
 
 
-class NumberGatherer:
-    """Reads the sides of one set; the columns are those that the first table of the training side has."""
+class NumberReader:
+    """Reads the splits of one set; the columns are those that the first table of the training split has."""
 
-    def __init__(self, config: ExamplesConfig, findings: Findings, watch: Watch | None = None) -> None:
+    def __init__(self, config: ExamplesConfig, findings: Findings, watch: Watch) -> None:
         self.config, self.findings, self.watch = config, findings, watch
         self.columns: NumberColumns | None = None
 
-    def side(self, items: Sequence[Item]) -> NumberRows:
+    def read(self, files: Sequence[ExampleFile]) -> NumberRows:
         found = NumberRows()
-        for item in items:
-            if item.kind != "table":
+        for file in files:
+            if file.kind != "table":
                 problem = "is no table, and the other files are tables of numbers"
-                raise DataError(item.source.shown, problem, "Give files of one kind.")
-            table = open_table(item.source, self.config.encoding, self.findings, self.config.header, self.watch)
-            if not table.sample:
-                table.bad.finish()
-                raise DataError(table.where, "the table has a header and no rows", "Give a file with rows of numbers.")
+                raise DataError(file.shown, problem, "Give files of one kind.")
+            table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.watch)
+            table.require_rows()
             self.columns = self.columns or NumberColumns.guess(table, self.config, self.findings)
-            if self.columns.label not in table.columns:
-                if item.found and item.side == "test":
-                    said = f"{table.where}: has no column {self.columns.label!r} and is not used."
-                    self.findings.say(Caution(said))
-                    continue
-                raise missing(table, self.columns.label, "label")
-            self._read(table, self.columns, found)
+            found.columns = self.columns.columns
+            if not lacks_label(table, self.columns.label, file.found and file.split == "test", self.findings):
+                self._read(table, self.columns, found)
         return found
 
     def _read(self, table: Table, columns: NumberColumns, found: NumberRows) -> None:
-        cells, label = Cells(table, columns.columns), table.columns.index(columns.label)
+        label, cells = place_of(table, columns.label, "label"), NumberCells(table, columns.columns)
         for line, row in table.rows:
-            said, numbers = word(row[label]), cells.take(row)
+            spelled, numbers = word(row[label]), cells.take(row)
             if isinstance(numbers, str):
                 table.bad.reject(line, numbers)
-            elif said is None:
+            elif spelled is None:
                 table.bad.reject(line, f"no label in {columns.label!r}")
             else:
-                found.add(numbers, said, table.where, line)
+                found.add(numbers, spelled, table.where, line)
         table.bad.finish()
-        cells.say(table.where, self.findings)
+        cells.note(table.where, self.findings)
 
 
 def rows_of_numbers(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, list[float] | str]]:
     """Every row of a table whose columns are known, with its line; what is wrong with it, where it has no numbers."""
-    cells = Cells(table, columns)
+    cells = NumberCells(table, columns)
     for line, row in table.rows:
         yield line, cells.take(row)

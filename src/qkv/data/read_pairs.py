@@ -1,11 +1,9 @@
-"""Pairs out of files, packed as they come; empty and absurdly unequal ones are left out, counted and said.
+"""From the names of files to `Parallel`: pairs, packed as they come; empty and very unequal ones are left out, counted.
 
 A pair is unequal when one text has more than nine times the characters of the other, and more than forty: a word that
 takes a phrase to translate is none, half a page against two letters is. Such pairs are left out of training only: a
 score must be that of the whole set. When more than a tenth of the pairs cannot be used, the files do not belong
 together or have slipped, and are refused.
-
-The way in: from the names of files to `Parallel`, with everything said that a person should know before training.
 """
 
 from __future__ import annotations
@@ -15,22 +13,21 @@ import json
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
+from qkv.data.columns import PairColumns, guess_pair, header_of
 from qkv.data.corpus import ParallelConfig
+from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.decode import require_encoding
-from qkv.data.findings import Caution, Findings, Progress, Watch, silent
+from qkv.data.findings import Caution, Findings, Progress, TaskNote, Watch, counted, silent
 from qkv.data.formats.aligned import in_step
 from qkv.data.formats.kinds import Beginnings
-from qkv.data.hold_out import pair_notes, split
+from qkv.data.formats.tabular import open_table
+from qkv.data.hold_out import pair_notes, split_pairs
 from qkv.data.identity import as_keys, key_of
-from qkv.data.packed_texts import PackedTexts
-from qkv.data.parallel import columns as tables
-from qkv.data.parallel.columns import Columns
-from qkv.data.parallel.finding import UNNAMED, Group, find, look_beside
-from qkv.data.parallel.pairs import Direction, Pairs, Parallel
+from qkv.data.read_examples import Purpose
+from qkv.data.split_files import UNNAMED, PairFiles, add_neighbours, find_pairs
 from qkv.errors import ConfigError, DataError
 
 MOST_LEFT_OUT = 0.1
@@ -54,22 +51,22 @@ class _Count:
         self.left[reason] = first, count + 1
 
 
-class Gatherer:
-    """Reads the sides of one set; the columns are those that the first table of the training side has."""
+class PairReader:
+    """Reads the splits of one set; the columns are those that the first table of the training split has."""
 
     def __init__(self, config: ParallelConfig, findings: Findings, watch: Watch) -> None:
         self.config, self.findings, self.watch = config, findings, watch
-        self.columns: Columns | None = None
+        self.columns: PairColumns | None = None
 
-    def side(self, groups: Sequence[Group], learn: bool) -> Pairs:
-        """All pairs of one side; `learn` says that unequal ones are left out."""
+    def read(self, groups: Sequence[PairFiles], learn: bool) -> Pairs:
+        """All pairs of one split; `learn` says that unequal ones are left out."""
         source, target, starts = PackedTexts(), PackedTexts(), array("q")
         keys = array("Q"), array("Q")
         languages: list[Direction] = []
         for group in groups:
             starts.append(len(source))
             count = _Count()
-            for line, first, second in self._read(group):
+            for line, first, second in self._lines(group):
                 count.pairs += 1
                 if (reason := _reason(first, second, learn)) is not None:
                     count.leave(reason, line)
@@ -82,27 +79,32 @@ class Gatherer:
                 target.append(second)
                 keys[0].append(key_of(first))
                 keys[1].append(key_of(second))
-            self._say(count, group)
+            self._note(count, group)
             table = self.columns if group.second is None and group.languages == UNNAMED else None
             languages.append(group.languages if table is None else table.languages)
-        rows = np.arange(len(source), dtype=np.int64)
-        backward = np.zeros(len(rows), dtype=np.bool_)
-        places = np.array(starts, dtype=np.int64)
-        return Pairs(source, target, rows, backward, places, tuple(languages), as_keys(keys[0]), as_keys(keys[1]))
+        return Pairs(
+            source=source,
+            target=target,
+            rows=np.arange(len(source), dtype=np.int64),
+            backward=np.zeros(len(source), dtype=np.bool_),
+            starts=np.array(starts, dtype=np.int64),
+            languages=tuple(languages),
+            source_keys=as_keys(keys[0]),
+            target_keys=as_keys(keys[1]),
+        )
 
-    def _read(self, group: Group) -> Iterator[tuple[int, str, str]]:
+    def _lines(self, group: PairFiles) -> Iterator[tuple[int, str, str]]:
         if group.second is not None:
             both = in_step(group.first, group.second, self.config.encoding, self.findings, self.watch)
-            for line, (first, second) in enumerate(both, 1):
-                yield line, first, second
-            return
-        table = tables.open_parallel(group.first, self.config, self.findings, self.watch)
+            return ((line, first, second) for line, (first, second) in enumerate(both, 1))
+        table = open_table(group.first, self.config.encoding, self.findings, header_of(self.config), self.watch)
+        table.require_rows()
         if self.columns is None:
-            self.columns = tables.choose(table, self.config)
-            self.findings.say(self.columns.said(table))
-        yield from tables.rows(table, self.columns)
+            self.columns = guess_pair(table, self.config)
+            self.findings.say(self.columns.note(table))
+        return self.columns.rows(table)
 
-    def _say(self, count: _Count, group: Group) -> None:
+    def _note(self, count: _Count, group: PairFiles) -> None:
         where = group.first.shown
         unused = sum(number for _, number in count.left.values())
         if count.pairs == count.blank:
@@ -134,10 +136,8 @@ def _reason(first: str, second: str, learn: bool) -> str | None:
     return None
 
 
-READING_VERSION = 1
+PAIRS_VERSION = 1
 """Raise when the same files would be read as other pairs or split otherwise."""
-
-Purpose = Literal["train", "describe", "judge"]
 
 
 def read_parallel(
@@ -146,49 +146,38 @@ def read_parallel(
     purpose: Purpose = "train",
     beginnings: Beginnings | None = None,
 ) -> Parallel:
-    """Read, split, compare. Only to train a part is held out; pairs to judge by are read as they are, in `train`.
+    """Read, split, compare. Only to train a part is held out; pairs to evaluate on are read as they are, in `train`.
 
-    `beginnings` are those of the files, where they have been looked at before.
+    `beginnings` are those of the files, where they have been opened before.
     """
-    learn = purpose != "judge"
+    learn = purpose != "evaluate"
     require_encoding(config.encoding)
     findings = Findings()
-    groups = find(config, findings, progress, beginnings)
+    files = find_pairs(config, findings, progress, beginnings)
     if learn:
-        look_beside(groups, findings)
-    gatherer = Gatherer(config, findings, _watch(progress))
-    train = gatherer.side(groups.train, learn)
-    train = replace(train, languages=_languages(train.languages, groups.train))
-    directions = _directions(train.languages, config)
-    others = {name: _other(gatherer, getattr(groups, name), train, directions) for name in ("valid", "test")}
-    valid, test = others["valid"], others["test"]
+        add_neighbours(files, findings)
+    reader = PairReader(config, findings, counted(progress, "reading"))
+    train = reader.read(files.train, learn)
+    train = replace(train, languages=_languages(train.languages, files.train))
+    turned = [(second, first) for first, second in train.languages] if config.directions == "both" else []
+    directions = tuple(dict.fromkeys([*train.languages, *turned]))
+    valid, test = (_other(reader, part, train, directions) if part else None for part in (files.valid, files.test))
     if valid is None:
-        valid = train.chosen(np.zeros(len(train), dtype=np.bool_))
+        valid = train.chosen(slice(0))
         if purpose == "train":
-            train, valid = split(train, config)
+            train, valid = split_pairs(train, config)
             findings.say(f"{len(valid):,} of {len(valid) + len(train):,} pairs are held out for validation.")
     if config.directions == "both":
         train, valid = train.both_ways(), valid.both_ways()
         test = None if test is None else test.both_ways()
-    columns = gatherer.columns
+    columns = reader.columns
     named = {} if columns is None or columns.nested else {"source": columns.source, "target": columns.target}
-    result = Parallel(train, valid, test, directions, (), "", named)
-    findings.say(_what(result))
+    result = Parallel(train=train, valid=valid, test=test, directions=directions, columns=named)
+    findings.say(TaskNote(_task_in_words(result)))
     return replace(result, notes=(*findings.notes(), *pair_notes(result)), fingerprint=_fingerprint(result))
 
 
-def _watch(progress: Progress) -> Watch:
-    done = 0
-
-    def watch(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("reading", done, None)
-
-    return watch
-
-
-def _languages(languages: tuple[Direction, ...], groups: Sequence[Group]) -> tuple[Direction, ...]:
+def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) -> tuple[Direction, ...]:
     """Of each group; where there are several of different files, all must be known."""
     known = [each for each in languages if each != UNNAMED]
     if known and len(known) < len(languages):
@@ -200,16 +189,9 @@ def _languages(languages: tuple[Direction, ...], groups: Sequence[Group]) -> tup
     return languages
 
 
-def _directions(languages: tuple[Direction, ...], config: ParallelConfig) -> tuple[Direction, ...]:
-    turned = [(second, first) for first, second in languages] if config.directions == "both" else []
-    return tuple(dict.fromkeys([*languages, *turned]))
-
-
-def _other(gatherer: Gatherer, groups: Sequence[Group], train: Pairs, directions: Sequence[Direction]) -> Pairs | None:
-    """The validation or test side; its languages must be such as are learned."""
-    if not groups:
-        return None
-    found = gatherer.side(groups, learn=False)
+def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, directions: Sequence[Direction]) -> Pairs:
+    """The validation or test split; its languages must be such as are learned."""
+    found = reader.read(groups, learn=False)
     only = train.languages[0] if len(set(train.languages)) == 1 else None
     languages = tuple(only if each == UNNAMED and only else each for each in found.languages)
     targets = {target for _, target in directions}
@@ -224,7 +206,7 @@ def _other(gatherer: Gatherer, groups: Sequence[Group], train: Pairs, directions
     return replace(found, languages=languages if only != UNNAMED else (UNNAMED,) * len(groups))
 
 
-def _what(found: Parallel) -> str:
+def _task_in_words(found: Parallel) -> str:
     """The task in words."""
     ways = ", ".join(f"{source} to {target}" for source, target in found.directions)
     sizes = ", ".join(f"{len(side):,} {name}" for name, side in found.sides if len(side))
@@ -232,7 +214,7 @@ def _what(found: Parallel) -> str:
 
 
 def _fingerprint(found: Parallel) -> str:
-    digest = hashlib.sha256(json.dumps([READING_VERSION, found.directions]).encode())
+    digest = hashlib.sha256(json.dumps([PAIRS_VERSION, found.directions]).encode())
     for name, side in found.sides:
         digest.update(json.dumps([name, len(side), side.languages, side.starts.tolist()]).encode())
         for part in (side.rows, side.backward):

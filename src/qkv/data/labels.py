@@ -11,28 +11,25 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
 from qkv.data.corpus import Task
+from qkv.data.examples import LabelMap, Mask, Targets
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.labelled.examples import Array, LabelMap
 from qkv.errors import DataError
 from qkv.visible import visible
 
-BETWEEN = "\x1f"
-"""Parts the labels of one example, where the file has a list of them."""
-MARKS = ("|", ";", ",")
+LABEL_BREAK = "\x1f"
+"""Separates the labels of one example, where the file has a list of them."""
+SEPARATORS = ("|", ";", ",")
 MOST_NUMBERED_CLASSES = 20
 MOST_SEVERAL = 0.05
 MOST_CELLS = 2**31
 NO_LABEL = ("", "nan", "null")
-
-Mask = npt.NDArray[np.bool_]
 
 
 class Values:
@@ -70,17 +67,17 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class LabelScheme:
     """How labels are read, decided on the training examples."""
 
     task: Task
     labels: LabelMap
     mark: str | None = None
-    """What parts several labels of one example."""
+    """What separates several labels of one example."""
     numeric: bool = False
     """Classes are whole numbers, which files may spell as 1 or 1.0."""
 
-    def targets(self, values: Values, side: str, findings: Findings) -> tuple[Array, Mask]:
+    def targets(self, values: Values, side: str, findings: Findings) -> tuple[Targets, Mask]:
         """The numbers to learn, and which examples can be used."""
         codes = values.array()
         if self.task == "regression":
@@ -88,15 +85,17 @@ class Meaning:
             good = np.isfinite(table)
             problem = "is not a number"
         elif self.task == "multi-label":
-            found = [[self.labels.numbers.get(each, -1) for each in parts(name, self.mark)] for name in values.names]
             if len(codes) * len(self.labels) > MOST_CELLS:
-                raise DataError(
-                    "the labels", f"{len(self.labels):,} of them on {len(codes):,} rows", "Merge the rare ones."
-                )
-            table = np.zeros((len(found), len(self.labels)), dtype=np.bool_)
-            for row, numbers in enumerate(found):
-                table[row, [each for each in numbers if each >= 0]] = True
-            good = np.array([all(each >= 0 for each in numbers) for numbers in found], dtype=np.bool_)
+                problem = f"{len(self.labels):,} of them on {len(codes):,} rows"
+                raise DataError("the labels", problem, "Merge the rare ones.")
+            table, good = (
+                np.zeros((len(values.names), len(self.labels)), np.bool_),
+                np.ones(len(values.names), np.bool_),
+            )
+            for row, name in enumerate(values.names):
+                numbers = [self.labels.numbers.get(part, -1) for part in parts(name, self.mark)]
+                table[row, [number for number in numbers if number >= 0]] = True
+                good[row] = -1 not in numbers
             problem = "has a label that is not among the training examples"
         else:
             numbers_of = [self.labels.numbers.get(self.spelling(name), -1) for name in values.names]
@@ -113,10 +112,9 @@ class Meaning:
         if good.all():
             return
         bad = np.flatnonzero(~good)
-        counts = values.counts()
-        rows = sum(counts[values.names[code]] for code in bad)
+        rows = int(np.isin(values.array(), bad).sum())
         first = int(bad[0])
-        where, label = values.place(first), values.names[first].replace(BETWEEN, ", ")
+        where, label = values.place(first), values.names[first].replace(LABEL_BREAK, ", ")
         if rows == len(values) and label == "-1":
             problem = f"every label of the {side} examples is -1, as where a set keeps its labels to itself"
             raise DataError(where, problem, "Leave the file out, or give one with labels.")
@@ -124,14 +122,13 @@ class Meaning:
             problem = f"the label {label!r} {problem}; so on {rows:,} of {len(values):,} {side} rows"
             known = listed(self.labels.names) or "numbers"
             raise DataError(where, problem, f"Known are {known}. Repair the labels, or say another --task.")
-        findings.say(
-            Caution(f"{where}: {rows:,} of {len(values):,} {side} rows left out: the label {label!r} {problem}.")
-        )
+        left = f"{rows:,} of {len(values):,} {side} rows left out"
+        findings.say(Caution(f"{where}: {left}: the label {label!r} {problem}."))
 
 
 def decide(
     values: Values, several: bool, wanted: Task | None, where: str, findings: Findings, learn: bool = True
-) -> Meaning:
+) -> LabelScheme:
     """The task that the labels of the training examples make, and the map; what cannot be learned is refused."""
     counts = values.counts()
     numbers = [number(name) for name in counts]
@@ -151,10 +148,10 @@ def decide(
             _require_classes(names, len(values), wanted, where)
     labels = LabelMap(tuple(sorted(names, key=_order)))
     _remark(counts, labels, where, findings)
-    return Meaning(task, labels, mark, numeric)
+    return LabelScheme(task, labels, mark, numeric)
 
 
-def word(value: Any) -> str | None:
+def word(value: object) -> str | None:
     """A label as text; None where there is none."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -180,7 +177,7 @@ def whole(name: str) -> str:
 
 
 def parts(name: str, mark: str | None) -> list[str]:
-    return [part.strip() for part in name.split(mark or BETWEEN) if part.strip()]
+    return [part.strip() for part in name.split(mark or LABEL_BREAK) if part.strip()]
 
 
 def _order(name: str) -> tuple[float, str]:
@@ -196,57 +193,47 @@ def _measured(numbers: Sequence[float], rows: int, where: str, findings: Finding
     if distinct > MOST_NUMBERED_CLASSES and distinct > rows // 50:
         return True
     if distinct > 2:
-        findings.say(
-            f"{where}: {distinct} whole numbers are taken for classes; --task regression learns them as numbers."
-        )
+        classes = f"{distinct} whole numbers are taken for classes"
+        findings.say(f"{where}: {classes}; --task regression learns them as numbers.")
     return False
 
 
-def _regression(numbers: Sequence[float], where: str, learn: bool) -> Meaning:
+def _regression(numbers: Sequence[float], where: str, learn: bool) -> LabelScheme:
     finite = {each for each in numbers if math.isfinite(each)}
     if not finite:
         raise DataError(where, "the labels are not numbers", "Say --task classification, or another --label.")
     if learn and len(finite) == 1:
         raise DataError(where, f"every example has the same number, {finite.pop():g}", "Give another --label.")
-    return Meaning("regression", LabelMap(()))
+    return LabelScheme("regression", LabelMap(()))
 
 
 def _mark(counts: Mapping[str, int], several: bool, wanted: Task | None, where: str, findings: Findings) -> str | None:
-    """What parts several labels of one example; None when each has one."""
+    """What separates several labels of one example; None when each has one."""
     if wanted == "classification":
         return None
     if several:
-        return BETWEEN
+        return LABEL_BREAK
     rows = sum(counts.values())
-    for mark in MARKS:
+    for mark in SEPARATORS:
         mixed = [name for name in counts if len(parts(name, mark)) > 1]
         names = {part for name in counts for part in parts(name, mark)}
         often = sum(counts[name] for name in mixed) >= MOST_SEVERAL * rows
         if mixed and (
             wanted == "multi-label" or (often and 2 <= len(names) < len(counts) and max(map(len, names)) <= 40)
         ):
-            shown = mixed[0].replace(BETWEEN, ", ")
-            findings.say(
-                f"{where}: labels such as {shown!r} are several labels; --task classification takes each as one class."
-            )
+            several_labels = f"labels such as {mixed[0].replace(LABEL_BREAK, ', ')!r} are several labels"
+            findings.say(f"{where}: {several_labels}; --task classification takes each as one class.")
             return mark
-    return BETWEEN if wanted == "multi-label" else None
+    return LABEL_BREAK if wanted == "multi-label" else None
 
 
 def _require_classes(names: set[str], rows: int, wanted: Task | None, where: str) -> None:
     if len(names) == 1:
-        (only,) = names
-        raise DataError(
-            where,
-            f"only one class: every label is {only!r}",
-            "Give examples of two classes at least, or another --label.",
-        )
+        remedy = "Give examples of two classes at least, or another --label."
+        raise DataError(where, f"only one class: every label is {next(iter(names))!r}", remedy)
     if len(names) > max(MOST_NUMBERED_CLASSES, rows // 2) and wanted is None:
-        raise DataError(
-            where,
-            f"{len(names):,} distinct labels on {rows:,} rows: that is no class",
-            "Say which column with --label NAME.",
-        )
+        problem = f"{len(names):,} distinct labels on {rows:,} rows: that is no class"
+        raise DataError(where, problem, "Say which column with --label NAME.")
 
 
 def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:

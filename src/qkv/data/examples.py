@@ -1,0 +1,359 @@
+"""Examples and pairs of texts as the tasks want them: packed columns underneath, one frozen example at a time on top.
+
+Every split of examples has `targets`, an array with one row an example: class numbers (int32), numbers (float32), or
+for multi-label a table of true and false. A tagger's targets are the tags of all words, one after the other.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from qkv.data.corpus import Task
+from qkv.data.identity import Keys, mixed
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+Targets = npt.NDArray[Any]
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Label = str | float | tuple[str, ...]
+Direction = tuple[str, str]
+"""The language that is translated from, and the one that is translated to."""
+
+
+class PackedTexts:
+    """Many texts in one run of bytes: a million cost their UTF-8 and eight bytes each, not a Python object each."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._ends = array("Q", [0])
+
+    def append(self, text: str) -> None:
+        self._bytes += text.encode()
+        self._ends.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, number: int) -> str:
+        return self._bytes[self._ends[number] : self._ends[number + 1]].decode()
+
+    @property
+    def bytes(self) -> int:
+        return len(self._bytes) + self._ends.itemsize * len(self._ends)
+
+    def add_to(self, digest: _Hash) -> None:
+        """Put the texts and their borders into a hash."""
+        digest.update(self._ends)
+        digest.update(self._bytes)
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """The classes and their numbers; stored with the model, so that number 3 means the same for ever."""
+
+    names: tuple[str, ...]
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number]
+
+
+@dataclass(frozen=True)
+class TextExample:
+    text: str
+    second: str | None
+    label: Label
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class TagExample:
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImageExample:
+    pixels: npt.NDArray[np.uint8]
+    """Rows, columns, and channels where there are colours."""
+    label: Label
+
+
+@dataclass(frozen=True)
+class NumberExample:
+    numbers: npt.NDArray[np.float32]
+    """NaN where one is missing."""
+    label: Label
+
+
+@dataclass(frozen=True)
+class Pair:
+    source: str
+    target: str
+    language: str
+    """Of the target."""
+
+
+Example = TypeVar("Example", covariant=True)
+Chosen = TypeVar("Chosen", bound="ExampleSet[object]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleSet(Generic[Example]):
+    """One split of data; `rows` are those of all rows read that belong to it."""
+
+    rows: Numbers
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Example:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Example]:
+        return (self[number] for number in range(len(self)))
+
+    def chosen(self: Chosen, which: Mask | Numbers | slice) -> Chosen:
+        """These examples of it."""
+        return replace(self, rows=self.rows[which])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledSet(ExampleSet[Example]):
+    labels: LabelMap
+    all_targets: Targets
+    all_keys: Keys
+
+    @property
+    def targets(self) -> Targets:
+        return self.all_targets[self.rows]
+
+    @property
+    def keys(self) -> Keys:
+        return self.all_keys[self.rows]
+
+    @property
+    def lengths(self) -> Numbers:
+        """Of each example: characters, both texts together; words, pixel values or numbers."""
+        raise NotImplementedError
+
+    def _label(self, row: int) -> Label:
+        """What the target of a row means: a number, a label or several."""
+        target = self.all_targets[row]
+        if np.ndim(target):
+            return tuple(self.labels[int(number)] for number in np.flatnonzero(target))
+        return self.labels[int(target)] if self.labels.names else float(str(target))  # 3.8, not its 3.7999999
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextExamples(LabelledSet[TextExample]):
+    """Texts, or pairs of texts, with what to learn of them."""
+
+    texts: PackedTexts
+    second: PackedTexts | None
+    ids: PackedTexts | None
+
+    def __getitem__(self, number: int) -> TextExample:
+        row = int(self.rows[number])
+        second, key = (None if texts is None else texts[row] for texts in (self.second, self.ids))
+        return TextExample(self.texts[row], second, self._label(row), key)
+
+    @cached_property
+    def lengths(self) -> Numbers:
+        parts = [self.texts] if self.second is None else [self.texts, self.second]
+        return np.array([sum(len(part[int(row)]) for part in parts) for row in self.rows], dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagExamples(LabelledSet[TagExample]):
+    """Sentences with a tag for each word; word i of sentence s is number `starts[s] + i`."""
+
+    words: PackedTexts
+    starts: Numbers
+
+    def __getitem__(self, number: int) -> TagExample:
+        row = int(self.rows[number])
+        places = range(int(self.starts[row]), int(self.starts[row + 1]))
+        names = tuple(self.labels[int(self.all_targets[place])] for place in places)
+        return TagExample(tuple(self.words[place] for place in places), names)
+
+    @property
+    def targets(self) -> Targets:
+        parts = [self.all_targets[self.starts[row] : self.starts[row + 1]] for row in self.rows]
+        return np.concatenate(parts) if parts else self.all_targets[:0]
+
+    @property
+    def lengths(self) -> Numbers:
+        return np.diff(self.starts)[self.rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageExamples(LabelledSet[ImageExample]):
+    all_pixels: npt.NDArray[np.uint8]
+    """Pictures, rows, columns, and channels where there are colours."""
+
+    def __getitem__(self, number: int) -> ImageExample:
+        row = int(self.rows[number])
+        return ImageExample(self.all_pixels[row], self._label(row))
+
+    @property
+    def pixels(self) -> npt.NDArray[np.uint8]:
+        return self.all_pixels[self.rows]
+
+    @property
+    def lengths(self) -> Numbers:
+        return np.full(len(self), int(np.prod(self.all_pixels.shape[1:])), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberExamples(LabelledSet[NumberExample]):
+    """Rows of numbers, with what to learn of them."""
+
+    all_numbers: npt.NDArray[np.float32]
+    """A row an example, a column each; NaN where a number is missing."""
+    columns: tuple[str, ...]
+
+    def __getitem__(self, number: int) -> NumberExample:
+        row = int(self.rows[number])
+        return NumberExample(self.all_numbers[row], self._label(row))
+
+    @property
+    def numbers(self) -> npt.NDArray[np.float32]:
+        return self.all_numbers[self.rows]
+
+    @property
+    def lengths(self) -> Numbers:
+        return np.full(len(self), len(self.columns), dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs(ExampleSet[Pair]):
+    """Texts and their translations; those marked `backward` are read from target to source."""
+
+    source: PackedTexts
+    target: PackedTexts
+    backward: Mask
+    starts: Numbers
+    """Where the pairs of each group of files begin, among all pairs."""
+    languages: tuple[Direction, ...]
+    """Of each group of files."""
+    source_keys: Keys
+    target_keys: Keys
+
+    def __getitem__(self, number: int) -> Pair:
+        row = int(self.rows[number])
+        source, target = self.source[row], self.target[row]
+        names = self.languages[int(np.searchsorted(self.starts, row, "right")) - 1]
+        return Pair(target, source, names[0]) if self.backward[number] else Pair(source, target, names[1])
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Source and target of each example."""
+        for row, turned in zip(self.rows.tolist(), self.backward.tolist(), strict=True):
+            source, target = self.source[row], self.target[row]
+            yield (target, source) if turned else (source, target)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """Those that examples of this split have, each once."""
+        group = self._groups()
+        directions = [
+            (second, first) if turned else (first, second)
+            for turned in (False, True)
+            for number, (first, second) in enumerate(self.languages)
+            if bool((self.backward == turned)[group == number].any())
+        ]
+        return tuple(dict.fromkeys(directions))
+
+    def into(self, languages: Sequence[str]) -> npt.NDArray[np.int16]:
+        """The target language of each example, as its place in a list of languages."""
+        places = {name: place for place, name in enumerate(languages)}
+        table = np.array([[places.get(name, -1) for name in names] for names in self.languages], dtype=np.int16)
+        return table[self._groups(), np.where(self.backward, 0, 1)]
+
+    def _groups(self) -> Numbers:
+        return np.searchsorted(self.starts, self.rows, "right") - 1
+
+    @property
+    def keys(self) -> Keys:
+        """Equal for pairs whose texts are equal, but for case and white space."""
+        return mixed(self.source_keys[self.rows]) + self.target_keys[self.rows]
+
+    def chosen(self, which: Mask | Numbers | slice) -> Pairs:
+        return replace(self, rows=self.rows[which], backward=self.backward[which])
+
+    def both_ways(self) -> Pairs:
+        rows, backward = np.concatenate([self.rows, self.rows]), np.concatenate([self.backward, ~self.backward])
+        return replace(self, rows=rows, backward=backward)
+
+
+Examples: TypeAlias = TextExamples | TagExamples | ImageExamples | NumberExamples
+Data = TypeVar("Data", Examples, Pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitData(Generic[Data]):
+    """What was read: the examples of each split, what was noticed, and the data's identity."""
+
+    train: Data
+    valid: Data
+    test: Data | None
+    notes: tuple[str, ...] = ()
+    fingerprint: str = ""
+    """sha256 of the examples, their labels or languages, and their splits; names of files do not count."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Which column of a table served as what."""
+
+    @property
+    def sides(self) -> Sequence[tuple[str, Data]]:
+        return [
+            (name, split)
+            for name, split in (("train", self.train), ("valid", self.valid), ("test", self.test))
+            if split is not None
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled(SplitData[Examples]):
+    task: Task
+    labels: LabelMap
+    """No names when numbers are learned."""
+
+    @property
+    def pairs(self) -> bool:
+        return isinstance(self.train, TextExamples) and self.train.second is not None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether what is read are numbers."""
+        return isinstance(self.train, NumberExamples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel(SplitData[Pairs]):
+    directions: tuple[Direction, ...]
+    """Those that are learned."""
+
+    @property
+    def languages(self) -> Direction:
+        return self.directions[0]
+
+    @property
+    def tagged(self) -> tuple[str, ...]:
+        """The languages to choose from by a tag before the source; none where there is but one."""
+        names = sorted({target for _, target in self.directions})
+        return tuple(names) if len(names) > 1 else ()

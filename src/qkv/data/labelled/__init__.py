@@ -1,1 +1,0 @@
-"""Labelled data: from people's files to typed examples, a label map, findings and splits."""

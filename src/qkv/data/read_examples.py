@@ -1,0 +1,363 @@
+"""From the names of files to `Labelled`: texts, rows of numbers, tagged words or pictures, each with what to learn.
+
+Everything is noted that a person should know before training: columns, task, copies, leaks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from qkv.data.columns import TextColumns, guess_columns, lacks_label, place_of, text_problem
+from qkv.data.corpus import ExamplesConfig, Task
+from qkv.data.encode import texts_of
+from qkv.data.examples import (
+    Examples,
+    ImageExamples,
+    Labelled,
+    LabelMap,
+    Mask,
+    NumberExamples,
+    PackedTexts,
+    TagExamples,
+    Targets,
+    TextExamples,
+)
+from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
+from qkv.data.files.unpack import read_bytes
+from qkv.data.findings import Findings, Progress, TaskNote, Watch, counted, silent
+from qkv.data.formats import conll, images
+from qkv.data.formats.kinds import FASTTEXT, Beginnings
+from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lines, encodable, watched
+from qkv.data.formats.tabular import Table, open_table
+from qkv.data.hold_out import example_notes, held_out
+from qkv.data.identity import MOST_TEXTS, as_keys, key_of, passage_keys
+from qkv.data.labels import LABEL_BREAK, Values, decide, listed, word
+from qkv.data.number_tables import NumberReader, holds_numbers
+from qkv.data.split_files import ExampleFile, SplitFiles, find_examples
+from qkv.errors import ConfigError, DataError
+
+EXAMPLES_VERSION = 2
+"""Raise when the same files would be read as other examples or split otherwise."""
+
+Purpose = Literal["train", "describe", "evaluate"]
+Content = Literal["text", "numbers", "tagging", "images"]
+_HOLD: dict[Content, str] = {
+    "tagging": "words with tags",
+    "images": "pictures",
+    "text": "texts with labels",
+    "numbers": "rows of numbers",
+}
+_OF_KIND: dict[str, Content] = {
+    **dict.fromkeys(("conll", "conllu"), "tagging"),
+    **dict.fromkeys(("idx", "npz", "picture"), "images"),
+}
+
+
+@runtime_checkable
+class Gathered(Protocol):
+    """The examples of one split as they stand in the files."""
+
+    @property
+    def values(self) -> Values: ...
+    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> Examples: ...
+
+
+def read_examples(
+    config: ExamplesConfig,
+    progress: Progress = silent,
+    purpose: Purpose = "train",
+    beginnings: Beginnings | None = None,
+) -> Labelled:
+    """Read, decide, split, compare. Only to train a part is held out; examples to evaluate on may be of one class.
+
+    `beginnings` are those of the files, where they have been opened before.
+    """
+    require_encoding(config.encoding)
+    findings, watch = Findings(), counted(progress, "reading")
+    beginnings = beginnings or Beginnings(config.encoding)
+    files = images.with_own_splits(find_examples(config, findings, progress, beginnings))
+    content = _content(files, config, beginnings)
+    wanted = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
+    if config.task is not None and content not in wanted:
+        raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")
+    gathered, columns = _gathered(content, files, config, findings, watch)
+    values = gathered["train"].values
+    _require_some(values, files.train[0])
+    several = getattr(gathered["train"], "several", False)
+    asked = config.task if content in ("text", "numbers") else "classification"
+    scheme = decide(values, several, asked, values.place(0), findings, learn=purpose != "evaluate")
+    parts = {
+        name: part.examples(scheme.labels, *scheme.targets(part.values, name, findings))
+        for name, part in gathered.items()
+        if name == "train" or len(part.values)
+    }
+    train, valid, test = parts["train"], parts.get("valid"), parts.get("test")
+    if purpose != "evaluate":
+        _require_distinct(train, files.train[0].shown)
+    if config.report is not None:
+        train, valid, test = _three_splits(train, valid, test, config, findings)
+    if valid is None:
+        valid = train.chosen(slice(0))
+        if purpose == "train":
+            train, valid = _split(train, config)
+            findings.say(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
+    task: Task = content if content == "tagging" or content == "images" else scheme.task
+    result = Labelled(train=train, valid=valid, test=test, columns=columns, task=task, labels=scheme.labels)
+    findings.say(TaskNote(_task_in_words(result)))
+    notes = (*findings.notes(), *example_notes(result))
+    return replace(result, notes=notes, fingerprint=_fingerprint(result))
+
+
+def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, beginnings: Beginnings) -> Content:
+    files = splits.all()
+    contents: list[Content] = [_OF_KIND.get(file.kind, "text") for file in files]
+    for file, content in zip(files, contents, strict=True):
+        if content != contents[0]:
+            problem = f"holds {_HOLD[content]}, {files[0].shown} holds {_HOLD[contents[0]]}"
+            raise DataError(file.shown, problem, "Give files of one kind.")
+    first = splits.train[0]
+    if first.kind == "table" and holds_numbers(beginnings.table(first.source, config.header), config):
+        return "numbers"
+    return contents[0]
+
+
+def _gathered(
+    content: Content, files: SplitFiles[ExampleFile], config: ExamplesConfig, findings: Findings, watch: Watch
+) -> tuple[dict[str, Gathered], dict[str, str]]:
+    """The examples of each split, and which column served as what."""
+    if content == "tagging":
+        tagged = {name: conll.gather(part, config, findings, watch) for name, part in files.items()}
+        conll.note_scheme(tagged["train"], files.train[0].shown, findings)
+        return dict(tagged.items()), {}
+    if content == "images":
+        return {name: images.gather(part, findings, watch) for name, part in files.items()}, {}
+    if content == "numbers":
+        numbers = NumberReader(config, findings, watch)
+        rows = {name: numbers.read(part) for name, part in files.items()}
+        return dict(rows.items()), {"label": numbers.columns.label} if numbers.columns else {}
+    texts = TextReader(config, findings, watch)
+    read = {name: texts.read(part) for name, part in files.items()}
+    return dict(read.items()), texts.columns.named() if texts.columns else {}
+
+
+def _require_some(values: Values, first: ExampleFile) -> None:
+    if not len(values):
+        if first.kind == "text" and first.label is None:
+            raise _no_labels(first)
+        raise DataError(first.shown, "no row can be used", "Give rows with text and label.")
+
+
+def _no_labels(file: ExampleFile) -> DataError:
+    remedy = "Expected a table, LABEL and TAB before the text, __label__NAME, CoNLL, or sub-folders named for labels."
+    return DataError(file.shown, "is text without labels", remedy)
+
+
+def _require_distinct(train: Examples, where: str) -> None:
+    if len(np.unique(train.keys)) < 2:
+        problem = "every example is the same" if len(train) > 1 else f"{len(train)} example is too little"
+        raise DataError(where, problem, "Give at least two that differ.")
+
+
+def _split(train: Examples, config: ExamplesConfig, seed: int = 0) -> tuple[Examples, Examples]:
+    classes = np.zeros(len(train), dtype=np.int32)
+    if not isinstance(train, TagExamples) and train.targets.ndim == 1 and train.labels.names:
+        classes = train.targets
+    keys = train.keys
+    if isinstance(train, TextExamples) and len(train) <= MOST_TEXTS:
+        keys = passage_keys((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
+    out = held_out(keys, classes, config.valid_fraction, config.seed + seed)
+    return train.chosen(~out), train.chosen(out)
+
+
+def _three_splits(
+    train: Examples, valid: Examples | None, test: Examples | None, config: ExamplesConfig, findings: Findings
+) -> tuple[Examples, Examples, Examples]:
+    """To learn from, to choose on, to report: the files' own validation or test split, or another part of the only one.
+
+    To choose on there are rows of the training split; where the test split is reported, the files' own validation one.
+    """
+    own = valid if config.report == "valid" and valid else test
+    if not own:
+        if config.report == "test":
+            raise ConfigError("report = 'test': these files have no test side with labels. Name one with --test.")
+        train, own = _split(train, config)
+    if own is not test or not valid:
+        train, valid = _split(train, config, seed=1)
+    _require_distinct(train, config.files[0])
+    findings.say(f"{len(own):,} examples are reported, and nothing is chosen on them; {len(valid):,} are chosen on.")
+    return train, valid, own
+
+
+def _task_in_words(data: Labelled) -> str:
+    kind = {"images": "pictures, one class each", "tagging": "a tag for each word", "regression": "a number to predict"}
+    kind |= {"classification": "one class each", "multi-label": "any number of labels each"}
+    pairs = "pairs of texts, " if data.pairs else "rows of numbers, " if data.numeric else ""
+    sizes = ", ".join(f"{len(side):,} {name}" for name, side in data.sides if len(side))
+    classes = f"; {len(data.labels)} labels: {listed(data.labels.names)}" if data.labels.names else ""
+    return f"task: {data.task} ({pairs}{kind[data.task]}); {sizes}{classes}."
+
+
+def _fingerprint(data: Labelled) -> str:
+    digest = hashlib.sha256(json.dumps([EXAMPLES_VERSION, data.task, *data.labels.names]).encode())
+    for name, side in data.sides:
+        digest.update(f"{name} {len(side)}".encode())
+        for part in (side.rows, side.targets, side.keys):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        match side:
+            case TextExamples():
+                for texts in (side.texts, side.second):
+                    if texts is not None:
+                        texts.add_to(digest)
+            case TagExamples():
+                side.words.add_to(digest)
+            case NumberExamples():
+                digest.update(json.dumps(side.columns).encode())
+                digest.update(np.ascontiguousarray(side.all_numbers).data)
+            case ImageExamples():
+                digest.update(np.ascontiguousarray(side.all_pixels).data)
+    return digest.hexdigest()
+
+
+@dataclass
+class LabelledTexts:
+    """Texts of one split, packed as they come."""
+
+    texts: PackedTexts = field(default_factory=PackedTexts)
+    second: PackedTexts | None = None
+    ids: PackedTexts | None = None
+    values: Values = field(default_factory=Values)
+    keys: array[int] = field(default_factory=lambda: array("Q"))
+    several: bool = False
+    """Whether some example has several labels."""
+
+    def add(self, texts: Sequence[str], label: str, where: str, line: int, id: str | None = None) -> None:
+        self.texts.append(texts[0])
+        if self.second is not None:
+            self.second.append(texts[1])
+        if self.ids is not None:
+            self.ids.append(id or "")
+        self.values.append(label, where, line)
+        self.keys.append(key_of(*texts))
+
+    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> TextExamples:
+        return TextExamples(
+            texts=self.texts,
+            second=self.second,
+            ids=self.ids,
+            labels=labels,
+            all_targets=targets,
+            all_keys=as_keys(self.keys),
+            rows=np.flatnonzero(good),
+        )
+
+
+class TextReader:
+    """Reads texts out of tables, fastText files and folders; the columns are those of the first training table."""
+
+    def __init__(self, config: ExamplesConfig, findings: Findings, watch: Watch) -> None:
+        self.config, self.findings, self.watch = config, findings, watch
+        self.columns: TextColumns | None = None
+
+    def read(self, files: Sequence[ExampleFile]) -> LabelledTexts:
+        found = LabelledTexts()
+        folders = BadRows("files in folders", self.findings)
+        for file in files:
+            if file.kind == "table":
+                self._table(file, found)
+            elif file.kind == "fasttext":
+                self._fasttext(file, found)
+            elif file.label is not None:
+                self._whole_file(file, file.label, found, folders)
+            else:
+                raise _no_labels(file)
+        folders.finish()
+        return found
+
+    def _table(self, file: ExampleFile, found: LabelledTexts) -> None:
+        table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.watch)
+        table.require_rows()
+        if self.columns is None:
+            self.columns = guess_columns(table, self.config)
+            self.findings.say(self.columns.note(table))
+        elif lacks_label(table, self.columns.label, file.found and file.split == "test", self.findings):
+            return
+        if not len(found.texts):
+            found.second = PackedTexts() if self.columns.second else None
+            found.ids = PackedTexts() if self.columns.id else None
+        self._rows(table, self.columns, found)
+
+    def _rows(self, table: Table, columns: TextColumns, found: LabelledTexts) -> None:
+        named = (("text", columns.text), ("text2", columns.second), ("label", columns.label))
+        texts = [place_of(table, name, role) for role, name in named[:2] if name is not None]
+        label = place_of(table, columns.label, "label")
+        key = table.columns.index(columns.id) if columns.id in table.columns else None
+        for line, row in table.rows:
+            cells, spelled = [row[place] for place in texts], self._label(row[label], found)
+            name = None if key is None or row[key] is None else str(row[key])
+            problem = next(filter(None, (text_problem(row[place], table.columns[place]) for place in texts)), None)
+            if problem is None and spelled is None:
+                problem = f"no label in {columns.label!r}"
+            if problem is None and not encodable(*map(str, cells), spelled or "", name or ""):
+                problem = HALF_A_PAIR
+            if problem is not None:
+                table.bad.reject(line, problem)
+                continue
+            # \r of JSON; elsewhere line ends were made plain before
+            plain = [with_plain_line_ends(str(cell), self.findings) for cell in cells]
+            found.add(plain, spelled or "", table.where, line, name)
+        table.bad.finish()
+
+    def _label(self, value: object, found: LabelledTexts) -> str | None:
+        """A label as text; several are put together. None where there is none."""
+        if isinstance(value, list | tuple):
+            found.several = True
+            spelled = [word(each) for each in value]
+            return None if None in spelled else LABEL_BREAK.join(each for each in spelled if each)
+        return word(value)
+
+    def _fasttext(self, file: ExampleFile, found: LabelledTexts) -> None:
+        bad = BadRows(file.shown, self.findings)
+        lines = decoded_lines(file.source, self.config.encoding, self.findings, self.watch)
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            bad.rows += 1
+            labels: list[str] = []
+            text = line.strip()
+            while text.startswith(FASTTEXT):
+                label, _, text = text.partition(" ")
+                labels.append(label.removeprefix(FASTTEXT))
+                text = text.lstrip()
+            if not labels or not all(labels):
+                bad.reject(number, f"expected {FASTTEXT}NAME at the start of the line")
+            elif not text:
+                bad.reject(number, "no text")
+            else:
+                found.several |= len(labels) > 1
+                found.add([text], LABEL_BREAK.join(labels), file.shown, number)
+        bad.finish()
+
+    def _whole_file(self, file: ExampleFile, label: str, found: LabelledTexts, bad: BadRows) -> None:
+        where = file.shown
+        if file.kind == "picture":
+            raise DataError(where, "is a picture among texts", "Keep pictures and texts in folders of their own.")
+        parts: list[str] = []
+        held = 0
+        for text in decode(watched(read_bytes(file.source), self.watch), where, self.config.encoding, self.findings):
+            parts.append(text)
+            held += len(text)
+            if held > LONGEST_ROW:
+                raise DataError(where, f"a text of more than {LONGEST_ROW:,} characters", "Cut it into smaller files.")
+        bad.rows += 1
+        if (whole := "".join(parts)).strip():
+            found.add([whole], label, where, 0)
+        else:  # however many there are, the first bad file does not end the reading
+            bad.bad += 1
+            bad.first = bad.first or (bad.rows, f"{where} is empty")
