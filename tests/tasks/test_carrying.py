@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qkv.inspection.translator_heads import Alignment
-from qkv.tasks.translation.carrying import Unit, carried, strange, strange_units, there
+from qkv.tasks.translation.predict import Unit, carried, strange, strange_units, there
 from qkv.text.decoding import Words
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer

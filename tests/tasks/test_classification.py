@@ -28,7 +28,7 @@ from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import load
 from qkv.tasks import registry
 from qkv.tasks.classification import systems
-from qkv.tasks.classification.baselines import about
+from qkv.tasks.classification.report import about
 from qkv.tasks.protocol import Session
 from qkv.training import metrics_log
 from qkv.training.checkpoints import read_tensors

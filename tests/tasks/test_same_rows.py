@@ -22,7 +22,7 @@ from qkv.evaluation import text_baselines
 from qkv.evaluation.labelled_evaluation import score_answers, score_tags
 from qkv.evaluation.perplexity import Plan
 from qkv.evaluation.spans import is_spans
-from qkv.tasks.classification import baselines as labelled_words
+from qkv.tasks.classification import report as labelled_words
 from qkv.tasks.classification.systems import PROBLEMS
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import diagnose

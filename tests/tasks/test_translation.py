@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import small_pairs
+from qkv.recipe.draft import Draft
 from qkv.tasks.translation.task import HOUR, TranslationTask
 
 
@@ -20,7 +21,8 @@ def test_a_faster_learner_is_named_where_time_is_short_and_nobody_chose(
     model: dict[str, Any], seconds: float | None, said: bool, tmp_path: Path
 ) -> None:
     values: dict[str, Any] = {"corpus": {"files": small_pairs.write(tmp_path)}, "model": model}
-    opened = TranslationTask.open(values, "the test", None)
-    opened.choose(values, None if seconds is None else time.perf_counter() + seconds)
+    draft = Draft.parse(values, "the test")
+    opened = TranslationTask.open(draft, None)
+    resolved, _ = opened.resolve(draft, None if seconds is None else time.perf_counter() + seconds)
     assert any("--model rnn-translator" in note for note in opened.notes) == said
-    assert values["model"]["kind"] == "transformer"
+    assert resolved.model["kind"] == "transformer"

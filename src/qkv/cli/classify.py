@@ -58,7 +58,7 @@ def classify(
     """
     import qkv
     from qkv.data.findings import Findings
-    from qkv.tasks.classification.predict import rows_in
+    from qkv.tasks.classification.evaluate import rows_in
 
     opened = qkv.load(model)
     said: set[str] = set()

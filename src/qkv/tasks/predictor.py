@@ -27,10 +27,10 @@ from qkv.inspection.subject import Inputs, Subject
 from qkv.inspection.translator_heads import Alignment
 from qkv.models.language_model import LanguageModel
 from qkv.models.masked import Masked
+from qkv.models.registry import TableConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
-from qkv.tasks.classification import predict as rows
-from qkv.tasks.classification.evaluate import judged_examples
+from qkv.tasks.classification.evaluate import judged_examples, typed
 from qkv.tasks.translation import evaluate as speaking
 from qkv.tasks.translation import predict as translating
 from qkv.tasks.translation.predict import translated
@@ -102,8 +102,8 @@ class Predictor:
         each label."""
         require_type("texts", texts, str, Sequence)
         given: list[Any] = [texts] if isinstance(texts, str) else list(texts)
-        if rows.reads_numbers(self.bundle):
-            numbers = [rows.typed(self.bundle, each) if isinstance(each, str) else each for each in given]
+        if isinstance(self.bundle.config, TableConfig):
+            numbers = [typed(self.bundle, each) if isinstance(each, str) else each for each in given]
             self.notes = []
             return decisions.classify_numbers(self._module, self.bundle.config, numbers)
         for text in given:

@@ -1,13 +1,13 @@
-"""Classifiers and taggers on as many examples as there is time for.
-
-A classifier or a tagger on examples that it has not been trained with: columns and labels are matched to its own.
+"""Classifiers and taggers on examples: on as many as there is time for, on files that they were not trained with
+(columns and labels are matched to their own), and on rows of a table, each of which gets an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,11 @@ from torch import nn
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import parallel
+from qkv.data.files.unpack import Source as FileSource
+from qkv.data.findings import Caution, Findings, Progress, silent
+from qkv.data.formats.kinds import Beginnings, kind_by_name
+from qkv.data.formats.rows import BAD_SHARE
+from qkv.data.formats.tabular import Table, open_table
 from qkv.data.examples import (
     Examples,
     ImageExamples,
@@ -23,14 +28,13 @@ from qkv.data.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.findings import Caution, Findings, Progress, silent
-from qkv.data.formats.kinds import Beginnings
-from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.labels import listed
+from qkv.data.split_files import find_examples
+from qkv.data.columns import guess_texts
+from qkv.data.number_tables import number_in, rows_of_numbers
 from qkv.data.prepare_examples import rows_of
 from qkv.data.read_examples import read_examples
-from qkv.data.split_files import find_examples
-from qkv.errors import InputError, QkvError
+from qkv.data.labels import listed
+from qkv.errors import DataError, InputError, QkvError
 from qkv.evaluation.decisions import Autocast, answers
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
 from qkv.evaluation.timed_scoring import Pace
@@ -38,7 +42,6 @@ from qkv.models.registry import TableConfig
 from qkv.objectives.classification import Problem
 from qkv.objectives.objective import Source
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import load
 
 PORTION = 16  # examples that are scored together where time is short
 
@@ -57,7 +60,7 @@ def evaluations(valid: int, share: float) -> tuple[int, int]:
     return number, size
 
 
-def some(examples: Any, numbers: NDArray[np.int64]) -> Any:
+def some(examples: Examples, numbers: NDArray[np.int64]) -> Examples:
     """These examples of a side."""
     return replace(examples, rows=examples.rows[numbers])
 
@@ -75,12 +78,12 @@ def judged_in_time(
     parts: dict[int, NDArray[np.float32]] = {}  # what is said to each example
     for begin, end in pace.portions(len(examples), PORTION):
         numbers = np.sort(order[begin:end])
-        part: Examples = some(examples, numbers)
+        part = some(examples, numbers)
         said = answers(model, rows_of(part), problem, autocast, watch=pace.watch(begin, len(examples)))
         lengths = part.lengths if isinstance(part, TagExamples) else np.ones(len(part), dtype=np.int64)
         parts |= zip(numbers.tolist(), np.split(said, np.cumsum(lengths)[:-1]), strict=True)
         done = end
-    scored: Examples = some(examples, np.sort(order[:done]))
+    scored = some(examples, np.sort(order[:done]))
     return score_examples(np.concatenate([parts[number] for number in sorted(parts)]), scored, problem), scored
 
 
@@ -93,7 +96,8 @@ def judged_examples(
     bundle: Bundle, config: ExamplesConfig, progress: Progress = silent
 ) -> tuple[LabelledScore, Examples, list[str]]:
     examples, notes = examples_for(bundle, config)
-    model: Any = bundle.model
+    model = bundle.model
+    assert isinstance(model, nn.Module)
     if isinstance(examples, ImageExamples):
         watch = Pace(progress=progress).watch(0, len(examples))
         return evaluate_labelled(model, examples.pixels, examples, "single", watch=watch), examples, notes
@@ -120,7 +124,7 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
         )
     beginnings = Beginnings(config.encoding)
     _require_labels(model.kind, config, beginnings)
-    numeric = isinstance(model, get_args(TableConfig))
+    numeric = isinstance(model, TableConfig)
     if numeric:
         config = replace(
             config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
@@ -174,14 +178,10 @@ def as_learned(bundle: Bundle, config: ExamplesConfig, beginnings: Beginnings) -
 
 def learned_columns(bundle: Bundle, there: Sequence[str]) -> dict[str, Any]:
     """Text, second text and label as the run's recipe has them; nothing where a text is not among those there."""
-    recipe = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
-    if recipe is None or not recipe.is_file():
+    recipe = bundle.recipe
+    if recipe is None or not isinstance(recipe.corpus, ExamplesConfig):
         return {}
-    try:
-        learned: Any = load(recipe).corpus
-    except QkvError:
-        return {}
-    found = {role: getattr(learned, role, None) for role in ROLES}
+    found = {role: getattr(recipe.corpus, role) for role in ROLES}
     missing = [name for role, name in found.items() if name is not None and role != "label" and name not in there]
     return {} if missing or not found["text"] else {role: name for role, name in found.items() if name in there}
 
@@ -220,3 +220,64 @@ def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tupl
         matched = replace(matched, rows=examples.rows[good])
     assert isinstance(matched, TextExamples | TagExamples | ImageExamples | NumberExamples)
     return matched, notes
+
+
+Row = str | tuple[str, str] | list[float]
+
+
+def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None) -> Iterator[Row] | None:
+    """The rows of a table; None for a file whose lines are the texts. `columns`: text, text2, where they are said."""
+    source = FileSource(Path(file))
+    if kind_by_name(source) != "table":
+        return None
+    config = ExamplesConfig(files=(file,), **columns)  # type: ignore[arg-type]
+    found, known = find_examples(config, findings).train[0].source, getattr(bundle.config, "columns", ()) or columns.values()
+    table = open_table(found, config.encoding, findings)
+    if not set(known) & set(table.columns):  # a header above few rows is not told by its looks
+        named = open_table(found, config.encoding, findings, header=True)
+        table = named if set(known) & set(named.columns) or learned_columns(bundle, named.columns) else table
+    if isinstance(bundle.config, TableConfig):
+        return _numbers(table, bundle.config.columns)
+    learned: dict[str, Any] = learned_columns(bundle, table.columns) if config.text is None else {}
+    if source.suffix == ".tsv" and not learned and config.text is None:
+        return None  # texts, or pairs of texts, with a tab between
+    text, second = guess_texts(table, replace(config, **learned))
+    pairs = getattr(bundle.config, "texts", 1) == 2
+    if pairs and second is None:
+        raise DataError(f"{table.where}:1", "this model judges pairs of texts", "Name both: --text NAME --text2 NAME.")
+    return _texts(table, [text, second] if pairs and second else [text])
+
+
+def _numbers(table: Table, columns: Sequence[str]) -> Iterator[list[float]]:
+    for line, row in rows_of_numbers(table, columns):
+        _require_sound(table)
+        if isinstance(row, str):
+            raise DataError(f"{table.where}:{line}", row, "Every row is answered: repair it, or leave the cell empty.")
+        yield row
+    _require_sound(table)
+
+
+def _texts(table: Table, columns: list[str]) -> Iterator[Row]:
+    places = [table.columns.index(name) for name in columns]
+    for _, row in table.rows:
+        _require_sound(table)
+        cells = ["" if row[place] is None else str(row[place]) for place in places]
+        yield (cells[0], cells[1]) if len(cells) == 2 else cells[0]
+    _require_sound(table)
+
+
+def _require_sound(table: Table) -> None:
+    """A row that is left out would shift the answers of all rows behind it."""
+    if table.bad.first is not None:
+        line, problem = table.bad.first
+        raise DataError(f"{table.where}:{line}", problem, "Every row is answered: repair it.")
+
+
+def typed(bundle: Bundle, line: str) -> list[float]:
+    """A row of numbers as people type it: parted by commas, in the order of the columns."""
+    columns: tuple[str, ...] = getattr(bundle.config, "columns", ())
+    found = [number_in(cell) for cell in line.split(",")]
+    if len(found) != len(columns) or None in found:
+        expected = f"{len(columns)} numbers parted by commas: {', '.join(columns[:8])}{' ...' if columns[8:] else ''}"
+        raise InputError(f"{line[:60]!r}: this model reads rows of numbers; expected {expected}.")
+    return [each for each in found if each is not None]
