@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from torch import Tensor, nn
 
@@ -25,7 +25,7 @@ from qkv.interop.tensor_files import Imported, filled
 from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, TableConfig
-from qkv.recipe.recipe import Recipe, parse_model
+from qkv.recipe.recipe import NewSection, Recipe, parse_model
 from qkv.recipe.recipe import load as load_recipe
 from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
@@ -184,7 +184,7 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
     return _own(place, values, device)
 
 
-def _own(folder: Path, values: dict[str, Any], device: str) -> Bundle:
+def _own(folder: Path, values: NewSection, device: str) -> Bundle:
     config = _config(values, folder)
     pictures = isinstance(getattr(config, "encoder", None), get_args(PictureEncoderConfig))
     wordless = pictures or isinstance(config, get_args(TableConfig))
@@ -233,7 +233,7 @@ def _imported(found: Imported, place: Path, device: str) -> Bundle:
     return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes, found.target)
 
 
-def _config(values: dict[str, Any], folder: Path) -> Any:
+def _config(values: NewSection, folder: Path) -> ModelConfig:
     where = str(folder / CONFIG)
     try:
         config = parse_model(values.get("model", {}), where)
@@ -252,7 +252,7 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     return tensors
 
 
-def _checked(values: dict[str, Any], folder: Path) -> FormatCheck | None:
+def _checked(values: NewSection, folder: Path) -> FormatCheck | None:
     if (found := values.get("int8")) is None:
         return None
     numbers = isinstance(found, dict) and all(isinstance(each, int | float) for each in found.values())

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from qkv.config import parse
 from qkv.models.defaults import OptimizerName
-from qkv.recipe.recipe import Section, check_sections
+from qkv.recipe.recipe import NewSection, Section, check_sections
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-Values = dict[str, dict[str, Any]]  # the sections of a recipe, as TOML gives them
+Values = dict[str, NewSection]  # the sections of a recipe, as TOML gives them
 OPEN = (
     "steps", "batch", "optimizer", "learning_rate", "matrix_learning_rate", "warmup", "evaluate_every",
     "checkpoint_every", "device", "dtype", "threads",

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from qkv.blocks.bounded_state import LONG
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError
 from qkv.evaluation.perplexity import NUMBERS, TOKENS
+from qkv.models.encoders import LanguageConfig
 from qkv.models.language_model import count
 from qkv.models.registry import defaults
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
@@ -119,12 +119,13 @@ def kept_bytes(recipe: Recipe, rows: int) -> int:
     """What autograd keeps of so many windows, but for the logits."""
     with devices.enough_memory(recipe.training, recipe.model.context):
         assert isinstance(recipe.task, LanguageModellingConfig)
+        assert isinstance(recipe.model, LanguageConfig)
         objective = LanguageModellingConfig(positions=recipe.task.positions)
         return _kept_bytes(recipe.model, objective, recipe.training.dtype, rows)
 
 
 @lru_cache(maxsize=8)  # a run asks twice: whether it fits, and what to say
-def _kept_bytes(model: Any, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
+def _kept_bytes(model: LanguageConfig, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
     narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
     spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
     window = getattr(model, "window", 0)
@@ -145,7 +146,7 @@ def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float
 
 
 def slice_bytes(
-    model: Any, task: LanguageModellingConfig, dtype: str, context: int, layers: int, rows: int, width: int
+    model: LanguageConfig, task: LanguageModellingConfig, dtype: str, context: int, layers: int, rows: int, width: int
 ) -> int:
     """What autograd keeps of a few windows of a small model of the same kind, but for the logits."""
     config = replace(model, layers=layers, context=context, width=width, vocabulary=PIECES)

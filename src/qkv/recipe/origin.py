@@ -14,7 +14,6 @@ import math
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_args
 
 from torch import Tensor, nn
 
@@ -23,16 +22,18 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError
 from qkv.generation.beam import Translator
-from qkv.models.bert import BertConfig
-from qkv.models.encoders import LanguageConfig
+from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.encoders import LanguageConfig, PictureEncoderConfig, TextEncoderConfig
 from qkv.models.language_model import count
+from qkv.models.masked import MaskedConfig
+from qkv.models.registry import ModelConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import Section, parse_model
+from qkv.recipe.recipe import NewSection, Section, parse_model
 from qkv.training.optimizers import TABLES
 from qkv.training.settings import TrainingConfig
 
-INSIDE = ("masked", "classifier", "tagger")  # models around an encoder
+AroundEncoder = MaskedConfig | ClassifierConfig | TaggerConfig
 ENDLESS = ("rnn", "gru", "lstm", "recurrent-encoder")  # they read on, however short the texts were that taught them
 
 
@@ -61,30 +62,28 @@ def rate_of_recurrences(part: bool) -> float:
     return 1e-2 if part else 4e-3
 
 
-def encoder_config(source: Bundle) -> Any:
+def encoder_config(source: Bundle) -> ModelConfig | TextEncoderConfig | PictureEncoderConfig:
     """What to build a classifier or a tagger around."""
-    config: Any = source.config
-    return config.encoder if config.kind in INSIDE else config
+    config = source.config
+    return config.encoder if isinstance(config, AroundEncoder) else config
 
 
 def encoder_weights(source: Bundle) -> dict[str, Tensor]:
     """The encoder's tensors under its own names."""
-    config: Any = source.config
+    config = source.config
     assert isinstance(source.model, nn.Module)
     found = source.model.state_dict()
-    if config.kind in INSIDE:
+    if isinstance(config, AroundEncoder):
         return {name.removeprefix("encoder."): each for name, each in found.items() if name.startswith("encoder.")}
-    if isinstance(config, get_args(LanguageConfig)):
+    if isinstance(config, LanguageConfig):
         return {name: each for name, each in found.items() if not name.startswith("head.")}
     return found
 
 
-def section(source: Bundle, dropout: float | None) -> dict[str, Any]:
-    """The encoder's section of a recipe, and the pooling that suits it."""
-    config = encoder_config(source)
-    if dropout is not None and hasattr(config, "dropout"):
-        config = replace(config, dropout=dropout)
-    return plain(config)
+def section(source: Bundle, dropout: float) -> NewSection:
+    """The encoder's section of a recipe."""
+    values = plain(encoder_config(source))
+    return {**values, "dropout": dropout} if "dropout" in values else values
 
 
 def whole(name: str, said: Section) -> Section:
@@ -101,23 +100,23 @@ def whole(name: str, said: Section) -> Section:
     return plain(replace(config, dropout=said["dropout"]) if "dropout" in said else config)
 
 
-def start_from(model: nn.Module, config: Any, training: TrainingConfig) -> None:
+def start_from(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> None:
     """Give the model what the one it starts from has learned, then freeze or narrow what shall not move."""
     source = opened(training.start)
-    theirs: Any = source.config
-    if config.kind == theirs.kind and config.kind not in INSIDE:
+    theirs = source.config
+    if config.kind == theirs.kind and not isinstance(config, AroundEncoder):
         assert isinstance(source.model, nn.Module)
         _copy(model, source.model.state_dict(), training.start)
         _narrow(model, model, training)
         return
-    inside: Any = model
-    _copy(inside.encoder, encoder_weights(source), training.start)
+    encoder = model.get_submodule("encoder")
+    _copy(encoder, encoder_weights(source), training.start)
     if theirs.kind == config.kind and getattr(theirs, "labels", ()) == getattr(config, "labels", ()):
         assert isinstance(source.model, nn.Module)
         own = model.state_dict()
         same = {k: v for k, v in source.model.state_dict().items() if k in own and own[k].shape == v.shape}
         model.load_state_dict(same, strict=False)
-    _narrow(model, inside.encoder, training)
+    _narrow(model, encoder, training)
 
 
 def _copy(model: nn.Module, tensors: dict[str, Tensor], name: str) -> None:
@@ -150,7 +149,7 @@ def _narrow(model: nn.Module, learned: nn.Module, training: TrainingConfig) -> N
         raise InputError("--freeze: nothing would be left that learns. It is for a table with labels; leave it out.")
 
 
-def plainly(model: nn.Module, config: Any, training: TrainingConfig) -> nn.Module:
+def plainly(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> nn.Module:
     """The model as it is kept: with what LoRA learned inside the weights."""
     if not training.lora:
         return model
@@ -159,20 +158,16 @@ def plainly(model: nn.Module, config: Any, training: TrainingConfig) -> nn.Modul
     return made
 
 
-def is_bert(config: Any) -> bool:
-    return isinstance(config, BertConfig)
-
-
 CLOSE = 0.02  # of the wanted number; round widths come first, for processors like them
 
 
-def parameters(model: dict[str, Any]) -> int:
+def parameters(model: NewSection) -> int:
     """How many a model section asks for; nothing is allocated."""
     with outline():
         return count(parse_model(model, "the recipe").build())
 
 
-def matched_width(model: dict[str, Any], wanted: int) -> int | None:
+def matched_width(model: NewSection, wanted: int) -> int | None:
     """The width that gives about the wanted number; None for a section that cannot be built: others say why."""
 
     @functools.cache

@@ -42,6 +42,7 @@ from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
 Section = Mapping[str, Any]  # as TOML gives it
+NewSection = dict[str, Any]  # one that a function builds
 TaskConfig = (
     LanguageModellingConfig | MaskedLanguageModellingConfig | ClassificationConfig | TaggingConfig | TranslationConfig
 )
@@ -109,7 +110,7 @@ def complete(values: Mapping[str, Section], where: str) -> Recipe:
     return Recipe(**vars(parse(form or FORM, values, where)))
 
 
-def read(recipe: Path) -> dict[str, dict[str, Any]]:
+def read(recipe: Path) -> dict[str, NewSection]:
     """The sections of a recipe, not yet complete: of a file, or of one of qkv's own by its name."""
     path = find(recipe)
     values = current(read_toml(path), FORMAT, str(path))
@@ -134,7 +135,7 @@ def load(path: Path) -> Recipe:
     return complete(read(path), str(path))
 
 
-def current(values: dict[str, Any], newest: int, where: str) -> dict[str, Any]:
+def current(values: NewSection, newest: int, where: str) -> NewSection:
     """The sections of a recipe in the present format, without the number."""
     values = dict(values)
     corpus = values.get("corpus")
@@ -146,7 +147,7 @@ def current(values: dict[str, Any], newest: int, where: str) -> dict[str, Any]:
     return _from_format_1(values) if number == 1 else values
 
 
-def _from_format_1(values: dict[str, Any]) -> dict[str, Any]:
+def _from_format_1(values: NewSection) -> NewSection:
     """Rename keys of [training], and move to [task] how much is evaluated, with its unit in the name."""
     training, task = values.get("training"), values.get("task", {})
     if not isinstance(training, dict) or not isinstance(task, dict):

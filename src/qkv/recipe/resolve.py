@@ -8,14 +8,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import replace
-from typing import Any
 
 from qkv.models.defaults import ModelDefaults, OptimizerName
 from qkv.models.registry import LANGUAGE_MODELS, defaults
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.origin import matched_width, parameters
-from qkv.recipe.recipe import Recipe, Section
+from qkv.recipe.recipe import NewSection, Recipe, Section
 from qkv.recipe.time_budget import DEFAULT_SIZE, SizePreset
 from qkv.training import devices
 from qkv.training.clock import LOOKING
@@ -33,7 +32,7 @@ SHARED = 30_000  # values a layer works on; below it threads cost more than they
 
 def language_model(
     model: Section, vocabulary: int, tokens: int, size: SizePreset = DEFAULT_SIZE, dropout: float = 0.0
-) -> dict[str, Any]:
+) -> NewSection:
     """The section with size and context for this much text and for the time; dropout for what is seen often."""
     kind = model.get("kind", "modern")
     if kind in ("rnn", "gru", "lstm"):

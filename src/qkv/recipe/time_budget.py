@@ -12,11 +12,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from qkv.models.modern import ModernConfig
+from qkv.models.registry import ModelConfig
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.training import devices
 from qkv.training.loop import Step, start, train
@@ -108,7 +108,7 @@ def enough(size: SizePreset) -> float:
     return ENOUGH if size in DEEP else math.inf
 
 
-def learned(model: Any, epochs: float) -> bool:
+def learned(model: ModelConfig, epochs: float) -> bool:
     """Whether a deep model has seen a text as often as helps it."""
     deep = {(size.layers, size.width) for size in DEEP}
     return model.kind == "modern" and (model.layers, model.width) in deep and epochs >= 0.97 * ENOUGH

@@ -214,7 +214,7 @@ def inspected(
     bundle: Bundle, text: str | tuple[str, str] | None = None, *, target: str | None = None, to: str | None = None
 ) -> Subject:
     """The model before `text`; without one, before deck 004's sentence. `target`: what a translator is to have said."""
-    model: Any = bundle.model
+    model = bundle.model
     assert isinstance(model, nn.Module)
     pairs = getattr(bundle.config, "texts", 1) == 2
     given = ((EXAMPLE, EXAMPLE) if pairs else EXAMPLE) if text is None else text
@@ -251,7 +251,7 @@ def named(bundle: Bundle) -> str:
 def _inputs(
     bundle: Bundle, text: str | tuple[str, str], target: str | None, to: str | None
 ) -> tuple[Inputs, list[str]]:
-    model: Any = bundle.model
+    model = bundle.model
     tokenizer, context = bundle.tokenizer, bundle.config.context
     if isinstance(text, tuple):
         rows = encode_texts(tokenizer, [text], context, pairs=True)

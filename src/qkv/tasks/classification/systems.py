@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from qkv.config import plain
 from qkv.data.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models import bert, gpt
+from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.registry import ModelConfig, TableConfig
+from qkv.models.table import LinearTable, MLPTable
 from qkv.objectives.classification import Problem
 from qkv.recipe import origin, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import TrainingDraft
-from qkv.recipe.recipe import Section, unknown_model
+from qkv.recipe.recipe import NewSection, Section, unknown_model
 from qkv.text.tokenizer import Tokenizer
 
 SMALL = 8_000_000  # weights; fewer are taught faster
@@ -34,7 +37,7 @@ OUTSIDE = ("pooling", "head", "labels", "problem", "dropout")  # of a classifier
 class System:
     """An encoder's section, what stands around it, and how it is trained."""
 
-    encoder: dict[str, Any]
+    encoder: NewSection
     pooling: str = "mean"
     dropout: float = 0.3
     head: str = "linear"
@@ -46,7 +49,7 @@ class System:
     layer_decay: float | None = None
 
 
-def recurrent(cell: str) -> dict[str, Any]:
+def recurrent(cell: str) -> NewSection:
     """Two directions over pieces that know their spelling."""
     shape = {"width": 200, "embedding_width": 128, "letters": 20_000}
     return {"kind": "recurrent-encoder", "cell": cell, **shape, "dropout": 0.4}
@@ -94,7 +97,7 @@ def names(task: str) -> list[str]:
     return [*(name for name in TEXTS if task != "tagging" or name not in OF_WHOLE_TEXTS), *PRESETS]
 
 
-PRESETS: dict[str, Any] = {**bert.PRESETS, **gpt.PRESETS}
+PRESETS: NewSection = {**bert.PRESETS, **gpt.PRESETS}
 
 
 def system(name: str, task: str, where: str) -> System:
@@ -108,7 +111,7 @@ def system(name: str, task: str, where: str) -> System:
     return known[name]
 
 
-def of_numbers(model: Section, where: str) -> tuple[dict[str, Any], System]:
+def of_numbers(model: Section, where: str) -> tuple[NewSection, System]:
     """The section of a model of a table of numbers, and the system it names."""
     name = str(model.get("kind", USUAL_TABLE)).removesuffix("-table")
     if name not in TABLES:
@@ -116,7 +119,7 @@ def of_numbers(model: Section, where: str) -> tuple[dict[str, Any], System]:
     return {**model, "kind": f"{name}-table"}, TABLES[name]
 
 
-def unfolded(model: Section, task: str, where: str) -> tuple[dict[str, Any], System]:
+def unfolded(model: Section, task: str, where: str) -> tuple[NewSection, System]:
     """A model section as people write it, as the section of a classifier or a tagger; and the system it names."""
     kind = "tagger" if task == "tagging" else "classifier"
     if model.get("kind") in ("classifier", "tagger"):  # as a resolved recipe has it
@@ -134,7 +137,7 @@ def unfolded(model: Section, task: str, where: str) -> tuple[dict[str, Any], Sys
     encoder = {**found.encoder, **inside}
     if "dropout" in said and found.encoder["kind"] in ("bag", "linear", "picture-cnn"):
         encoder.pop("dropout")
-    section: dict[str, Any] = {"kind": kind, "dropout": said.get("dropout", found.dropout), "encoder": encoder}
+    section: NewSection = {"kind": kind, "dropout": said.get("dropout", found.dropout), "encoder": encoder}
     if kind == "classifier":
         section |= {"pooling": found.pooling, "head": found.head}
     elif "pooler" in encoder:
@@ -142,7 +145,7 @@ def unfolded(model: Section, task: str, where: str) -> tuple[dict[str, Any], Sys
     return {**section, **outside}, found
 
 
-def tuned(source: Bundle, said: Section, training: TrainingDraft, found: Labelled) -> tuple[dict[str, Any], System]:
+def tuned(source: Bundle, said: Section, training: TrainingDraft, found: Labelled) -> tuple[NewSection, System]:
     """The section of a model around the encoder of another, and how it is taught."""
     task = found.task
     if task == "images":
@@ -150,15 +153,15 @@ def tuned(source: Bundle, said: Section, training: TrainingDraft, found: Labelle
     config, kind = origin.encoder_config(source), "tagger" if task == "tagging" else "classifier"
     dropout = said.get("dropout", 0.1)
     encoder = origin.section(source, dropout)
-    section: dict[str, Any] = {"kind": kind, "dropout": dropout, "encoder": encoder}
+    section: NewSection = {"kind": kind, "dropout": dropout, "encoder": encoder}
     if kind == "classifier":
         # as their twins elsewhere: BERT has a pooler, DistilBERT (which knows no segments) two layers on [CLS]
         pooling, head = ("mean", "linear")
-        if origin.is_bert(config):
+        if isinstance(config, bert.BertConfig):
             pooling, head = ("pooler", "linear") if config.segments else ("first", "two-layer")
         section |= {"pooling": said.get("pooling") or pooling}
         section |= {"head": said.get("head") or (head if section["pooling"] == pooling else "linear")}
-    if origin.is_bert(config):
+    if isinstance(config, bert.BertConfig):
         encoder["pooler"] = "first" if section.get("pooling") == "pooler" else "none"
     unknown = [key for key in said if key not in (*OUTSIDE, "kind")]
     if unknown:
@@ -175,13 +178,14 @@ def tuned(source: Bundle, said: Section, training: TrainingDraft, found: Labelle
     )
 
 
-def known(model: Any) -> System:
+def known(model: ModelConfig) -> System:
     """The system that a finished recipe's model is one of."""
-    of_rows = {system.encoder["kind"]: system for system in TABLES.values()}  # these have no encoder
-    return of_rows[model.kind] if model.kind in of_rows else _around(plain(model.encoder))
+    if isinstance(model, ClassifierConfig | TaggerConfig):
+        return _around(plain(model.encoder))
+    return next(system for system in TABLES.values() if system.encoder["kind"] == model.kind)
 
 
-def _around(encoder: dict[str, Any]) -> System:
+def _around(encoder: NewSection) -> System:
     fitting = [each for each in (*TEXTS.values(), *PICTURES.values()) if each.encoder["kind"] == encoder.get("kind")]
     same = [each for each in fitting if each.encoder.get("cell") == encoder.get("cell")]
     return next(iter(same or fitting), System(encoder))
@@ -208,14 +212,16 @@ def solved(kind: str, problem: str) -> bool:
     return kind == "linear-table" and problem == "regression"
 
 
-def fit(model: Any, config: Any, train: NumberExamples, device: str) -> None:
+def fit(model: nn.Module, config: TableConfig, train: NumberExamples, device: str) -> None:
     """The columns come on one scale, and numbers to predict on theirs; a linear regression is solved at once."""
-    x = torch.from_numpy(train.numbers).to(device)
-    if config.problem != "regression":
-        model.fit_scale(x)
-        return
-    y = torch.from_numpy(train.targets.astype(np.float32)).unsqueeze(-1).to(device)
-    model.solve(x, y) if solved(config.kind, config.problem) else model.fit_scale(x, y)
+    assert isinstance(model, LinearTable | MLPTable)
+    x, y = torch.from_numpy(train.numbers).to(device), None
+    if config.problem == "regression":
+        y = torch.from_numpy(train.targets.astype(np.float32)).unsqueeze(-1).to(device)
+    if y is not None and isinstance(model, LinearTable):
+        model.solve(x, y)
+    else:
+        model.fit_scale(x, y)
 
 
 PROBLEMS: dict[str, Problem] = {

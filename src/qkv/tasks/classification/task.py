@@ -28,12 +28,13 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.image_encoders import PatchesConfig
+from qkv.models.registry import TableConfig
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
-from qkv.recipe.recipe import Recipe, parse_model
+from qkv.recipe.recipe import NewSection, Recipe, parse_model
 from qkv.tasks.classification import report, systems
 from qkv.tasks.classification.evaluate import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
 from qkv.tasks.classification.systems import PROBLEMS
@@ -125,7 +126,7 @@ class ClassificationTask(Task):
         training = systems.with_system(training, self.system, len(found.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
-    def _model(self, draft: Draft) -> dict[str, Any]:
+    def _model(self, draft: Draft) -> NewSection:
         """The section of a classifier or a tagger of texts or pictures."""
         found, start, given = self.prepared.labelled, draft.training.start, draft.model
         if start:
@@ -167,7 +168,7 @@ class ClassificationTask(Task):
                 self.said += self.side(rows).notes(name, self.context)
         return model
 
-    def _numbers_model(self, draft: Draft, train: NumberExamples) -> tuple[dict[str, Any], TrainingDraft]:
+    def _numbers_model(self, draft: Draft, train: NumberExamples) -> tuple[NewSection, TrainingDraft]:
         """The section of a model of a table of numbers."""
         if draft.training.start:
             raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
@@ -182,6 +183,7 @@ class ClassificationTask(Task):
 
     def begin(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
+            assert isinstance(recipe.model, TableConfig)
             systems.fit(model, recipe.model, self.prepared.labelled.train, recipe.training.device)
         for part in model.modules():
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from qkv.objectives.masked_language_modelling import (
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import Recipe, Section
+from qkv.recipe.recipe import NewSection, Recipe, Section
 from qkv.tasks.language_modelling.task import prepared_again
 from qkv.tasks.masked_language_modelling import report
 from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect
@@ -57,7 +57,7 @@ def fills(model: Section) -> bool:
     return str(model.get("kind")) in ("bert", "masked", *bert.PRESETS)
 
 
-def unfolded(model: Section, pairs: bool) -> dict[str, Any]:
+def unfolded(model: Section, pairs: bool) -> NewSection:
     """The section of a masked model: a preset, or sizes, of the encoder inside."""
     pooler, order = ("first", "linear") if pairs else ("none", "none")
     if model.get("kind") == "masked":

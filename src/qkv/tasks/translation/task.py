@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from qkv.objectives.translation import Translation, TranslationConfig, pairs_los
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import Recipe, Section, unknown_model
+from qkv.recipe.recipe import NewSection, Recipe, Section, unknown_model
 from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect, require_same
 from qkv.tasks.report import RunReport
 from qkv.tasks.translation import report
@@ -70,7 +70,7 @@ def require_translator(model: Section, where: str) -> None:
         )
 
 
-def unfolded(model: Section) -> dict[str, Any]:
+def unfolded(model: Section) -> NewSection:
     """The model's section with a preset's numbers; the default preset where no sizes are given."""
     name = str(model.get("kind") or DEFAULT)
     if name == "transformer" and not {"layers", "width"} & model.keys():
