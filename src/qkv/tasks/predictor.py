@@ -137,7 +137,7 @@ class Predictor:
     ) -> list[list[translating.Said]]:
         """For each text its translations, the best first; with `sampling` they are drawn, by the seed and the number of
         the text, counted from `first`. `carry`: names, numbers and characters that the model does not know are carried
-        over (`recipe/carrying.py`)."""
+        over (`translation/predict.py`)."""
         given = _texts(texts)
         search = Search(
             beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed

@@ -46,7 +46,7 @@ class Said:
     sentences: tuple[tuple[list[int], list[int]], ...] = ()
     """Of each sentence the source's ids, with what stands around them, and those of its translation."""
     carried: tuple[str, ...] = ()
-    """Words of the source that the model lost and that were put back (`carrying.py`)."""
+    """Words of the source that the model lost and that were put back (`carried`)."""
 
 
 def require(bundle: Bundle) -> Any:
@@ -81,7 +81,7 @@ def translated(
     first: int = 0,
 ) -> tuple[list[list[Said]], list[str]]:
     """For each text its translations, the best first, and what was done to the texts, in words. `language` is that of
-    the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carrying.py`); `first`:
+    the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carried`); `first`:
     the number of the first text, by which it draws."""
     model = require(bundle)
     tokenizer, end, (start, last) = bundle.tokenizer, end_of(bundle.tokenizer), bundle.marks
