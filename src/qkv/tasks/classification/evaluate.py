@@ -13,13 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from qkv.data.columns import guess_texts
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import parallel
-from qkv.data.files.unpack import Source as FileSource
-from qkv.data.findings import Caution, Findings, Progress, silent
-from qkv.data.formats.kinds import Beginnings, kind_by_name
-from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.formats.tabular import Table, open_table
 from qkv.data.examples import (
     Examples,
     ImageExamples,
@@ -28,12 +24,16 @@ from qkv.data.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.split_files import find_examples
-from qkv.data.columns import guess_texts
+from qkv.data.files.unpack import Source as FileSource
+from qkv.data.findings import Caution, Findings, Progress, silent
+from qkv.data.formats.kinds import Beginnings, kind_by_name
+from qkv.data.formats.rows import BAD_SHARE
+from qkv.data.formats.tabular import Table, open_table
+from qkv.data.labels import listed
 from qkv.data.number_tables import number_in, rows_of_numbers
 from qkv.data.prepare_examples import rows_of
 from qkv.data.read_examples import read_examples
-from qkv.data.labels import listed
+from qkv.data.split_files import find_examples
 from qkv.errors import DataError, InputError, QkvError
 from qkv.evaluation.decisions import Autocast, answers
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
@@ -231,7 +231,10 @@ def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None
     if kind_by_name(source) != "table":
         return None
     config = ExamplesConfig(files=(file,), **columns)  # type: ignore[arg-type]
-    found, known = find_examples(config, findings).train[0].source, getattr(bundle.config, "columns", ()) or columns.values()
+    found, known = (
+        find_examples(config, findings).train[0].source,
+        getattr(bundle.config, "columns", ()) or columns.values(),
+    )
     table = open_table(found, config.encoding, findings)
     if not set(known) & set(table.columns):  # a header above few rows is not told by its looks
         named = open_table(found, config.encoding, findings, header=True)
