@@ -11,13 +11,15 @@ import json
 import tomllib
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from qkv.errors import ConfigError
-from qkv.safe_json import require_regular
+from qkv.safe_json import JsonObject, require_regular
 
 T = TypeVar("T")
 LARGEST_TOML = 2**24  # bytes
@@ -41,7 +43,7 @@ def strict(cls: type[T]) -> type[T]:
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
-def parse(kind: Any, values: Mapping[str, Any], where: str) -> Any:
+def parse(kind: Any, values: Mapping[str, object], where: str) -> Any:
     """`values` as an instance of `kind`, a dataclass or a union of them; `where` names the source in messages."""
     _require_unicode(values, where)
     try:
@@ -53,19 +55,16 @@ def parse(kind: Any, values: Mapping[str, Any], where: str) -> Any:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _require_unicode(value: Any, where: str) -> None:
+def _require_unicode(value: object, where: str) -> None:
     """Refuse text with bytes that are not UTF-8, as names of files may have: a recipe could not hold it."""
-    if isinstance(value, Mapping):
-        for each in value.values():
-            _require_unicode(each, where)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            _require_unicode(each, where)
+    if isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            _require_unicode(item, where)
     elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ConfigError(f"{where}: {value!r} is not UTF-8, and a recipe is. Rename the file, or link to it.")
 
 
-def _explain(kind: Any, error: Mapping[str, Any], where: str) -> str:
+def _explain(kind: object, error: ErrorDetails, where: str) -> str:
     owner, path = _walk(kind, error["loc"])
     place = ".".join(path)
     match error["type"]:
@@ -90,7 +89,7 @@ def _explain(kind: Any, error: Mapping[str, Any], where: str) -> str:
             return f"{where}: {place} = {shown} does not fit; expected {expected}."
 
 
-def _walk(kind: Any, location: tuple[int | str, ...]) -> tuple[Any, list[str]]:
+def _walk(kind: object, location: tuple[int | str, ...]) -> tuple[object, list[str]]:
     """The dataclass in which a location's last part lies, and the path as a person writes it, without union tags."""
     owner, path = kind, []
     for index, part in enumerate(location):
@@ -107,12 +106,12 @@ def _walk(kind: Any, location: tuple[int | str, ...]) -> tuple[Any, list[str]]:
     return owner, path or ["the section"]
 
 
-def plain(instance: Any) -> dict[str, Any]:
+def plain(instance: Any) -> JsonObject:
     """A dataclass as a mapping of TOML values; None is left out, for TOML has no null."""
     return {key: value for key, value in dataclasses.asdict(instance).items() if value is not None}
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> JsonObject:
     try:
         require_regular(path, "Give a recipe file, as recipe.toml of a run.", LARGEST_TOML)
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -124,22 +123,15 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not a TOML file: {error}.") from None
 
 
-def set_value(values: dict[str, Any], assignment: str) -> None:
+def set_value(values: JsonObject, assignment: str) -> None:
     """Apply one `--set section.key=value`; the value is TOML, a bare word is a string."""
     path, equals, text = assignment.partition("=")
     section, dot, key = path.strip().partition(".")
     if not (equals and dot and key):
         raise ConfigError(f"--set {assignment}: expected section.key=value, as in --set model.layers=4.")
-    try:
-        value: Any = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = _number_or_word(text.strip())
+    value: object = text.strip()
+    with suppress(ValueError):  # a number as people type it, which TOML does not take (.02)
+        value = float(text)
+    with suppress(tomllib.TOMLDecodeError):
+        value = tomllib.loads(f"value = {text}")["value"]
     values.setdefault(section, {})[key] = value
-
-
-def _number_or_word(text: str) -> float | str:
-    """What TOML does not take: a number as people type it (.02), or a bare word."""
-    try:
-        return float(text)
-    except ValueError:
-        return text

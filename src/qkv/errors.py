@@ -1,4 +1,4 @@
-"""The exception tree. Every message says the value, what was expected and the remedy.
+"""The exception tree, and optional packages: which extra brings each. Messages say value, expectation and remedy.
 
 QkvError
 ├── InputError          exit 2   the input, the data, the command or the machine does not fit
@@ -13,8 +13,6 @@ QkvError
 │   └── OutputError              standard output cannot be written
 ├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
 └── InterruptedRun      exit 130 or 143, by signal; the state was saved
-
-Optional packages: which extra brings each, and refusing early where one is missing.
 """
 
 from __future__ import annotations

@@ -13,20 +13,16 @@ from typing import Any
 
 from qkv.errors import InputError, RefusedError
 
+JsonObject = dict[str, Any]
 LARGEST_JSON = 2**26
 MOST_VALUES = 2_000_000  # of one JSON text; the largest vocabularies have about half as many
 
 
 def special(mode: int) -> str:
     """What something that is not a regular file is called."""
-    kinds = [
-        (stat.S_ISFIFO, "a named pipe"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISDIR, "a folder"),
-    ]
-    return next((name for test, name in kinds if test(mode)), "something special")
+    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    kinds |= dict.fromkeys((stat.S_IFCHR, stat.S_IFBLK), "a device")
+    return kinds.get(stat.S_IFMT(mode), "something special")
 
 
 def require_regular(path: Path, remedy: str, most: int | None = None) -> None:
@@ -34,11 +30,11 @@ def require_regular(path: Path, remedy: str, most: int | None = None) -> None:
 
     `most` is the number of bytes from which on no honest file of its kind is so large.
     """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise InputError(f"{path}: is {special(found.st_mode)}, not a file. {remedy}")
-    if most is not None and found.st_size > most:
-        raise InputError(f"{path}: {found.st_size:,} bytes; at most {most:,} are read. {remedy}")
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path}: is {special(status.st_mode)}, not a file. {remedy}")
+    if most is not None and status.st_size > most:
+        raise InputError(f"{path}: {status.st_size:,} bytes; at most {most:,} are read. {remedy}")
 
 
 class NotTaken(ValueError):  # noqa: N818  (a fact, not a mistake)
@@ -53,14 +49,14 @@ def parse_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=_no_twins)
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     values = dict(pairs)
     if len(values) != len(pairs):
         raise NotTaken("an object names a key twice")
     return values
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> JsonObject:
     """A JSON object from a file of a model or checkpoint folder; anything else is refused."""
     try:
         if path.stat().st_size > LARGEST_JSON:
@@ -86,7 +82,7 @@ def plain_file(folder: Path, name: str, most: int = 2**63) -> Path:
         raise RefusedError(f"{folder}: {name!a:.100} is not a plain file name. A model's files lie in its own folder.")
     try:
         real, home = path.resolve(strict=True), folder.resolve(strict=True)
-        found = real.stat()
+        status = real.stat()
     except FileNotFoundError:
         raise RefusedError(f"{path}: missing. The folder is not whole; use another copy.") from None
     except (OSError, RuntimeError, ValueError) as error:  # a loop of links, half a character
@@ -94,10 +90,10 @@ def plain_file(folder: Path, name: str, most: int = 2**63) -> Path:
     blobs = home.parent.parent / "blobs" if home.parent.name == "snapshots" else home
     if real.parent not in (home, blobs):
         raise RefusedError(f"{path}: a link that leads out of the folder. Put the file itself there.")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise RefusedError(f"{path}: not a regular file. Put the file itself there.")
-    if found.st_size > most:
-        raise RefusedError(f"{path}: {found.st_size:,} bytes; at most {most:,} are read.")
+    if status.st_size > most:
+        raise RefusedError(f"{path}: {status.st_size:,} bytes; at most {most:,} are read.")
     return path
 
 
@@ -111,11 +107,11 @@ def require_replaceable(folder: Path, mark: str, force: bool) -> None:
 
 def _only_a_model(folder: Path, mark: str) -> bool:
     """Empty, or settings of a model and no folders beside them: many a project has a config.json."""
-    there = list(folder.iterdir())
-    if not there:
+    entries = list(folder.iterdir())
+    if not entries:
         return True
     try:
         values = read_json(plain_file(folder, mark))
     except RefusedError:
         return False
-    return bool({"format", "model_type"} & values.keys()) and not any(path.is_dir() for path in there)
+    return bool({"format", "model_type"} & values.keys()) and not any(path.is_dir() for path in entries)

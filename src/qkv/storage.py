@@ -12,13 +12,14 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from qkv.errors import RefusedError, StorageError, UnusablePathError
-from qkv.safe_json import plain_file, read_json
+from qkv.safe_json import JsonObject, plain_file, read_json
 
 MANIFEST = "manifest.json"
 PARTIAL = ".partial"
@@ -28,13 +29,9 @@ AGAIN = "try again, or choose another place"
 
 _FULL = "Make room"
 _FIRST = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EFBIG: _FULL,
     errno.EIO: "Check the disk",
-    errno.EROFS: "Make it writable",
-    errno.EACCES: "Make it writable",
-    errno.EPERM: "Make it writable",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Make it writable"),
 }
 _NO_PLACE = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 _CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR}
@@ -106,10 +103,8 @@ def write_file(path: Path, content: str | bytes) -> None:
     with writing(path, len(data)):
         aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
         try:
-            with aside.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            aside.write_bytes(data)
+            flush(aside)
             aside.replace(path)
             flush(path.parent)
         finally:
@@ -168,16 +163,15 @@ def verify(folder: Path, *wanted: str) -> None:
     for name, facts in listed.items():
         path = folder / name
         if not path.is_file():
-            raise RefusedError(
-                f"{path}: missing, though the manifest lists it. The folder is damaged; use another copy."
-            )
-        if plain_file(folder, name).stat().st_size != facts.get("bytes") or sha256(path) != facts.get("sha256"):
-            raise RefusedError(
-                f"{path}: its sha256 is not the one in {MANIFEST}. The file was damaged or altered; use another copy."
-            )
+            problem = "missing, though the manifest lists it. The folder is damaged"
+        elif plain_file(folder, name).stat().st_size != facts.get("bytes") or sha256(path) != facts.get("sha256"):
+            problem = f"its sha256 is not the one in {MANIFEST}. The file was damaged or altered"
+        else:
+            continue
+        raise RefusedError(f"{path}: {problem}; use another copy.")
 
 
-def manifest(folder: Path) -> dict[str, Any]:
+def manifest(folder: Path) -> JsonObject:
     values = read_json(plain_file(folder, MANIFEST))
     listed = values.get("files")
     if isinstance(listed, dict) and all(
@@ -200,6 +194,15 @@ def remove_folder(folder: Path) -> None:
 def _discard(path: Path) -> None:
     real = path.is_dir() and not path.is_symlink()
     shutil.rmtree(path, ignore_errors=True) if real else path.unlink(missing_ok=True)
+
+
+def remove_older(paths: Iterable[Path], seconds: int) -> None:
+    """Remove what killed processes left aside long ago; what is gone or cannot be removed does not matter."""
+    with suppress(OSError):  # a folder that is not there yet
+        for path in paths:
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > seconds:
+                    _discard(path)
 
 
 def sweep(folder: Path) -> None:
@@ -281,16 +284,14 @@ def locked(folder: Path) -> Iterator[bool]:
 
 def _lock(descriptor: int) -> bool:
     try:
-        import fcntl
+        if sys.platform == "win32":
+            import msvcrt
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:  # Windows
-        import msvcrt
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
 
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        except OSError:
-            return False
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

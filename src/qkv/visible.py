@@ -1,17 +1,16 @@
 """Text of strangers for a terminal, a message or one cell of a table: what could steer a terminal becomes visible.
 
 Escaped are control characters (C0, DEL, C1), line and paragraph separators, bidirectional overrides and isolates, the
-byte order mark, and bytes that were no UTF-8 (lone surrogates). All other text stays as it is.
-
-A `repr` that fits on a screen, for results that hold tensors or long lists: shapes and counts, not contents.
+byte order mark, and bytes that were no UTF-8 (lone surrogates). All other text stays as it is. Results that hold
+tensors or long lists get a `repr` that fits on a screen: shapes and counts, not contents.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import Field, fields
+from typing import ClassVar
 
 _STEERING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
 _IN_LINES = re.compile(f"[{_STEERING}]")
@@ -54,21 +53,21 @@ LONGEST_TEXT, MOST_ITEMS = 60, 6
 class ShortRepr:
     """For dataclasses, which need `repr=False` as well. Whatever is long is described, not written out."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
+
     def __repr__(self) -> str:
-        parts = (f"{field.name}={described(getattr(self, field.name))}" for field in fields(self))  # type: ignore[arg-type]
+        parts = (f"{field.name}={described(getattr(self, field.name))}" for field in fields(self))
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def described(value: Any) -> str:
+def described(value: object) -> str:
     kind = type(value).__name__
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"<{kind} {tuple(value.shape)}>"
     if isinstance(value, Mapping):
         keys = [str(key) for key in list(value)[:MOST_ITEMS]]
         return f"<{kind} of {len(value)}: {', '.join(keys)}{', …' if len(value) > MOST_ITEMS else ''}>"
-    if isinstance(value, list | tuple):
-        nested = any(isinstance(each, ShortRepr) for each in value)
-        if nested or len(value) > MOST_ITEMS:
-            return f"<{kind} of {len(value)}>"
+    if isinstance(value, list | tuple) and (len(value) > MOST_ITEMS or any(isinstance(i, ShortRepr) for i in value)):
+        return f"<{kind} of {len(value)}>"
     text = repr(value)
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"

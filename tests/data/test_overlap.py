@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from data_at_hand import real
 from qkv.data.findings import Caution
-from qkv.data.split import Overlap, Side
+from qkv.data.split import Overlap, SplitText
 
 
 def overlap(train: str, valid: str, size: int = 2**20) -> Overlap:
@@ -16,7 +16,7 @@ def overlap(train: str, valid: str, size: int = 2**20) -> Overlap:
     for number, text in enumerate((train, valid)):
         starts = range(0, max(1, len(text)), size)
         for start in starts:
-            watched.add(Side(bool(number), text[start : start + size], start == starts[-1]))
+            watched.add(SplitText(bool(number), text[start : start + size], start == starts[-1]))
     return watched
 
 

@@ -1,29 +1,27 @@
-"""Folders of derived data under a key: found whole, or built aside and put in place at once.
+"""Folders of derived data under a key: taken from the cache whole, or built aside and put in place at once.
 
-Where caches live: QKV_CACHE, or the platform's own place.
-
-The identity of a corpus: its bytes and how they are read. Names do not count, so a copy is the same corpus.
+The cache is where QKV_CACHE says, or in the platform's own place.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from qkv.errors import RefusedError, StorageError
-from qkv.safe_json import read_json
-from qkv.storage import PARTIAL, TRASH, advised, locked, new_folder, remove_folder, verify
+from qkv.safe_json import JsonObject, read_json
+from qkv.storage import PARTIAL, TRASH, advised, locked, new_folder, remove_folder, remove_older, verify
 
 FACTS = "facts.json"
-_LEFT_OVER_SECONDS = 2 * 24 * 3600
+PART = ".part"
+"""The ending of a file that is still coming in."""
+REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
+_LEFT_OVER_SECONDS, _OLD_PART_SECONDS = 2 * 24 * 3600, 24 * 3600
 
 
 def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
@@ -31,8 +29,9 @@ def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[s
     folder = cache_folder(room) / key
     if is_whole(folder):
         return folder
-    _sweep(folder.parent)
-    sweep_parts()
+    remove_older((path for path in folder.parent.iterdir() if path.name.endswith((PARTIAL, TRASH))), _LEFT_OVER_SECONDS)
+    for room in ("input", "sets"):  # killed pipes and broken downloads
+        remove_older((root() / room).rglob(f"*{PART}"), _OLD_PART_SECONDS)
     if folder.exists():
         if not _removed_damaged(folder) and is_whole(folder):
             return folder
@@ -77,58 +76,30 @@ def _removed_damaged(folder: Path) -> bool:
         time.sleep(0.05)
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     (folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def facts(folder: Path) -> dict[str, Any]:
+def facts(folder: Path) -> JsonObject:
     return read_json(folder / FACTS)
-
-
-def _sweep(room: Path) -> None:
-    """Remove what crashed processes left aside long ago."""
-    for path in room.iterdir():
-        if path.name.endswith((PARTIAL, TRASH)):
-            try:
-                old = time.time() - path.stat().st_mtime > _LEFT_OVER_SECONDS
-            except OSError:
-                continue
-            if old:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-PART = ".part"
-"""The ending of a file that is still coming in."""
-_OLD_TEST_SECONDS = 24 * 3600
-REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
 
 
 def cache_folder(*parts: str) -> Path:
     """A folder of the cache (or an absolute one), made if need be, for this user only."""
     folder = root().joinpath(*parts)
     try:
-        for each in reversed([each for each in (folder, *folder.parents) if not each.exists()]):
-            each.mkdir(mode=0o700, exist_ok=True)
+        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            missing.mkdir(mode=0o700, exist_ok=True)
         if not folder.is_dir():
             raise NotADirectoryError
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError
     except (PermissionError, FileExistsError, NotADirectoryError):
-        raise StorageError(
-            f"{folder}: the cache cannot be written there. Set QKV_CACHE to a folder of your own."
-        ) from None
+        problem = "the cache cannot be written there. Set QKV_CACHE to a folder of your own."
+        raise StorageError(f"{folder}: {problem}") from None
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror}. Set QKV_CACHE to a folder on another disk.") from None
     return folder
-
-
-def sweep_parts() -> None:
-    """Remove what killed pipes and broken downloads left long ago."""
-    for room in ("input", "sets"):
-        with suppress(OSError):  # a room that is not there yet, a file that another process removed
-            for path in (root() / room).rglob(f"*{PART}"):
-                if time.time() - path.stat().st_mtime > _OLD_TEST_SECONDS:
-                    path.unlink()
 
 
 def only_mine(path: Path, top: Path) -> bool:
@@ -139,21 +110,20 @@ def only_mine(path: Path, top: Path) -> bool:
     """
     if not hasattr(os, "geteuid"):  # Windows has lists of rights instead, and a cache for each user
         return True
-    for each in (path, *path.parents):
-        found = each.lstat()
-        shared = each == top and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-        if found.st_uid not in (0, os.geteuid()) or (found.st_mode & 0o022 and not shared):
+    for place in (path, *path.parents):
+        status = place.lstat()
+        shared = place == top and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, os.geteuid()) or (status.st_mode & 0o022 and not shared):
             return False
-        if each == top:
+        if place == top:
             return True
     return False
 
 
 def root() -> Path:
     """Where the cache is."""
-    if said := os.environ.get("QKV_CACHE"):
-        return Path(said)
-    return own_root()
+    folder = os.environ.get("QKV_CACHE")
+    return Path(folder) if folder else own_root()
 
 
 def own_root() -> Path:

@@ -1,9 +1,8 @@
 """The catalog: public data sets that can be named instead of a file. The facts are in catalog.toml.
 
-A set is looked for in the folders of QKV_DATA, then in the cache, then fetched; its sha256 must always fit.
-Two sets need no file at all, because every Python carries them: python-docs and python-stdlib.
-
-Fetching a file of the catalog: continued where it broke off, checked by its sha256, put in place at once.
+A set is looked for in the folders of QKV_DATA, then in the cache, then fetched: continued where it broke off, put in
+place at once. Its sha256 must always fit. Two sets need no file at all, because every Python carries them: python-docs
+and python-stdlib.
 """
 
 from __future__ import annotations
@@ -45,24 +44,17 @@ class CatalogFile:
 
     def locate(self) -> Path | None:
         """The file as it is at hand, checked, or None."""
-        for folder in data_folders():
-            path = folder / self.path
+        folders = [Path(folder) for folder in os.environ.get("QKV_DATA", "").split(os.pathsep) if folder]
+        places = [(folder / self.path, self.sha256) for folder in folders]
+        for path, expected in [*places, (fetched(self), self.original_sha256 or self.sha256)]:
             if path.is_file():
-                _require_sum(path, self.sha256)
+                _require_sum(path, expected)
                 return path
-
-        path = fetched(self)
-        if path.is_file():
-            _require_sum(path, self.original_sha256 or self.sha256)
-            return path
         return None
 
     def obtain(self, progress: Progress = silent) -> Path:
         """The file, fetched if it is not at hand."""
-        found = self.locate()
-        if found is None:
-            found = fetch(self, progress)
-        return found
+        return self.locate() or fetch(self, progress)
 
 
 @dataclass(frozen=True)
@@ -91,9 +83,8 @@ class CatalogSet:
         if self.builtin:
             return [Builtin(self.name, _BUILTIN[self.name])]
         if self.task != "language modelling":
-            raise DataError(
-                self.name, f"is a set for {self.task}, no text to go on with", "`qkv data list` names sets of text."
-            )
+            problem = f"is a set for {self.task}, no text to go on with"
+            raise DataError(self.name, problem, "`qkv data list` names sets of text.")
         return [source for file in self.train for source in _sources(file.obtain(progress))]
 
 
@@ -106,12 +97,11 @@ def _sources(path: Path) -> list[Source]:
 @cache
 def _sets() -> dict[str, CatalogSet]:
     text = resources.files("qkv.data").joinpath("catalog.toml").read_text(encoding="utf-8")
-    return {entry["name"]: _set(entry) for entry in tomllib.loads(text)["set"]}
-
-
-def _set(entry: dict[str, Any]) -> CatalogSet:
-    files = {role: tuple(CatalogFile(**file) for file in entry.get(role, ())) for role in ("train", "valid")}
-    return CatalogSet(**{**entry, **files})
+    sets = {}
+    for entry in tomllib.loads(text)["set"]:
+        files = {side: tuple(CatalogFile(**file) for file in entry.get(side, ())) for side in ("train", "valid")}
+        sets[entry["name"]] = CatalogSet(**{**entry, **files})
+    return sets
 
 
 def every() -> list[CatalogSet]:
@@ -124,10 +114,6 @@ def names() -> list[str]:
 
 def find(name: str) -> CatalogSet | None:
     return _sets().get(name)
-
-
-def data_folders() -> list[Path]:
-    return [Path(folder) for folder in os.environ.get("QKV_DATA", "").split(os.pathsep) if folder]
 
 
 def own_validation(corpus: CorpusConfig, findings: Findings, progress: Progress = silent) -> list[Source]:
@@ -147,11 +133,8 @@ def _require_sum(path: Path, expected: str) -> None:
     except OSError as error:
         raise DataError(str(path), f"cannot be read: {error.strerror}", "Check its permissions.") from None
     if found != expected:
-        raise DataError(
-            str(path),
-            f"is not the published file (sha256 {found[:12]}..., expected {expected[:12]}...)",
-            "Remove it, or name your own copy by its path.",
-        )
+        problem = f"is not the published file (sha256 {found[:12]}..., expected {expected[:12]}...)"
+        raise DataError(str(path), problem, "Remove it, or name your own copy by its path.")
 
 
 def _python_docs() -> Iterator[str]:
@@ -178,8 +161,10 @@ _BUILTIN = {"python-docs": _python_docs, "python-stdlib": _python_stdlib}
 
 CHUNK = 2**18
 TIMEOUT_SECONDS = 30
-
-
+OFFLINE = (
+    "Without a network: put the file below a folder, in the layout `qkv data list --json` shows, and set QKV_DATA "
+    "to that folder; python-docs and python-stdlib need no network."
+)
 UNREACHABLE = (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException)
 
 
@@ -218,7 +203,7 @@ def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
     part = final.with_name(final.name + PART)
     size = file.original_bytes or file.bytes
     with fetching(final), advised(REMEDY), writing(final, size):
-        download(file.address, part, size, progress, _offline())
+        download(file.address, part, size, progress, OFFLINE)
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()
             raise InputError(
@@ -270,12 +255,4 @@ def download(
     except urllib.error.HTTPError as error:
         raise InputError(f"{address}: the server answers {error.code} {error.reason}. {offline}") from None
     except UNREACHABLE as error:
-        reason = getattr(error, "reason", error)
-        raise InputError(f"{address}: cannot be fetched ({reason}). {offline}") from None
-
-
-def _offline() -> str:
-    return (
-        "Without a network: put the file below a folder, in the layout `qkv data list --json` shows, and set QKV_DATA "
-        "to that folder; python-docs and python-stdlib need no network."
-    )
+        raise InputError(f"{address}: cannot be fetched ({getattr(error, 'reason', error)}). {offline}") from None

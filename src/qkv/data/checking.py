@@ -17,7 +17,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Caution, Findings, Progress, silent
+from qkv.data.findings import Caution, Findings, Progress, counted, silent
 from qkv.data.formats.text import read_source
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import Cutter, require
@@ -38,7 +38,7 @@ _ODD = {
 
 
 @dataclass
-class Report:
+class DataReport:
     problems: list[QkvError] = field(default_factory=list)
     more_problems: int = 0
     """Those beyond the first MOST_PROBLEMS."""
@@ -62,24 +62,24 @@ def check(
     context: Callable[[int], int],
     given_tokenizer: Tokenizer | None = None,
     progress: Progress = silent,
-) -> Report:
+) -> DataReport:
     """Prepare the corpus as training would, then look at the text itself; `context` goes by the number of tokens."""
-    report = Report()
+    report = DataReport()
     try:
         report.prepared = prepare(corpus, tokenizer, given_tokenizer=given_tokenizer, progress=progress)
         corpus = report.prepared.corpus
         report.context = context(len(report.prepared.train.tokens))
-        _judge(report, report.prepared, report.context)
+        _require_enough(report, report.prepared, report.context)
     except ConfigError as error:  # of the options, not of the text
         report.add(error)
         return report
     except QkvError as error:
         report.add(error)
-    _look(corpus, report, progress)
+    _inspect(corpus, report, progress)
     return report
 
 
-def _judge(report: Report, prepared: Prepared, context: int) -> None:
+def _require_enough(report: DataReport, prepared: Prepared, context: int) -> None:
     """Whether there is enough text, and what was noticed on the way."""
     for note in prepared.notes:
         (report.warnings if isinstance(note, Caution) else report.notes).append(note)
@@ -96,52 +96,43 @@ def _judge(report: Report, prepared: Prepared, context: int) -> None:
     if len(prepared.valid.tokens) < context + 1:
         report.warnings.append(f"the validation text is shorter than one context of {context}: its loss will be noisy.")
     if len(prepared.train.tokens) < 20 * context:
-        report.warnings.append("very little text for this context: the model will learn it by heart.")
+        report.warnings.append("very little text for this context: the model will memorise it.")
 
 
-def _look(corpus: CorpusConfig, report: Report, progress: Progress) -> None:
+def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> None:
     """One pass over the text for what is legal but odd; a file that cannot be read does not hide those after it."""
-    findings = Findings()
-    look = _Look()
-    done = 0
-
-    def watch(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("looking", done, None)
-
+    findings, odd = Findings(), _OddText()
+    watch = counted(progress, "looking")
     for source in _sources(corpus, report):
         cutter = Cutter()
         try:
             for text, ends in read_source(source, corpus, findings, watch):
-                for piece in cutter.push(text):
-                    look.add(piece)
-                if ends:
-                    look.add(cutter.finish())
+                for part, _ in cutter.parts(text, ends):
+                    odd.add(part)
         except QkvError as error:
             report.add(error)
-    report.warnings.extend(look.warnings())
+    report.warnings.extend(odd.warnings())
     if sum(count > 0 for count in (findings.crlf, findings.cr, findings.newlines)) > 1:
         report.warnings.append("line ends are mixed (\\n, \\r\\n, \\r); all are read as \\n.")
 
 
-def _sources(corpus: CorpusConfig, report: Report) -> list[Source | Builtin]:
+def _sources(corpus: CorpusConfig, report: DataReport) -> list[Source | Builtin]:
     """Every source that can be found."""
     if standard_input.NAME in corpus.files:
         kept = standard_input.kept(corpus)
         return [] if kept is None else [Source(kept, name="standard input")]
-    found: list[Source | Builtin] = []
+    sources: list[Source | Builtin] = []
     for name in (*corpus.files, *corpus.valid):
         try:
-            found.extend(expand([name], corpus.filter, Findings()))
+            sources.extend(expand([name], corpus.filter, Findings()))
         except QkvError as error:
             report.add(error)
     if report.prepared is not None:
-        found.extend(catalog.own_validation(corpus, Findings()))
-    return found
+        sources.extend(catalog.own_validation(corpus, Findings()))
+    return sources
 
 
-class _Look:
+class _OddText:
     def __init__(self) -> None:
         self.odd: Counter[str] = Counter()
         self.not_normal = self.long_lines = self.lines = 0

@@ -9,18 +9,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
-from io import BufferedWriter
+from io import TextIOWrapper
 from pathlib import Path
 
 from qkv.data.corpus import Documents
-from qkv.data.files.unpack import CHUNK, disguise
+from qkv.data.files.unpack import disguise
 from qkv.data.findings import shown
 from qkv.errors import DataError, InputError, StorageError
-from qkv.storage import PARTIAL, flush, writing
+from qkv.storage import PARTIAL, flush, remove_older, writing
 
 ENDINGS = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
 LEFT_OVER_SECONDS = 24 * 3600
@@ -42,65 +41,45 @@ def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
 class NewFile:
     """A text file that is being written aside."""
 
-    def __init__(self, path: Path, file: BufferedWriter | gzip.GzipFile) -> None:
+    def __init__(self, path: Path, file: TextIOWrapper) -> None:
         self.path, self.file = path, file
         self.wanted = True
         """Whether it gets its name in the end."""
-        self._held: list[str] = []
-        self._size = 0
 
     def write(self, text: str) -> None:
-        self._held.append(text)
-        self._size += len(text)
-        if self._size > CHUNK:
-            self.flush()
-
-    def flush(self) -> None:
-        # half of a surrogate pair, which a few encodings let through, becomes a question mark
-        content = "".join(self._held).encode("utf-8", "replace")
-        self._held, self._size = [], 0
         with writing(self.path):
-            self.file.write(content)
+            self.file.write(text)
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[NewFile]:
     """A file to fill; in the end it is flushed and put in place, unless something failed or it is not wanted."""
     aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
-    _sweep(path)
+    remove_older(path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"), LEFT_OVER_SECONDS)
     try:
         with writing(path):
             plain = aside.open("wb")
     except OSError as error:  # a name that this place does not take
         raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
     # without a name and a time in it, the same documents give the same bytes
-    packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else None
-    new = NewFile(path, packed or plain)
+    packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
+    # half of a surrogate pair, which a few encodings let through, becomes a question mark
+    text = TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="\n")
+    new = NewFile(path, text)
     try:
         yield new
-        new.flush()
         with writing(path):
-            if packed is not None:
-                packed.close()
+            text.close()
             plain.close()
             if new.wanted:
                 flush(aside)
                 aside.replace(path)
                 flush(path.parent)
     finally:
-        for file in (packed, plain):
+        for file in (text, packed, plain):
             with suppress(OSError):  # what could not be written before cannot be written now
-                if file is not None:
-                    file.close()
+                file.close()
         aside.unlink(missing_ok=True)
-
-
-def _sweep(path: Path) -> None:
-    """Remove what killed commands left aside of this file long ago."""
-    with suppress(OSError):
-        for left in path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"):
-            if time.time() - left.stat().st_mtime > LEFT_OVER_SECONDS:
-                left.unlink()
 
 
 class Nowhere:
@@ -116,7 +95,7 @@ class Nowhere:
         pass
 
 
-class Rows(Nowhere):
+class JsonLines(Nowhere):
     """Documents as JSON, an object a line."""
 
     def __init__(self, file: NewFile) -> None:
@@ -126,7 +105,7 @@ class Rows(Nowhere):
         self.file.write(json.dumps({"text": text, **facts}, ensure_ascii=False) + "\n")
 
 
-class Text(Nowhere):
+class PlainText(Nowhere):
     """Documents as lines or paragraphs of a text; one alone may be the whole text."""
 
     def __init__(self, file: NewFile, documents: Documents) -> None:
@@ -161,9 +140,9 @@ class Text(Nowhere):
         if "\0" in text:
             problem = "holds a NUL character, which a text file must not"
         elif self.documents == "lines" and len(lines) > 1:
-            problem = "has several lines, and with --documents lines a line end parts documents"
+            problem = "has several lines, and with --documents lines a line end separates documents"
         elif self.documents == "paragraphs" and not all(line.strip() for line in lines):
-            problem = "has a blank line, and in a text of several documents a blank line parts them"
+            problem = "has a blank line, and in a text of several documents a blank line separates them"
             remedy = ", or make each paragraph a document: --documents paragraphs"
         else:
             return
@@ -179,7 +158,7 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[tuple[Now
         return
     with new_file(path) as file:
         rows = path.name.lower().removesuffix(".gz").endswith(".jsonl")
-        writer = Rows(file) if rows else Text(file, documents)
+        writer = JsonLines(file) if rows else PlainText(file, documents)
         yield writer, file
         writer.finish()
 

@@ -3,13 +3,6 @@
 A key is a 64-bit hash. Texts that are parts of one another, as the phrases of SST-2 are parts of sentences, belong to
 one part of the split: a model that has learned a sentence has learned its phrases, and on held-out phrases the system
 that memorises best would look best. So a text goes with the longest text that holds its middle words.
-
-How much of the validation text the training text holds as well: a score on such text says little.
-
-Compared are lines. A line is cut into its sentences where these are long; a line without a long one counts whole, so
-that lists of names and verses are compared too. Each distinct one counts once and by its length, and lines without two
-letters or digits side by side not at all: `}` and `else:`, which are everywhere, hardly weigh. Whole documents are
-compared by their hash.
 """
 
 from __future__ import annotations

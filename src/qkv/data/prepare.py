@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
 from qkv.data.findings import Caution, Progress, silent
-from qkv.data.split import Overlap, Side
+from qkv.data.split import Overlap, SplitText
 from qkv.data.survey import Parts, Stamp, Survey, fingerprint, survey
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
 from qkv.errors import ConfigError, DataError
@@ -72,14 +71,12 @@ def prepare(
         learned, config = given_tokenizer, tokenizer
         if config.kind == "auto":
             config = replace(config, kind=given_tokenizer.kind)  # type: ignore[arg-type]
-    key = _key("tokens", str(LAYOUT_VERSION), work.fingerprint, learned.fingerprint)
-    folder = cache.obtain("tokens", key, lambda aside: work.encode(learned, aside), work.notes.append)
-    facts = cache.facts(folder)
+    key, (train, valid), notes = work.streams(learned)
     return Prepared(
         tokenizer=learned,
-        train=_open(folder, "train", facts["train"], learned),
-        valid=_open(folder, "valid", facts["valid"], learned),
-        notes=(*work.notes, *_notes(facts)),
+        train=train,
+        valid=valid,
+        notes=notes,
         fingerprint=key,
         tokenizer_config=config,
         corpus=work.corpus,
@@ -100,10 +97,8 @@ def stream(
 ) -> tuple[TokenStream, tuple[str, ...]]:
     """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
     work = _Work(replace(corpus, valid=()), progress or silent, whole=True)
-    key = _key("whole", str(LAYOUT_VERSION), work.fingerprint, tokenizer.fingerprint)
-    folder = cache.obtain("tokens", key, lambda aside: work.encode(tokenizer, aside), work.notes.append)
-    facts = cache.facts(folder)
-    return _open(folder, "train", facts["train"], tokenizer), (*work.notes, *_notes(facts))
+    _, (whole,), notes = work.streams(tokenizer)
+    return whole, notes
 
 
 def stream_text(tokenizer: Tokenizer, text: str) -> TokenStream:
@@ -188,15 +183,23 @@ class _Work:
         for valid, text, ends in self._sides():
             if valid:
                 continue
-            pieces = [*cutter.push(text), *([cutter.finish()] if ends else [])]
-            for piece in pieces:
-                if piece and number % stride == 0:
-                    yield piece
-                number += bool(piece)
+            for part, _ in cutter.parts(text, ends):
+                if part and number % stride == 0:
+                    yield part
+                number += bool(part)
 
-    def _sides(self) -> Iterator[Side]:
+    def _sides(self) -> Iterator[SplitText]:
         found = self.survey()
-        return (Side(False, text, ends) for text, ends in found.pieces()) if self.whole else found.sides()
+        return (SplitText(False, text, ends) for text, ends in found.pieces()) if self.whole else found.sides()
+
+    def streams(self, tokenizer: Tokenizer) -> tuple[str, list[TokenStream], tuple[str, ...]]:
+        """The key of this corpus under a tokenizer, its streams (one where nothing is held out), and all notes."""
+        key = _key("whole" if self.whole else "tokens", str(LAYOUT_VERSION), self.fingerprint, tokenizer.fingerprint)
+        folder = cache.obtain("tokens", key, lambda aside: self.encode(tokenizer, aside), self.notes.append)
+        facts = cache.facts(folder)
+        names = ("train",) if self.whole else ("train", "valid")
+        notes = (Caution(note) if caution else note for note, caution in facts["notes"])
+        return key, [_open(folder, name, facts[name], tokenizer) for name in names], (*self.notes, *notes)
 
     def encode(self, tokenizer: Tokenizer, aside: Path) -> None:
         """Write the streams of this corpus into a folder of the cache."""
@@ -226,10 +229,6 @@ class _Work:
             notes += [*found.held_out(**streams), overlap.note()]
         notes += _unknown({"": streams["train"]} if self.whole else streams)
         cache.write_facts(aside, {**streams, "notes": [[note, isinstance(note, Caution)] for note in notes]})
-
-
-def _notes(facts: dict[str, Any]) -> Iterator[str]:
-    return (Caution(note) if caution else note for note, caution in facts["notes"])
 
 
 def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:

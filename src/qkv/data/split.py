@@ -1,10 +1,4 @@
-"""An order of rows of which every beginning is spread evenly over all of them.
-
-A part of a set is scored where the whole would take too long, and files are often sorted: by label, by length, by
-author. The k-th row is the one at the fraction k·φ mod 1 of the way, φ the golden ratio: by the three-gap theorem
-(Sós 1958) the first rows, however many, lie at nearly equal distances. So a smaller sample is part of a larger one.
-
-Which text is held out for validation.
+"""Which text is held out for validation, what stands on both sides, and an order of rows that is even everywhere.
 
 Several documents are split by document: a hash of its content decides where a document goes, so the split does not
 depend on the order of the files, and a document that occurs twice never lands on both sides. One document is split at a
@@ -13,17 +7,16 @@ character: its tail is held out, all of it contiguous (for Tiny Shakespeare exac
 Where a few long documents make the hash's choice miss the wanted share by more than a factor of two, it is asked again
 among the documents that are no longer than the share; where no whole documents fit, the longest one gives its tail.
 
-Which examples are held out, and what stands on both sides.
+The overlap is how much of the validation text the training text holds as well: a score on such text says little.
+Compared are lines. A line is cut into its sentences where these are long; a line without a long one counts whole, so
+that lists of names and verses are compared too. Each distinct one counts once and by its length, and lines without two
+letters or digits side by side not at all: `}` and `else:`, which are everywhere, hardly weigh. Whole documents are
+compared by their hash.
 
-A hash of its text decides where an example goes, so the split does not depend on the order of the rows, and copies
-never land on both sides. Every class gives its share, and keeps one example for training at least.
-
-Which pairs are held out, and what stands on both sides.
-
-Pairs with an equal source go to the same side; where both directions are learned, those with an equal target too. So
-no copy crosses the split, in whatever language it is met.
-
-How much of the validation text the training text holds as well: a score on such text says little.
+A part of a set is scored where the whole would take too long, and files are often sorted: by label, by length, by
+author. The k-th row of an even order is the one at the fraction k·φ mod 1 of the way, φ the golden ratio: by the
+three-gap theorem (Sós 1958) the first rows, however many, lie at nearly equal distances. So a smaller sample is part of
+a larger one.
 """
 
 from __future__ import annotations
@@ -32,11 +25,10 @@ import hashlib
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 
 from qkv.data.findings import Caution
 from qkv.data.formats.text import Piece
@@ -45,7 +37,7 @@ from qkv.data.identity import hash64
 GOLDEN = (5**0.5 - 1) / 2
 
 
-def even_order(count: int, most: int | None = None) -> NDArray[np.int64]:
+def even_order(count: int, most: int | None = None) -> npt.NDArray[np.int64]:
     """The first `most` of `count` rows, or all of them, each once."""
     wanted = count if most is None else min(count, max(0, most))
     draws = max(1, wanted)
@@ -63,7 +55,7 @@ SAMPLE = 2_000_000
 Mask = npt.NDArray[np.bool_]
 
 
-class Side(NamedTuple):
+class SplitText(NamedTuple):
     """A piece of text and where it belongs."""
 
     valid: bool
@@ -110,7 +102,7 @@ class Census:
         if fits(lengths[valid[: len(lengths)]].sum() / lengths.sum(), fraction):
             return Border(valid, nothing, 0)
         # the smaller side is chosen, whichever it is
-        groups = Groups(keys, lengths, min(fraction, 1 - fraction))
+        groups = DocumentGroups(keys, lengths, min(fraction, 1 - fraction))
         if (chosen := groups.chosen()) is not None:
             return Border(chosen if fraction <= 0.5 else ~chosen, nothing, 0)
         longest, share = groups.longest()
@@ -141,7 +133,7 @@ def fits(share: float, wanted: float) -> bool:
     return all(0.5 * size <= found <= 2 * size for found, size in ((share, wanted), (1 - share, 1 - wanted)))
 
 
-class Groups:
+class DocumentGroups:
     """Documents with their copies, each a group that stays together; the smaller side is chosen from them."""
 
     def __init__(self, keys: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], fraction: float) -> None:
@@ -155,23 +147,20 @@ class Groups:
         """Whole documents that come close to the fraction; None when there are none."""
         small = np.flatnonzero(self.sizes <= self.fraction * self.total)
         larger = np.flatnonzero(self.sizes > self.fraction * self.total)
-        choices: list[npt.NDArray[Any]] = []
+        choices: list[npt.NDArray[np.intp]] = []
         if len(small):
             held = np.cumsum(self.sizes[small])
             choices.append(small[: np.argmin(np.abs(held - self.fraction * self.total)) + 1])
         if len(larger):
             choices.append(larger[[np.argmin(self.sizes[larger])]])
-        fitting = [each for each in choices if fits(self.sizes[each].sum() / self.total, self.fraction)]
+        fitting = [choice for choice in choices if fits(self.sizes[choice].sum() / self.total, self.fraction)]
         if not fitting:
             return None
-        best = min(fitting, key=self._miss)
+        best = min(fitting, key=lambda choice: abs(float(self.sizes[choice].sum()) - self.fraction * self.total))
         if self.sizes[best[0]] > self.fraction * self.total:
             return np.isin(self.keys, self.own[best])
         # a bound, so that it also holds for documents beyond the sample
         return (self.keys <= self.own[best[-1]]) & ~np.isin(self.keys, self.own[larger])
-
-    def _miss(self, choice: npt.NDArray[Any]) -> float:
-        return abs(float(self.sizes[choice].sum()) - self.fraction * self.total)
 
     def longest(self) -> tuple[Mask, int]:
         """The longest document, with its copies, and how many of its characters make up the fraction."""
@@ -187,7 +176,7 @@ class Border(NamedTuple):
     """The only document, or the longest with its copies: what follows `character` in it is held out."""
     character: int
 
-    def sides(self, pieces: Iterable[Piece]) -> Iterator[Side]:
+    def sides(self, pieces: Iterable[Piece]) -> Iterator[SplitText]:
         number = 0
         left = self.character
         for text, ends in pieces:
@@ -197,38 +186,28 @@ class Border(NamedTuple):
                 yield from _cut(text, ends, left)
                 left -= len(text)
             else:
-                yield Side(bool(self.valid[document]), text, ends)
+                yield SplitText(bool(self.valid[document]), text, ends)
             if ends:
                 number, left = number + 1, self.character
 
 
-def _cut(text: str, ends: bool, left: int) -> Iterator[Side]:
+def _cut(text: str, ends: bool, left: int) -> Iterator[SplitText]:
     """A piece of a document that is cut after `left` more characters."""
     if left > 0:
-        yield Side(False, text[:left], ends or len(text) >= left)
+        yield SplitText(False, text[:left], ends or len(text) >= left)
     if len(text) > left or left <= 0:
-        yield Side(True, text[max(0, left) :], ends)
+        yield SplitText(True, text[max(0, left) :], ends)
     elif ends:
-        yield Side(True, "", True)
+        yield SplitText(True, "", True)
 
 
 LONG = 40
-
-
 MOST_UNITS = 500_000
-
-
 # a line is held until its end comes, if that is not farther than this
 LONGEST_LINE = 2**20
-
-
 # from here on it is worth a warning
 MUCH = 0.01
-
-
 _SENTENCE = re.compile(rf"[^.!?]{{{LONG},}}")
-
-
 _WORD = re.compile(r"\w\w")
 
 
@@ -244,7 +223,7 @@ class Overlap:
         self.limit = 2**64
         self._held = ["", ""]
 
-    def add(self, side: Side) -> None:
+    def add(self, side: SplitText) -> None:
         self.documents[side.valid].add(side.text, side.ends)
         text, self._held[side.valid] = self._held[side.valid] + side.text, ""
         if not side.ends and len(text) - (end := text.rfind("\n") + 1) < LONGEST_LINE:

@@ -1,6 +1,6 @@
-"""The first pass over a corpus: what there is, what `auto` needs to know, and where the sides part.
+"""The first pass over a corpus: what there is, what `auto` needs to know, where the sides are split; and its identity.
 
-The identity of a corpus: its bytes and how they are read. Names do not count, so a copy is the same corpus.
+The identity of a corpus is its bytes and how they are read. Names do not count, so a copy is the same corpus.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from qkv.data.files.unpack import (
 )
 from qkv.data.findings import Caution, Findings, Progress, Watch, counted, silent
 from qkv.data.formats.text import Piece, read
-from qkv.data.split import Border, Census, Side
+from qkv.data.split import Border, Census, SplitText
 from qkv.data.tokens import Cutter
 from qkv.text.vocabulary import Counting, Statistics
 
@@ -83,12 +83,12 @@ class Survey:
         """All documents again, for another pass; what is noticed was noticed already."""
         return read(self.parts.files, self.parts.corpus, Findings())
 
-    def sides(self) -> Iterator[Side]:
+    def sides(self) -> Iterator[SplitText]:
         """All documents again, each piece with its side."""
         if self.parts.valid:
-            yield from (Side(False, text, ends) for text, ends in self.pieces())
+            yield from (SplitText(False, text, ends) for text, ends in self.pieces())
             held_out = read(self.parts.valid, self.parts.corpus, Findings())
-            yield from (Side(True, text, ends) for text, ends in held_out)
+            yield from (SplitText(True, text, ends) for text, ends in held_out)
         else:
             yield from self.border.sides(self.pieces())
 
@@ -120,26 +120,12 @@ class Survey:
 
 
 def survey(parts: Parts, progress: Progress) -> Survey:
-    findings = Findings()
-    counting = Counting()
-    census = Census()
-    cutter = Cutter()
-    done = 0
-
-    def watch(count: int) -> None:
-        nonlocal done
-        done += count
-        progress("reading", done, None)
-
-    def count(piece: str, ends: bool) -> None:
-        counting.add(piece, ends)
-        census.add(piece, ends)
-
+    findings, counting, census, cutter = Findings(), Counting(), Census(), Cutter()
+    watch = counted(progress, "reading")
     for text, ends in read(parts.files, parts.corpus, findings, watch):
-        for piece in cutter.push(text):
-            count(piece, False)
-        if ends:
-            count(cutter.finish(), True)
+        for part, last in cutter.parts(text, ends):
+            counting.add(part, last)
+            census.add(part, last)
     if parts.valid:  # found out now rather than after the tokenizer was learned
         for text, _ends in read(parts.valid, parts.corpus, findings, watch):
             counting.characters += len(text)
@@ -184,15 +170,13 @@ def fingerprint(parts: Parts, progress: Progress) -> tuple[str, Stamp]:
     for source in parts.sources:
         _require_plausible(source, parts.corpus.encoding)
     hashes: dict[Path, str] = {}
-    listed = []
-    for sources in (parts.files, parts.valid):
-        listed.append([_identity(source, hashes, watch) for source in sources])
+    files, valid = ([_identity(source, hashes, watch) for source in side] for side in (parts.files, parts.valid))
     stamp.require_unchanged()
     corpus = parts.corpus
     reading = {
         "version": READING_VERSION,
-        "files": listed[0],
-        "valid": listed[1],
+        "files": files,
+        "valid": valid,
         "documents": corpus.documents,
         "encoding": corpus.encoding,
         "text": corpus.text,
@@ -219,7 +203,11 @@ def _require_plausible(source: Source | Builtin, encoding: str) -> None:
 
 def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Watch) -> list[str]:
     if isinstance(source, Builtin):
-        return ["built in", _text_hash(source)]
+        digest = hashlib.sha256()
+        for document in source.documents():
+            encoded = document.encode()
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+        return ["built in", digest.hexdigest()]
     if source.path not in hashes:
         hashes[source.path] = _file_hash(source, watch)
     return [source.format, source.packing, source.member or "", hashes[source.path]]
@@ -238,12 +226,4 @@ def _file_hash(source: Source, watch: Watch) -> str:
                     raise changed(source.shown)
     except OSError as error:
         raise unreadable(source.shown, error) from None
-    return digest.hexdigest()
-
-
-def _text_hash(source: Builtin) -> str:
-    digest = hashlib.sha256()
-    for document in source.documents():
-        encoded = document.encode()
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
     return digest.hexdigest()

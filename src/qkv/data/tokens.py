@@ -2,10 +2,8 @@
 
     separator document separator document separator ... document separator
 
-Long documents are encoded in pieces cut before a space or line end that follows something else. No pre-tokenizer of
-ours joins two such characters, so the pieces give the ids of the whole; a text without such a place is cut anywhere.
-
-All characters of a text, however long it is: a `characters` tokenizer must know the one that occurs once, too.
+Long documents are encoded in parts cut before a space or line end that follows something else. No pre-tokenizer of
+ours joins two such characters, so the parts give the ids of the whole; a text without such a place is cut anywhere.
 """
 
 from __future__ import annotations
@@ -44,11 +42,8 @@ class TokenStream:
 def require(stream: TokenStream, needed: int, what: str, remedy: str = "Give more text, or a shorter context.") -> None:
     """Refuse a stream that is too short for what is to be done with it."""
     if len(stream.tokens) < needed:
-        raise DataError(
-            "the corpus",
-            f"{what} needs at least {needed:,} tokens, has {len(stream.tokens):,}",
-            remedy,
-        )
+        problem = f"{what} needs at least {needed:,} tokens, has {len(stream.tokens):,}"
+        raise DataError("the corpus", problem, remedy)
 
 
 def token_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
@@ -83,6 +78,13 @@ class Cutter:
         self.held, self.size = [], 0
         return rest
 
+    def parts(self, text: str, ends: bool) -> Iterator[tuple[str, bool]]:
+        """The parts that are complete now that this text came; the last of a document says so."""
+        for part in self.push(text):
+            yield part, False
+        if ends:
+            yield self.finish(), True
+
     def _cut(self, text: str, start: int) -> int:
         limit = start + self.length
         # near the end of the piece first: there is nearly always a place
@@ -106,13 +108,12 @@ class TokenWriter:
         self.tokens = self.bytes = self.characters = self.documents = self.unknown = 0
 
     def add(self, text: str, ends: bool) -> None:
-        for piece in self.cutter.push(text):
-            self._queue(piece)
-        if ends:
-            if rest := self.cutter.finish():
-                self._queue(rest)
-            self.documents += 1
-            self._queue(None)
+        for part, last in self.cutter.parts(text, ends):
+            if part:
+                self._queue(part)
+            if last:
+                self.documents += 1
+                self._queue(None)
 
     def _queue(self, piece: str | None) -> None:
         self.batch.append(piece)
@@ -143,7 +144,8 @@ class TokenWriter:
 
 
 def alphabet(texts: Iterable[str]) -> str:
-    """Each character of the texts once, in order; one look into a table for each, and no more memory than the table."""
+    """Each character of the texts once, in order, however long: a `characters` tokenizer must know the one that
+    occurs once, too. It takes one look into a table for each, and no more memory than the table."""
     seen = np.zeros(sys.maxunicode + 1, dtype=bool)
     for text in texts:
         if text.isascii():

@@ -1,7 +1,7 @@
 """Conversations as tokens. The formats are a fixed list: what a model's files say about templates is never run.
 
     chatml    <|im_start|>user\\nHello<|im_end|>\\n<|im_start|>assistant\\n           Qwen3 and many others
-    smollm2, qwen2    the same, with what these were told first when they were taught
+    smollm2, qwen2    the same, with the system message that these were trained with
     llama3    <|start_header_id|>user<|end_header_id|>\\n\\nHello<|eot_id|> ...      Llama 3
     llama2    [INST] Hello [/INST] ...                                             Llama 2, asked for by name
 
@@ -34,11 +34,11 @@ class Format:
     ids: Callable[[Tokenizer, Sequence[Message]], list[int]]
     ends: tuple[str, ...]  # what ends the answer, where the vocabulary has it
     model: str = ""  # which models have it: a part of their name, in small letters
-    system: str = ""  # said first when nothing else is: some models were taught with it
+    system: str = ""  # the default system message: some models were trained with it
 
 
 def _chatml(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
-    start, end = (tokenizer.named[name] for name in ("<|im_start|>", "<|im_end|>"))
+    start, end = (tokenizer.named[name] for name in _MARKS)
     ids = []
     for message in messages:
         ids += [start, *tokenizer.encode(f"{message.role}\n{message.text}"), end, *tokenizer.encode("\n")]
@@ -46,8 +46,7 @@ def _chatml(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
 
 
 def _llama3(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
-    names = ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
-    start, end, over = (tokenizer.named[name] for name in names)
+    start, end, over = (tokenizer.named[name] for name in _LLAMA3)
     ids = list(tokenizer.opening)
     for message in messages:
         ids += [start, *tokenizer.encode(message.role), end, *tokenizer.encode(f"\n\n{message.text.strip()}"), over]
@@ -56,9 +55,8 @@ def _llama3(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
 
 def _llama2(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
     system = "".join(f"<<SYS>>\n{each.text}\n<</SYS>>\n\n" for each in messages if each.role == "system")
-    texts: list[
-        tuple[str, bool]
-    ] = []  # a question with its answer is one text: a space begins every text; ended or not
+    # a question with its answer is one text: a space begins every text; ended or not
+    texts: list[tuple[str, bool]] = []
     for message in messages:
         if message.role == "user":
             texts.append((f"[INST] {system}{message.text.strip()} [/INST]", False))
@@ -67,43 +65,41 @@ def _llama2(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
             asked = texts.pop()[0] if texts and not texts[-1][1] else ""
             texts.append((f"{asked} {message.text.strip()} ", True))
     end = tokenizer.named.get("</s>", tokenizer.ends[0])
-    found = ([*tokenizer.opening, *tokenizer.encode(text), *([end] if ended else [])] for text, ended in texts)
-    return [number for each in found for number in each]
+    ids = []
+    for text, ended in texts:
+        ids += [*tokenizer.opening, *tokenizer.encode(text), *([end] if ended else [])]
+    return ids
 
 
 _SMOL = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 _QWEN = "You are a helpful assistant."
 _MARKS, _ENDS = ("<|im_start|>", "<|im_end|>"), ("<|im_end|>", "<|endoftext|>")
+_LLAMA3 = ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
 FORMATS = {
     "smollm2": Format(_MARKS, _chatml, _ENDS, "smollm2", _SMOL),
     "qwen2": Format(_MARKS, _chatml, _ENDS, "qwen2", _QWEN),
     "chatml": Format(_MARKS, _chatml, _ENDS),
-    "llama3": Format(
-        ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"), _llama3, ("<|eot_id|>", "<|end_of_text|>")
-    ),
+    "llama3": Format(_LLAMA3, _llama3, ("<|eot_id|>", "<|end_of_text|>")),
     "llama2": Format((), _llama2, ("</s>",)),
 }
 
 
 def choose(tokenizer: Tokenizer, name: str = "auto", model: str = "") -> tuple[str, Format]:
     """The format of this name, or the one whose tokens the vocabulary has; `model` is what the model is called."""
-    found = {each: form for each, form in FORMATS.items() if all(token in tokenizer.named for token in form.needs)}
     if name == "auto":
-        called = model.lower()
-        known = next(((each, form) for each, form in found.items() if form.needs and form.model in called), None)
-        if known is None:
-            raise InputError(
-                "this model has no chat format that is known here: its vocabulary lacks the tokens of "
-                "chatml and of llama3. generate continues a text; `format` names a format."
-            )
-        return known
+        for known, form in FORMATS.items():
+            if form.needs and form.model in model.lower() and tokenizer.named.keys() >= set(form.needs):
+                return known, form
+        raise InputError(
+            "this model has no chat format that is known here: its vocabulary lacks the tokens of "
+            "chatml and of llama3. generate continues a text; `format` names a format."
+        )
     if name not in FORMATS:
         raise InputError(f"format {name!r}: expected auto or one of {', '.join(FORMATS)}.")
-    if name not in found:
-        lacking = next(token for token in FORMATS[name].needs if token not in tokenizer.named)
-        raise InputError(
-            f"format {name!r}: the model's vocabulary has no {lacking}. Leave the format out, or name another."
-        )
+    for token in FORMATS[name].needs:
+        if token not in tokenizer.named:
+            problem = f"the model's vocabulary has no {token}. Leave the format out, or name another"
+            raise InputError(f"format {name!r}: {problem}.")
     return name, FORMATS[name]
 
 

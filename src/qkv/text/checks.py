@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from qkv.errors import RefusedError
 from qkv.safe_json import NotTaken, parse_json
-from qkv.text.pipelines import PIPELINES, SEPARATORS, SPECIAL, UNKNOWN, Kind, byte_of_character
+from qkv.text.pipelines import PIPELINES, SEPARATORS, SPECIAL, UNKNOWN, Kind, Part, byte_of_character
 from qkv.text.unigram import BEYOND, NEVER, BadTable, charsmap, rewriting
 
 LARGEST_FILE = 64 * 2**20
@@ -24,7 +23,7 @@ NEEDED_BYTES = {*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0xC0)}
 # keys that change nothing we rely on; a table of characters is checked by itself
 IDLE_KEYS = {"trim_offsets", "add_prefix_space", "cleanup", "precompiled_charsmap"}
 
-_MODEL_KEYS: dict[str, dict[str, list[Any]]] = {
+_MODEL_KEYS: dict[str, dict[str, list[object]]] = {
     "BPE": {
         "dropout": [None],
         "unk_token": [None, "<unk>", "<|endoftext|>"],
@@ -54,7 +53,7 @@ class Refusal:
         )
 
 
-def essence(value: Any) -> Any:
+def essence(value: object) -> object:
     """A part of a tokenizer.json without its idle keys."""
     if isinstance(value, dict):
         return {key: essence(item) for key, item in value.items() if key not in IDLE_KEYS}
@@ -63,7 +62,7 @@ def essence(value: Any) -> Any:
     return value
 
 
-def short(value: Any) -> str:
+def short(value: object) -> str:
     """A value of a file, fit for a message."""
     shown = ascii(value)
     return shown if len(shown) <= 80 else shown[:77] + "..."
@@ -97,7 +96,7 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     return kind, json.dumps(values, ensure_ascii=False)
 
 
-def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
+def _kind(values: Part, refuse: Refusal) -> Kind:
     model = values["model"]
     name = model.get("type")
     if not isinstance(name, str) or name not in _MODEL_KEYS:
@@ -121,7 +120,7 @@ def _kind(values: Mapping[str, Any], refuse: Refusal) -> Kind:
     return kind
 
 
-def _vocabulary(model: Mapping[str, Any], refuse: Refusal) -> dict[str, int]:
+def _vocabulary(model: Part, refuse: Refusal) -> dict[str, int]:
     ids = model.get("vocab")
     if model["type"] == "Unigram":
         ids = _scored(ids, refuse)
@@ -135,7 +134,7 @@ def _vocabulary(model: Mapping[str, Any], refuse: Refusal) -> dict[str, int]:
     return ids
 
 
-def _scored(vocabulary: Any, refuse: Refusal) -> dict[str, int]:
+def _scored(vocabulary: object, refuse: Refusal) -> dict[str, int]:
     """The ids of pieces that are listed with their scores."""
     ids: dict[str, int] = {}
     for number, entry in enumerate(vocabulary if isinstance(vocabulary, list) else ()):
@@ -150,7 +149,7 @@ def _scored(vocabulary: Any, refuse: Refusal) -> dict[str, int]:
     return ids
 
 
-def _added_tokens(values: Mapping[str, Any], vocabulary: dict[str, int], refuse: Refusal) -> dict[str, int]:
+def _added_tokens(values: Part, vocabulary: dict[str, int], refuse: Refusal) -> dict[str, int]:
     added = values.get("added_tokens")
     if not isinstance(added, list):
         raise refuse("added_tokens", "expected a list")
@@ -171,7 +170,7 @@ def _added_tokens(values: Mapping[str, Any], vocabulary: dict[str, int], refuse:
     return ids
 
 
-def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
+def _needed(kind: Kind, values: Part, ids: Mapping[str, int], refuse: Refusal) -> None:
     special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
         raise refuse("added_tokens", f"the special token {name} is missing")
@@ -189,12 +188,12 @@ def _needed(kind: Kind, values: Mapping[str, Any], ids: Mapping[str, int], refus
     _template(values.get("post_processor"), ids, special, refuse)
 
 
-def _listed(model: Mapping[str, Any]) -> set[str]:
+def _listed(model: Part) -> set[str]:
     """The tokens of a model, without added ones."""
     return {piece for piece, _ in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])
 
 
-def _likely(values: dict[str, Any], ids: Mapping[str, int], refuse: Refusal) -> None:
+def _likely(values: Part, ids: Mapping[str, int], refuse: Refusal) -> None:
     """What a vocabulary of likely pieces must have besides: an unknown, pieces, and a table that can be walked."""
     added = {entry["content"]: entry for entry in values["added_tokens"]}
     if not all(entry["special"] for entry in added.values()) or added.keys() - _listed(values["model"]):
@@ -210,14 +209,13 @@ def _likely(values: dict[str, Any], ids: Mapping[str, int], refuse: Refusal) -> 
     processor = values.setdefault("post_processor", None)
     if processor is not None and processor.get("type") != "TemplateProcessing":
         raise refuse("post_processor", f"{short(processor)} is not supported for a unigram tokenizer")
-    packed = charsmap(values.setdefault("normalizer", None))
     try:
-        rewriting(packed if isinstance(packed, str) else "-")
+        rewriting(charsmap(values.setdefault("normalizer", None)))
     except BadTable as error:
         raise refuse("normalizer.precompiled_charsmap", str(error)) from None
 
 
-def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) -> list[Any]:
+def _merges(values: Part, ids: Mapping[str, int], refuse: Refusal) -> list[object]:
     """Those that are kept: a text must not spell a special token, so that nothing is merged into one."""
     special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     merges, kept = values["model"].get("merges"), []
@@ -235,7 +233,7 @@ def _merges(values: Mapping[str, Any], ids: Mapping[str, int], refuse: Refusal) 
     return kept
 
 
-def _template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
+def _template(value: object, ids: Mapping[str, int], special: set[str], refuse: Refusal) -> None:
     """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
     field = "post_processor"
     if value is None:
@@ -267,7 +265,7 @@ def _template(value: Any, ids: Mapping[str, int], special: set[str], refuse: Ref
             raise refuse(f"{field}.{part}", f"{short(steps)} is not a row of special tokens around a text")
 
 
-def _step(step: Any, tokens: Mapping[str, Any]) -> tuple[str, str] | None:
+def _step(step: object, tokens: Part) -> tuple[str, str] | None:
     """One step of a template: what it is and its name; None where it does not fit."""
     if not isinstance(step, dict) or len(step) != 1:
         return None

@@ -1,9 +1,10 @@
-"""Text while it is being written: one token in, the text that is certain by now out.
+"""Ids back to text: token by token while it is being written, and word by word.
 
-Joined, the pieces are exactly what `decode` makes of all ids. A token of a byte-level vocabulary may end inside a
-character; its bytes wait until the character is whole. Work per token does not grow with the length of the text.
+A stream gives the text that is certain by now; joined, it is exactly what `decode` makes of all ids. A token of a
+byte-level vocabulary may end inside a character; its bytes wait until the character is whole. Work per token does not
+grow with the length of the text. With stop strings, text is shown as soon as it cannot be the beginning of one.
 
-Stop strings over a stream: text is shown as soon as it cannot be the beginning of a stop string.
+A word is letters and digits, or one other mark, as `pipelines.WORD`.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def survive(text: str, where: str) -> None:
     """Refuse a tokenizer.json that the library cannot load and use."""
     refuse = Refusal(where)
     try:
-        order = [sys.executable, "-I", "-c", _CHILD, str(SECONDS), str(BYTES)]
-        done = subprocess.run(order, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
+        command = [sys.executable, "-I", "-c", _CHILD, str(SECONDS), str(BYTES)]
+        done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise refuse("file", f"the tokenizers library did not finish with it in {SECONDS} s") from None
     if done.returncode:
@@ -85,9 +85,7 @@ def sentencepiece(
     apart = set(special) | {number for number, piece in enumerate(pieces) if piece.startswith("<0x")}
     ranked: list[tuple[float, int, int, tuple[str, str]]] = []
     for number, piece in enumerate(pieces):
-        if number in apart or len(piece) < 2:
-            continue
-        for middle in range(1, len(piece)):
+        for middle in range(1, len(piece) if number not in apart else 0):
             left, right = piece[:middle], piece[middle:]
             if left in ids and right in ids:
                 ranked.append((-scores[number], ids[left], ids[right], (left, right)))

@@ -1,16 +1,6 @@
-"""Which tokens have a part to play: where a text begins and ends, what fills gaps, what stands for the unknown.
+"""Text to token ids and back, and which tokens have a part to play: start and end of a text, padding, the unknown.
 
-Special tokens that ask a translator for a language: <2de> in models of qkv's, >>deu<< in Marian's.
-
-Two vocabularies of byte pairs with one numbering, so that one table of embeddings serves both.
-
-    pieces of both = pieces of the first, then those of the second that the first has not
-
-Each cuts text by its own merges (Sennrich et al. 2016, section 3.2, without joining); what either wrote, both can read.
-
-Text to token ids and back.
-
-One class for all kinds; `training.py` learns a vocabulary, `streaming_decoder.py` decodes token by token.
+One class for all kinds; `vocabulary.py` learns a vocabulary, `decoding.py` decodes token by token.
 Encoding never adds special tokens and never recognises them inside a text: a corpus that happens to spell "<|end|>"
 is text like any other, so that no document can end another.
 """
@@ -23,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +26,18 @@ from qkv.ranges import VOCABULARY
 from qkv.storage import write_file
 from qkv.text import checks
 from qkv.text.checks import Refusal
-from qkv.text.pipelines import MASKS, PADDING, SEPARATORS, SPACE, START, UNKNOWN, Kind, byte_of_character, template
+from qkv.text.pipelines import (
+    MASKS,
+    PADDING,
+    SEPARATORS,
+    SPACE,
+    START,
+    UNKNOWN,
+    Kind,
+    Part,
+    byte_of_character,
+    template,
+)
 from qkv.text.unigram import Unigram
 
 
@@ -51,12 +52,12 @@ class Roles:
     opening: tuple[int, ...] = ()  # put before every text
     closing: tuple[int, ...] = ()  # put after every text that is read as a whole
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Part:
         """As config.json holds them."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 
     @classmethod
-    def parse(cls, values: Any, vocabulary: int) -> Roles | None:
+    def parse(cls, values: object, vocabulary: int) -> Roles | None:
         """From config.json; None where they do not fit."""
         if not isinstance(values, dict) or values.keys() != set(cls.__dataclass_fields__):
             return None
@@ -68,7 +69,7 @@ class Roles:
             type(n) is not int or not 0 <= n < vocabulary for n in [*single, *(n for each in several for n in each)]
         ):
             return None
-        parts: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        parts: Part = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**parts)
 
 
@@ -217,9 +218,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Several texts at once, in parallel where the kind asks for it."""
-        if self.kind == "characters":
-            return [self._look_up(text).tolist() for text in texts]
-        return self._encode(texts)
+        return [self._look_up(text).tolist() for text in texts] if self.kind == "characters" else self._encode(texts)
 
     def encode_array(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint32]]:
         """As encode_batch, as arrays: what a corpus is encoded with."""
@@ -289,10 +288,8 @@ class Tokenizer:
         token = self.token(number)
         if self.kind == "bpe":
             return token_bytes(token)
-        if (
-            self.kind == "sentencepiece" and len(token) == 6 and token.startswith("<0x")
-        ):  # <0x0A>: a byte that no piece spells
-            return bytes([int(token[3:5], 16)])
+        if self.kind == "sentencepiece" and len(token) == 6 and token.startswith("<0x"):
+            return bytes([int(token[3:5], 16)])  # <0x0A>: a byte that no piece spells
         return token.replace(SPACE, " ").encode()
 
     def unknown_characters(self, text: str) -> list[str]:

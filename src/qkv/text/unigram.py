@@ -1,4 +1,14 @@
-"""Sentencepiece's table of characters: what a text is rewritten to before it is cut, "ﬁ" to "fi", a tab to a space.
+"""Sentencepiece's unigram vocabularies: of all ways to cut a text the one whose pieces are most likely together.
+
+    x* = argmax over x_1 ... x_n = text of  sum_i log p(x_i)        Kudo 2018, arXiv 1804.10959
+
+Marian's models (Helsinki-NLP's among them) have two, one for each language, under one numbering. So a tokenizer.json of
+this kind lists the pieces of both: those that its own language lacks have the score `NEVER` and are no part of any cut;
+those that have no number stand behind `BEYOND` and are read as unknown. What no piece fits is looked up as it stands,
+since the other language may have a number for it, as Marian does it. `Unigram` answers as the library's tokenizer
+would, so that `Tokenizer` need not ask which one it has.
+
+Before it is cut, a text is rewritten by a table of characters, "ﬁ" to "fi", a tab to a space:
 
     the table    size of the trie, trie (a double array: Aoe 1989, as darts-clone packs it), texts that end with a zero
     a text       from left to right, the longest key that fits is replaced, what no key fits stays
@@ -6,17 +16,6 @@
 It is the rewriting of `sentencepiece` itself. The `tokenizers` library has one that goes by what looks like one letter
 and takes the shortest key, so that some letters with two accents lose one; and it trusts the table. Here every node is
 visited once, within bounds, before a text is rewritten.
-
-Sentencepiece's unigram vocabularies: of all ways to cut a text the one whose pieces are most likely together.
-
-    x* = argmax over x_1 ... x_n = text of  sum_i log p(x_i)        Kudo 2018, arXiv 1804.10959
-
-Marian's models (Helsinki-NLP's among them) have two, one for each language, under one numbering. So a tokenizer.json of
-this kind lists the pieces of both: those that its own language lacks have the score `NEVER` and are no part of any cut;
-those that have no number stand behind `BEYOND` and are read as unknown. What no piece fits is looked up as it stands,
-since the other language may have a number for it, as Marian does it.
-
-`Unigram` answers as the library's tokenizer would, so that `Tokenizer` need not ask which one it has.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
 from tokenizers import AddedToken, models
 
-from qkv.text.pipelines import SPACE
+from qkv.text.pipelines import SPACE, Part
 
 LARGEST = 2**23
 _PLAIN = np.arange(0x20, 0x7F, dtype=np.uint32)  # what can be printed of ASCII
@@ -77,10 +76,11 @@ class Rewriting:
 
     def _longest(self, text: str, begin: int) -> tuple[int, str | None]:
         """How many characters the longest key at this place has, and what replaces it; None: no key fits."""
-        units, best = self._units, (1, None)
+        units = self._units
+        best: tuple[int, str | None] = (1, None)
         if self._known.get(text[begin], True) is False:
             return best
-        place, found = _offset(units[0]), None
+        place = _offset(units[0])
         for number, character in enumerate(text[begin : begin + LONGEST_KEY], 1):
             leaf = False
             for byte in character.encode():
@@ -89,13 +89,13 @@ class Rewriting:
                 if unit & 0x800000FF != byte:
                     if number == 1:
                         self._known[character] = False
-                    return best if found is None else found
+                    return best
                 place ^= _offset(unit)
                 leaf = bool(unit >> 8 & 1)
             if leaf:
                 at = units[place] & 0x7FFFFFFF
-                found = number, self._texts[at : self._texts.index(b"\0", at)].decode()
-        return best if found is None else found
+                best = number, self._texts[at : self._texts.index(b"\0", at)].decode()
+        return best
 
 
 @lru_cache(maxsize=4)
@@ -186,7 +186,7 @@ class Unigram:
     """A tokenizer.json of this kind, which has been checked (checks.py)."""
 
     def __init__(self, text: str) -> None:
-        self._values: dict[str, Any] = json.loads(text)
+        self._values: Part = json.loads(text)
         model = self._values["model"]
         listed: list[tuple[str, float]] = [(piece, float(score)) for piece, score in model["vocab"]]
         added = {entry["content"]: entry for entry in self._values["added_tokens"]}
@@ -200,13 +200,9 @@ class Unigram:
         self._numbers = [self._unknown, *(self._plain.get(piece, self._unknown) for piece, _ in own)]
         self._cutter = tokenizers.Tokenizer(models.Unigram([(_NONE, 0.0), *own], 0))
         self.table: str = charsmap(self._values["normalizer"])
-        self._rewriting = rewriting(self.table)
-        self.post_processor: Any = self._values["post_processor"]
+        self.normalizer = rewriting(self.table)
+        self.post_processor: Part | None = self._values["post_processor"]
         self.encode_special_tokens = True
-
-    @property
-    def normalizer(self) -> Rewriting:
-        return self._rewriting
 
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Cut]:
         normal = [self._normal(text) for text in texts]
@@ -223,7 +219,7 @@ class Unigram:
         return Cut(ids)
 
     def _normal(self, text: str) -> str:
-        found = self._rewriting(text).replace(_NONE, _INSTEAD)
+        found = self.normalizer(text).replace(_NONE, _INSTEAD)
         return (SPACE + found.replace(" ", SPACE)).rstrip(SPACE) if found else ""
 
     def _numbered(self, text: str, places: list[int]) -> Cut:
@@ -263,7 +259,8 @@ class Unigram:
         return {piece: score for piece, score in listed if score != NEVER and piece not in apart}
 
 
-def charsmap(normalizer: Any) -> Any:
-    """The table of characters inside a normalizer, in base64; empty where it has none."""
+def charsmap(normalizer: Part | None) -> str:
+    """The table of characters inside a normalizer, in base64; empty where it has none, "-" where it is no text."""
     steps = normalizer["normalizers"] if normalizer and normalizer["type"] == "Sequence" else [normalizer or {}]
-    return next((step["precompiled_charsmap"] for step in steps if "precompiled_charsmap" in step), "")
+    table = next((step["precompiled_charsmap"] for step in steps if "precompiled_charsmap" in step), "")
+    return table if isinstance(table, str) else "-"

@@ -1,14 +1,16 @@
-"""What a corpus looks like, counted while it streams by: the ground on which `auto` chooses a tokenizer.
+"""Vocabularies: which kind suits a corpus, learning one from it, and those of translators.
 
-Which word each piece of a text is part of. A word is letters and digits, or one other mark, as `pipelines.WORD`.
+A corpus is counted while it streams by; on that `auto` chooses. The vocabulary is learned from the training part only:
+what only the validation part holds becomes UNK there and is counted, so the measured loss is honest about text the
+model has never met. The same text gives the same tokenizer.json, byte for byte, whatever the machine, threads or hash
+seed.
 
-Learning a vocabulary from a corpus, and choosing which kind of vocabulary suits it.
+Translators have special tokens that ask for a language (<2de> in models of qkv's, >>deu<< in Marian's), or two
+vocabularies of byte pairs with one numbering, so that one table of embeddings serves both:
 
-The vocabulary is learned from the training part only: what only the validation part holds becomes UNK there and is
-counted, so the measured loss is honest about text the model has never met.
-The same text gives the same tokenizer.json, byte for byte, whatever the machine, threads or hash seed.
+    tokens of both = tokens of the first, then those of the second that the first has not
 
-Vocabularies of translators: tokens that ask for a language, and two vocabularies under one numbering.
+Each cuts text by its own merges (Sennrich et al. 2016, section 3.2, without joining); what either wrote, both can read.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from tokenizers import pre_tokenizers, trainers
 
@@ -67,15 +68,12 @@ class Counting:
             self.counts.update(word for word in self._word.findall(sample) if word != "\n")
 
     def _measure_lines(self, text: str, ends: bool) -> None:
-        first, newline, rest = text.partition("\n")
-        self._line += len(first)
-        if newline:
-            self.lines += text.count("\n")
-            middle, _, last = rest.rpartition("\n")
-            longest = max(map(len, middle.split("\n")))
-            self.longest_line = max(self.longest_line, self._line, longest)
-            self._line = len(last)
-        self.longest_line = max(self.longest_line, self._line)
+        first, *rest = map(len, text.split("\n"))
+        self._line += first
+        self.longest_line = max(self.longest_line, self._line, *rest)
+        if rest:
+            self.lines += len(rest)
+            self._line = rest[-1]
         if ends:
             self.lines += self._line > 0
             self._line = 0
@@ -136,15 +134,11 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: 
         raise ConfigError('tokenizer.kind is "auto": call `choose` first, it needs the statistics of the corpus.')
     if config.case == "lower" and config.kind not in ("words", "wordpiece"):
         raise ConfigError(f'tokenizer.case = "lower" is for words and wordpiece; {config.kind} spells texts exactly.')
-    if config.size is not None and config.size < (smallest := _smallest(config.kind)):
+    smallest = len(SPECIAL[config.kind]) + (256 if config.kind == "bpe" else 1)
+    if config.size is not None and config.size < smallest:
         raise ConfigError(f"tokenizer.size = {config.size}: {config.kind} needs at least {smallest} tokens.")
-    texts = _watched(texts, progress)
     learn = {"characters": _characters, "words": _words, "bpe": _bpe, "wordpiece": _wordpiece}[config.kind]
-    return learn(config, texts)
-
-
-def _smallest(kind: Kind) -> int:
-    return len(SPECIAL[kind]) + (256 if kind == "bpe" else 1)
+    return learn(config, _watched(texts, progress))
 
 
 def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
@@ -159,16 +153,12 @@ def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
 
 
 def _characters(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    if config.size is None:
-        seen: set[str] = set()
-        for text in texts:
-            seen.update(text)
-    else:
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(text)
-        seen = set(_most_frequent(counts, config.size - len(SPECIAL["characters"])))
-    return Tokenizer(build("characters", _numbered("characters", sorted(seen))), "characters")
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    frequent = sorted(counts, key=lambda character: (-counts[character], character))
+    known = frequent if config.size is None else frequent[: config.size - len(SPECIAL["characters"])]
+    return Tokenizer(build("characters", _numbered("characters", sorted(known))), "characters")
 
 
 def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
@@ -194,10 +184,6 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     return Tokenizer(build("words", dict(learned), case=config.case), "words")
 
 
-def _most_frequent(counts: Counter[str], number: int) -> list[str]:
-    return sorted(counts, key=lambda token: (-counts[token], token))[:number]
-
-
 def _numbered(kind: Kind, tokens: Iterable[str]) -> dict[str, int]:
     names = dict.fromkeys([*SPECIAL[kind], *tokens])
     return {token: number for number, token in enumerate(names)}
@@ -219,8 +205,7 @@ def _bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 def _wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """The library numbers the ##letters in the order of a hash table, and breaks ties by these numbers: naming them as
     special tokens first gives them fixed numbers, and the vocabulary is then put into a clean tokenizer."""
-    blank = {name: number for number, name in enumerate(SPECIAL["wordpiece"])}
-    backend = build("wordpiece", blank, case=config.case)
+    backend = build("wordpiece", _numbered("wordpiece", []), case=config.case)
     kept = [text for part in texts for text in _short_words([part])]
     if backend.normalizer is not None:
         kept = [backend.normalizer.normalize_str(text) for text in kept]
@@ -283,16 +268,14 @@ def may_be_left_out(tokenizer: Tokenizer) -> bool:
 
 
 def united(first: Tokenizer, second: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
-    """Both with the pieces of both; their special tokens, which come first, are the same."""
+    """Both with the tokens of both; their special tokens, which come first, are the same."""
     assert first.kind == second.kind == "bpe"
     assert first.named == second.named
-    own, other = (json.loads(each.json()) for each in (first, second))
-    pieces: dict[str, int] = dict(own["model"]["vocab"])
-    for piece in sorted(other["model"]["vocab"], key=other["model"]["vocab"].__getitem__):
-        pieces.setdefault(piece, len(pieces))
-    return _with(own, pieces), _with(other, pieces)
-
-
-def _with(values: dict[str, Any], pieces: dict[str, int]) -> Tokenizer:
-    values["model"]["vocab"] = pieces
-    return Tokenizer.parse(json.dumps(values, ensure_ascii=False), "tokenizer.json of two languages")
+    files = [json.loads(tokenizer.json()) for tokenizer in (first, second)]
+    ids, others = ({**values["model"]["vocab"]} for values in files)
+    for token in sorted(others, key=others.__getitem__):
+        ids.setdefault(token, len(ids))
+    for values in files:
+        values["model"]["vocab"] = ids
+    one, other = (Tokenizer.parse(json.dumps(v, ensure_ascii=False), "tokenizer.json of two languages") for v in files)
+    return one, other

@@ -52,11 +52,9 @@ class KeyRows:
     def bytes(self) -> int:
         return self._rows.nbytes
 
-    def all(self, rows: Rows) -> Keys:
-        return self._rows[rows]
-
-    def column(self, rows: Rows, column: int) -> Keys:
-        return self._rows[rows, column]
+    def __getitem__(self, place: Rows | tuple[Rows, int]) -> Keys:
+        """Some rows, or their keys in one column."""
+        return self._rows[place]
 
     def add(self, keys: Keys) -> Rows:
         """The numbers of the new rows."""
@@ -89,7 +87,7 @@ class RowIndex:
         while len(searching):
             rows = self._places[places].astype(np.int64) - 1
             taken = rows >= 0
-            same = taken & (self.rows.column(rows, self.column) == keys[searching])
+            same = taken & (self.rows[rows, self.column] == keys[searching])
             found[searching[same]] = rows[same]
             on = taken & ~same
             searching, steps = searching[on], steps[on]
@@ -98,7 +96,7 @@ class RowIndex:
 
     def add(self, numbers: Rows) -> None:
         """Take in new rows; a row whose key is there already is not found by it."""
-        keys, first = np.unique(self.rows.column(numbers, self.column), return_index=True)
+        keys, first = np.unique(self.rows[numbers, self.column], return_index=True)
         new = self.find(keys) < 0
         self.taken += int(new.sum())
         if self.taken > FULLEST * len(self._places):
@@ -112,7 +110,7 @@ class RowIndex:
             size *= 2
         self._places = np.zeros(size, dtype=np.uint32)
         for some in np.array_split(numbers, len(numbers) // 2**16 + 1):
-            self._put(self.rows.column(some, self.column), some)
+            self._put(self.rows[some, self.column], some)
 
     def _put(self, keys: Keys, numbers: Rows) -> None:
         """Write new keys' rows into free places. Of several that want one place the last gets it, the others go on."""
@@ -217,7 +215,7 @@ class NearDuplicates:
         for band, index in enumerate(self.indices):
             rows = index.find(keys[:, band])
             met = np.flatnonzero(rows >= 0)
-            found[met] = np.maximum(found[met], similarity(keys[met], self.known.all(rows[met])))
+            found[met] = np.maximum(found[met], similarity(keys[met], self.known[rows[met]]))
         found[~has_words] = 0
         self._among_themselves(keys, found, has_words)
         numbers = self.known.add(keys[has_words & (found < self.threshold)])
@@ -244,7 +242,4 @@ def shared(keys: Keys) -> npt.NDArray[np.bool_]:
     order = np.argsort(keys, axis=0)
     ordered = np.take_along_axis(keys, order, axis=0)
     twins = ordered[1:] == ordered[:-1]
-    found = np.zeros(len(keys), dtype=bool)
-    found[order[1:][twins]] = True
-    found[order[:-1][twins]] = True
-    return found
+    return np.isin(np.arange(len(keys)), np.concatenate([order[1:][twins], order[:-1][twins]]))

@@ -1,10 +1,9 @@
-"""How far a document may go before a filter drops it: the options of `qkv data clean`, and their defaults.
-
-Which documents of a crawl are text worth learning from: a filter is a measure of a document and a limit for it.
+"""Which documents of a crawl are text worth learning from: a filter is a measure of a document and a limit for it.
 
 The filters are those of Gopher (Rae et al. 2021, appendix A) and C4 (Raffel et al. 2020, section 2.2), made milder:
 there a document is a web page, here it may be a line or a paragraph of a good book. A document that is too short for a
-measure passes. The limits were chosen on real texts: docs/decisions/0005-cleaning.md has the figures.
+measure passes. The limits, which are the options of `qkv data clean`, were chosen on real texts:
+docs/decisions/0005-cleaning.md has the figures.
 """
 
 from __future__ import annotations

@@ -147,9 +147,7 @@ def measured(texts: Sequence[str]) -> Iterator[tuple[Measures, HashedWords, Coun
 
 def parts(text: str) -> Iterator[str]:
     """A long text in parts, cut between words where there is a space."""
-    cutter = Cutter(PART)
-    yield from cutter.push(text)
-    yield cutter.finish()
+    return (part for part, _ in Cutter(PART).parts(text, True))
 
 
 def total(found: Sequence[Measures], owner: Counts) -> Measures:

@@ -91,15 +91,10 @@ class FilterChain:
             values = each.measure(batch)
             decisions.drop(each.name, each.drops(values, self.limits), values)
         if self.copies is not None:
-            left = np.flatnonzero(decisions.left)
-            copies = np.zeros(len(documents))
-            copies[left] = self.copies.find([documents[number].text for number in left.tolist()])
-            decisions.drop("copy", copies > 0, copies)
+            copies = self.copies.find([documents[number].text for number in np.flatnonzero(decisions.left).tolist()])
+            decisions.drop_similar("copy", copies, 1.0)
         if self.near_copies is not None:
-            left = np.flatnonzero(decisions.left)
-            similarities = np.zeros(len(documents))
-            similarities[left] = self.near_copies.find(first[left])
-            decisions.drop("near-copy", similarities >= self.limits.similarity, similarities)
+            decisions.drop_similar("near-copy", self.near_copies.find(first[decisions.left]), self.limits.similarity)
         return decisions.reasons
 
     def _measured(self, documents: Sequence[Document]) -> tuple[MeasuredBatch, First]:
@@ -124,6 +119,12 @@ class _BatchDecisions:
         self.sizes = np.array([document.bytes for document in documents])
         self.left = np.ones(len(documents), dtype=bool)
         self.reasons: list[Reason | None] = [None] * len(documents)
+
+    def drop_similar(self, name: str, similarities: Values | Mask, threshold: float) -> None:
+        """Drop, of those left, the ones that are at least so similar to an earlier document."""
+        values = np.zeros(len(self.documents))
+        values[self.left] = similarities
+        self.drop(name, values >= threshold, values)
 
     def drop(self, name: str, unfit: Mask, values: Values) -> None:
         count = self.counts[name]
