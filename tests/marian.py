@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import translators
-from qkv.data.prepare_examples import with_tags
+from qkv.data.encode import with_tags
 from qkv.interop import marian
 from qkv.interop.tensor_names import export_weights
 from qkv.models.transformer import TransformerConfig

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
-from qkv.data.describe import describe_pairs
+from qkv.data.descriptions import describe_pairs
 from qkv.data.detect import detect
 from qkv.data.findings import silent
 from qkv.data.read_examples import read_examples

@@ -11,7 +11,7 @@ import pytest
 
 from data.bad_examples import csv
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.describe import describe_examples
+from qkv.data.descriptions import describe_examples
 from qkv.data.detect import labelled
 from qkv.data.examples import NumberExamples, TextExamples
 from qkv.data.findings import silent

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from data.bad_parallel import ENGLISH, GERMAN, OBJECTS, SOURCE, TARGET, jsonl, text, tsv, zipped
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import parallel
-from qkv.data.encode import encode_pairs, end_of, tag_of
+from qkv.data.encode import encode_pairs, end_of, tag_of, with_tags
 from qkv.data.examples import Pair, Pairs, Parallel
 from qkv.data.findings import Caution
 from qkv.data.formats.aligned import aligned, named
 from qkv.data.identity import connected
-from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel, with_tags
+from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, InputError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig

@@ -97,7 +97,7 @@ def describe(
     parallel text the languages, the pairs, their lengths and copies."""
     from qkv.cli import progress as shown
     from qkv.cli.describe import describe_examples, describe_pairs, detected_in
-    from qkv.data.describe import describe as look
+    from qkv.data.descriptions import describe as look
 
     given = reading.given()
     columns = {name: given.get(name) for name in ("text2", "label", "id", "task")}

@@ -9,7 +9,7 @@ from qkv.cli.options import examples, named, pairs
 from qkv.cli.output import document, notes, print_answer, table
 
 if TYPE_CHECKING:
-    from qkv.data.describe import ExamplesDescription
+    from qkv.data.descriptions import ExamplesDescription
     from qkv.data.detect import Detected
 
 MOST_LABELS = 30
@@ -39,14 +39,15 @@ def detected_in(
 
 def describe_pairs(data: tuple[str, ...], options: Mapping[str, Any], detected: Detected, json: bool) -> None:
     from qkv.cli.progress import reading
-    from qkv.data.describe import describe_pairs as describe
+    from qkv.data.descriptions import describe_pairs as describe
+    from qkv.data.findings import TaskNote
 
     config = pairs(data, "data describe", **options)
     with reading() as watch:
         description = describe(config, watch, detected.beginnings)
     if json:
         return document({"data": list(data), **description.values()})
-    notes(note for note in description.notes if not note.startswith("task: "))  # the table says it
+    notes(note for note in description.notes if not isinstance(note, TaskNote))  # the table says it
     ways = ", ".join(f"{source} to {target}" for source, target in description.directions)
     rows = [("task", f"translation: {ways}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
@@ -63,14 +64,15 @@ def describe_pairs(data: tuple[str, ...], options: Mapping[str, Any], detected: 
 
 def describe_examples(data: tuple[str, ...], options: Mapping[str, Any], detected: Detected, json: bool) -> None:
     from qkv.cli.progress import reading
-    from qkv.data.describe import describe_examples as look
+    from qkv.data.descriptions import describe_examples as look
+    from qkv.data.findings import TaskNote
 
     config = examples(data, "data describe", **options)
     with reading() as watch:
         found = look(config, watch, detected.beginnings)
     if json:
         return document({"data": list(data), **found.values()})
-    notes(note for note in found.notes if not note.startswith("task: "))  # the table says it
+    notes(note for note in found.notes if not isinstance(note, TaskNote))  # the table says it
     table(", ".join(data), ("what", "value"), _facts(found), words=("value",))
     if found.ranges:
         print_answer()

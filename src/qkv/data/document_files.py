@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from qkv.data.corpus import Documents
-from qkv.data.files.unpack import disguise
+from qkv.data.files.decode import disguise
 from qkv.data.findings import shown
 from qkv.errors import DataError, InputError, StorageError
 from qkv.storage import PARTIAL, flush, remove_older, writing

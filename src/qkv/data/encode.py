@@ -14,6 +14,7 @@ Where one of the two is too long, the pair is left out and counted: half a trans
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -290,3 +291,15 @@ def _encoded_pairs(
         sources = tokenizer.encode_batch([source for _, source in split])
         targets = of_targets.encode_batch([target for _, target in part])
         yield from zip(tag, sources, targets, strict=True)
+
+
+def with_tags(tokenizer: Tokenizer, languages: Sequence[str]) -> Tokenizer:
+    """The same vocabulary with the tags of languages behind it, those that it has left as they are."""
+    new = [tag_of(language) for language in languages if tag_of(language) not in tokenizer.named]
+    if not new:
+        return tokenizer
+    values = json.loads(tokenizer.json())
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    for number, name in enumerate(new, tokenizer.vocabulary):
+        values["added_tokens"].append({"id": number, "content": name, **flags})
+    return Tokenizer.parse(json.dumps(values, ensure_ascii=False), "tokenizer.json with tags", tokenizer.roles)

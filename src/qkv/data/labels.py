@@ -10,16 +10,23 @@ import math
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
 from qkv.data.corpus import Task
-from qkv.data.examples import LabelMap, Mask, Targets
+from qkv.data.examples import (
+    LabelMap,
+    Mask,
+    PackedTexts,
+    Targets,
+    TextExamples,
+)
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats.rows import BAD_SHARE
+from qkv.data.identity import as_keys, key_of
 from qkv.errors import DataError
 from qkv.visible import visible
 
@@ -251,3 +258,36 @@ def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: F
 
 def listed(names: Sequence[str], most: int = 10) -> str:
     return visible(", ".join(names[:most])) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+@dataclass
+class LabelledTexts:
+    """Texts of one split, packed as they come."""
+
+    texts: PackedTexts = field(default_factory=PackedTexts)
+    second: PackedTexts | None = None
+    ids: PackedTexts | None = None
+    values: Values = field(default_factory=Values)
+    keys: array[int] = field(default_factory=lambda: array("Q"))
+    several: bool = False
+    """Whether some example has several labels."""
+
+    def add(self, texts: Sequence[str], label: str, where: str, line: int, id: str | None = None) -> None:
+        self.texts.append(texts[0])
+        if self.second is not None:
+            self.second.append(texts[1])
+        if self.ids is not None:
+            self.ids.append(id or "")
+        self.values.append(label, where, line)
+        self.keys.append(key_of(*texts))
+
+    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> TextExamples:
+        return TextExamples(
+            texts=self.texts,
+            second=self.second,
+            ids=self.ids,
+            labels=labels,
+            all_targets=targets,
+            all_keys=as_keys(self.keys),
+            rows=np.flatnonzero(good),
+        )

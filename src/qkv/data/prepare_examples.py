@@ -29,8 +29,8 @@ from qkv.data.encode import (
     encode_words,
     sentences_of,
     tag_ids,
-    tag_of,
     texts_of,
+    with_tags,
 )
 from qkv.data.examples import (
     Examples,
@@ -330,18 +330,6 @@ def default_pair_tokenizer(data: Parallel, asked: TokenizerConfig) -> TokenizerC
     """Byte pairs, as many as the texts can teach."""
     size = _size_for(data.train.source.bytes + data.train.target.bytes, PAIR_VOCABULARIES)
     return replace(asked, kind="bpe", size=asked.size or size)
-
-
-def with_tags(tokenizer: Tokenizer, languages: Sequence[str]) -> Tokenizer:
-    """The same vocabulary with the tags of languages behind it, those that it has left as they are."""
-    new = [tag_of(language) for language in languages if tag_of(language) not in tokenizer.named]
-    if not new:
-        return tokenizer
-    values = json.loads(tokenizer.json())
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    for number, name in enumerate(new, tokenizer.vocabulary):
-        values["added_tokens"].append({"id": number, "content": name, **flags})
-    return Tokenizer.parse(json.dumps(values, ensure_ascii=False), "tokenizer.json with tags", tokenizer.roles)
 
 
 def _pair_texts(train: Pairs, *, source: bool = True, target: bool = True) -> Iterator[str]:

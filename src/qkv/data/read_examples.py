@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,8 +36,8 @@ from qkv.data.formats.kinds import FASTTEXT, Beginnings
 from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lines, encodable, watched
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import example_notes, held_out
-from qkv.data.identity import MOST_TEXTS, as_keys, key_of, passage_keys
-from qkv.data.labels import LABEL_BREAK, Values, decide, listed, word
+from qkv.data.identity import MOST_TEXTS, passage_keys
+from qkv.data.labels import LABEL_BREAK, LabelledTexts, Values, decide, listed, word
 from qkv.data.number_tables import NumberReader, holds_numbers
 from qkv.data.split_files import ExampleFile, SplitFiles, find_examples
 from qkv.errors import ConfigError, DataError
@@ -223,39 +222,6 @@ def _fingerprint(data: Labelled) -> str:
             case ImageExamples():
                 digest.update(np.ascontiguousarray(side.all_pixels).data)
     return digest.hexdigest()
-
-
-@dataclass
-class LabelledTexts:
-    """Texts of one split, packed as they come."""
-
-    texts: PackedTexts = field(default_factory=PackedTexts)
-    second: PackedTexts | None = None
-    ids: PackedTexts | None = None
-    values: Values = field(default_factory=Values)
-    keys: array[int] = field(default_factory=lambda: array("Q"))
-    several: bool = False
-    """Whether some example has several labels."""
-
-    def add(self, texts: Sequence[str], label: str, where: str, line: int, id: str | None = None) -> None:
-        self.texts.append(texts[0])
-        if self.second is not None:
-            self.second.append(texts[1])
-        if self.ids is not None:
-            self.ids.append(id or "")
-        self.values.append(label, where, line)
-        self.keys.append(key_of(*texts))
-
-    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> TextExamples:
-        return TextExamples(
-            texts=self.texts,
-            second=self.second,
-            ids=self.ids,
-            labels=labels,
-            all_targets=targets,
-            all_keys=as_keys(self.keys),
-            rows=np.flatnonzero(good),
-        )
 
 
 class TextReader:

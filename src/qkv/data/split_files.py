@@ -17,7 +17,7 @@ from typing import Generic, Literal, TypeVar
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, matches, mode_of, walk
-from qkv.data.files.unpack import Source, require_packages, unreadable, zip_members
+from qkv.data.files.unpack import Source, require_packages, zip_members
 from qkv.data.findings import Findings, Progress, shown, silent
 from qkv.data.formats.aligned import SOURCE, TARGET, aligned, named
 from qkv.data.formats.kinds import DATA_KINDS, Beginnings, Kind, kind_by_name
@@ -359,46 +359,3 @@ def _wanted(
         raise AmbiguousLanguagesError(shown(name), problem, remedy)
     findings.say(f"{shown(name)}: {known[0]} is translated to {known[1]}; --languages says otherwise.")
     return [(known[0], known[1])]
-
-
-def add_neighbours(groups: SplitFiles[PairFiles], findings: Findings) -> None:
-    """Fill the splits that were not named with the files next to the training files that are named for them."""
-    for split, files, use in (("valid", groups.valid, "validated on"), ("test", groups.test, "tested on")):
-        if not files:
-            files += [other for group in groups.train if (other := _neighbour(group, split, findings)) is not None]
-            if files:
-                findings.say(f"{use} {'; '.join(group.shown for group in files)}; --{split} says otherwise.")
-
-
-def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | None:
-    """The first, by name, of what there is for a split; a group whose own name does not say train has none."""
-    if group.second is None or group.split != "train":
-        return None
-    first, second = (_of_language(source, split) for source in (group.first, group.second))
-    both = sorted(first.keys() & second.keys())
-    if len(both) > 1:
-        findings.say(f"{len(both)} sets of files beside {group.first.shown} are named {split}; the first is taken.")
-    return replace(group, first=first[both[0]], second=second[both[0]]) if both else None
-
-
-def _of_language(source: Source, split: str) -> dict[str, Source]:
-    """Files next to one that are of its language and of a split, by the rest of their names."""
-    if (own := named(source.file_name)) is None:
-        return {}
-    others: dict[str, Source] = {}
-    for other in _neighbours(source):
-        parts = named(other.file_name)
-        if parts is not None and parts.language == own.language and split_of(other.file_name) == split:
-            others.setdefault(parts.rest, other)
-    return others
-
-
-def _neighbours(source: Source) -> Sequence[Source]:
-    if source.member:
-        folder = PurePath(source.member).parent
-        members = zip_members(source.path, shown(source.path), Findings())
-        return [Source(source.path, each) for each in members if PurePath(each).parent == folder]
-    try:
-        return [Source(path) for path in sorted(source.path.parent.iterdir()) if path.is_file() and not is_zip(path)]
-    except OSError as error:
-        raise unreadable(shown(source.path.parent), error) from None

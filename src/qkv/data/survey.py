@@ -14,7 +14,7 @@ from pathlib import Path
 
 from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.decode import decode, require_encoding
+from qkv.data.files.decode import decode, require_encoding, wide_encoding
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import (
     CHUNK,
@@ -25,7 +25,6 @@ from qkv.data.files.unpack import (
     require_no_hole,
     require_stored,
     unreadable,
-    wide_encoding,
 )
 from qkv.data.findings import Caution, Findings, Progress, Watch, counted, silent
 from qkv.data.formats.text import Piece, read

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from qkv.data.files.unpack import Builtin, Source, disguise, read_bytes, require_packages, unreadable, zip_members
+from qkv.data.files.decode import disguise
+from qkv.data.files.unpack import Builtin, Source, read_bytes, require_packages, unreadable, zip_members
 from qkv.data.findings import Findings, Progress, shown, silent
 from qkv.errors import DataError
 from qkv.safe_json import special

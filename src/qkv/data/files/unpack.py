@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from qkv.data.findings import Caution, Findings, shown
 from qkv.errors import DataError, require_package
@@ -67,36 +67,6 @@ FORMATS: dict[str, Format] = {
     ".tsv": "table",
 }
 PACKINGS: dict[str, Packing] = {".gz": "gz", ".zst": "zst", ".zip": "zip"}
-
-# what the first bytes give away: name, and what to do instead
-MAGIC: list[tuple[bytes, str, str]] = [
-    (b"\x1f\x8b", "gzip", "Rename it so that it ends in .gz."),
-    (
-        b"PK\x03\x04",
-        "zip (or a docx, xlsx or epub, which are zips)",
-        "Rename a zip of texts to .zip; save others as text.",
-    ),
-    (b"PK\x05\x06", "empty zip", "Put text files into it."),
-    (b"\x28\xb5\x2f\xfd", "zstandard", "Rename it so that it ends in .zst."),
-    (b"PAR1", "Parquet", "Rename it so that it ends in .parquet."),
-    (b"%PDF", "PDF", "Save its text first, for example with pdftotext."),
-    (b"\x89PNG", "PNG image", "Give text instead."),
-    (b"\xff\xd8\xff", "JPEG image", "Give text instead."),
-    (b"GIF8", "GIF image", "Give text instead."),
-    (b"\x7fELF", "program", "Give text instead."),
-    (b"SQLite format 3", "SQLite database", "Export its text first."),
-    (b"\xd0\xcf\x11\xe0", "old Office document", "Save it as plain text first."),
-    (b"{\\rtf", "RTF document", "Save it as plain text first."),
-    (b"BZh", "bzip2", "Unpack it, or pack it as .gz."),
-    (b"\xfd7zXZ", "xz", "Unpack it, or pack it as .gz."),
-    (b"7z\xbc\xaf\x27\x1c", "7-Zip", "Unpack it, or pack it as .zip."),
-    (b"Rar!", "RAR", "Unpack it, or pack it as .zip."),
-    (b"\x93NUMPY", "numpy array", "Give text instead."),
-    (b"\x80\x02", "pickle", "Give text instead; qkv never opens pickles."),
-    (b"\x80\x04", "pickle", "Give text instead; qkv never opens pickles."),
-]
-UTF_32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
@@ -309,28 +279,3 @@ def _require_magic(source: Source, file: BinaryIO, magic: bytes, kind: str) -> N
             f"is named {source.path.suffix} but does not hold {kind} data",
             "Give it the name that fits its content.",
         )
-
-
-def disguise(head: bytes) -> tuple[str, str] | None:
-    """What the first bytes of a supposed text really are, and what to do; None when nothing speaks against text."""
-    for magic, name, remedy in MAGIC:
-        if head.startswith(magic):
-            return name, remedy
-    if head[257:262] == b"ustar":
-        return "tar archive", "Unpack it and give the folder."
-    if head.startswith(UTF_32):
-        return "UTF-32 text", "Say --encoding utf-32."
-    if head.startswith(UTF_16):
-        return "UTF-16 text", "Say --encoding utf-16."
-    sample = head[:4096]
-    if (zeros := sample.count(0)) and zeros * 3 > len(sample) and len(sample) >= 4:
-        order = "le" if sample[1::2].count(0) >= sample[0::2].count(0) else "be"
-        wide = zeros * 5 > len(sample) * 3
-        name = f"utf-{32 if wide else 16}-{order}"
-        return f"binary data, perhaps {name.upper()} text", f"If it is text, say --encoding {name}."
-    return None
-
-
-def wide_encoding(encoding: Any) -> bool:
-    """Whether zero bytes are ordinary in this encoding."""
-    return str(encoding).lower().replace("_", "-").replace("-", "").startswith(("utf16", "utf32"))

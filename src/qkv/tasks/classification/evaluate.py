@@ -25,7 +25,7 @@ from qkv.data.examples import (
     TextExamples,
 )
 from qkv.data.files.unpack import Source as FileSource
-from qkv.data.findings import Caution, Findings, Progress, silent
+from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, silent
 from qkv.data.formats.kinds import Beginnings, kind_by_name
 from qkv.data.formats.rows import BAD_SHARE
 from qkv.data.formats.tabular import Table, open_table
@@ -147,7 +147,7 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
             "pairs of texts: name both with --text and --text2" if not found.pairs else "one text: name it by --text"
         )
         raise InputError(f"{config.files[0]}: the model judges {wanted}.")
-    notes = [note for note in found.notes if not note.startswith(("leak:", "task:"))]
+    notes = [note for note in found.notes if not isinstance(note, Leak | TaskNote)]
     if found.task == "regression":
         return found.train, notes
     return _matched(found, model.labels, notes)

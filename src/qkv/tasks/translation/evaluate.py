@@ -11,7 +11,7 @@ from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import labelled, parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
-from qkv.data.findings import Findings
+from qkv.data.findings import Findings, Leak, TaskNote
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.read_pairs import read_parallel
 from qkv.data.split_files import UNNAMED, find_pairs
@@ -81,7 +81,7 @@ class Examiner:
         self.metric: Metric = metric or trained_metric(bundle)
         require_metric(self.metric)
         self.found = _read(bundle, config)
-        self.notes = [note for note in self.found.notes if not note.startswith(("leak:", "task:"))]
+        self.notes = [note for note in self.found.notes if not isinstance(note, Leak | TaskNote)]
 
     def __len__(self) -> int:
         return len(self.found.train)
