@@ -22,7 +22,7 @@ from qkv.models.modern import ModernConfig
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig, Windows
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.optimizers import optimizers, set_rates
-from qkv.training.settings import share
+from qkv.training.settings import TrainingConfig
 
 
 class Samples(Dataset[tuple[Tensor, Tensor]]):
@@ -49,15 +49,16 @@ class Module(pytorch_lightning.LightningModule):
         self.losses: list[float] = []
 
     def configure_optimizers(self) -> Any:
-        self.found = optimizers(
-            self.model,
-            kind="muon",
+        self.config = TrainingConfig(
+            steps=self.steps,
+            warmup=5,
+            optimizer="muon",
             learning_rate=0.01,
             matrix_learning_rate=0.03,
             betas=(0.8, 0.95),
             momentum=0.9,
-            weight_decay=0.0,
         )
+        self.found = optimizers(self.model, self.config)
         return list(self.found.values())
 
     def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> None:
@@ -65,7 +66,7 @@ class Module(pytorch_lightning.LightningModule):
         windows = Windows(tokens, targets, torch.ones_like(targets, dtype=torch.bool))
         loss = self.task.loss(self.model, windows) / windows.count
         self.manual_backward(loss)
-        set_rates(self.found, share(index, self.steps, "linear", warmup=5, final_fraction=0.03, decay=0.3))
+        set_rates(self.found, self.config.rate_share(index))
         for optimizer in self.found.values():
             optimizer.step()
             optimizer.zero_grad()

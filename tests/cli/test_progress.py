@@ -17,7 +17,7 @@ from qkv.session import start as begin
 from qkv.tasks.language_modelling.report import ahead
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session
-from qkv.training.diagnosis import Watch
+from qkv.training.diagnosis import EarlyWarning
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
 from qkv.training.settings import TrainingConfig
@@ -112,7 +112,7 @@ def test_a_step_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_that_goes_wrong_is_told_once() -> None:
-    watch = Watch(epoch=1.0)
+    watch = EarlyWarning(epoch=1.0)
     made = display(40)
     made.watch = watch
     said = []

@@ -15,7 +15,7 @@ from qkv.tasks.language_modelling.report import card_content
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import write_card
 from qkv.training import metrics_log
-from qkv.training.diagnosis import Watch
+from qkv.training.diagnosis import EarlyWarning
 from recipe.runs_to_judge import Made, made
 
 OPTION = re.compile(r"--(steps|minutes|valid) \S+|--set (\w+)\.(\w+)=(\S+)")
@@ -35,7 +35,7 @@ def trained(folder: Path, run: Made) -> Session:
 
 def warnings(session: Session, epoch: float) -> list[str]:
     """What would have been said while the run went on."""
-    watch = Watch(epoch)
+    watch = EarlyWarning(epoch)
     lines = metrics_log.read(session.run.folder / "metrics.jsonl")
     return [warning for line in lines if (warning := watch.take(line))]
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation.perplexity import Plan, Window, score
+from qkv.evaluation.perplexity import TextWindow, WindowPlan, score
 from tiny import CONFIGS, VOCABULARY, stream
 
 
-def one_after_the_other(tokens: int, length: int, stride: int) -> list[Window]:
+def one_after_the_other(tokens: int, length: int, stride: int) -> list[TextWindow]:
     """The windows by walking through the text: what `Plan` computes for any of them alone."""
     targets, done, windows = tokens - 1, 0, []
     while done < targets:
         start = max(0, done - (length - stride))
         end = min(start + length, targets)
-        windows.append(Window(start, end - start, end - done))
+        windows.append(TextWindow(start, end - start, end - done))
         done = end
     return windows
 
@@ -29,7 +29,7 @@ def one_after_the_other(tokens: int, length: int, stride: int) -> list[Window]:
 @given(tokens=some.integers(0, 300), length=some.integers(1, 40), overlap=some.integers(0, 39))
 def test_every_token_is_scored_once(tokens: int, length: int, overlap: int) -> None:
     stride = max(1, length - overlap)
-    plan = Plan(tokens, length, stride)
+    plan = WindowPlan(tokens, length, stride)
     windows = list(plan)
     assert len(windows) == len(plan)
     assert windows == one_after_the_other(tokens, length, stride)
@@ -45,11 +45,11 @@ def test_every_token_is_scored_once(tokens: int, length: int, overlap: int) -> N
 def test_a_few_windows_of_a_long_text_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample of a terabyte of tokens asks for its own windows only."""
     made: list[int] = []
-    window_at = Plan.__getitem__
-    monkeypatch.setattr(Plan, "__getitem__", lambda self, index: made.append(index) or window_at(self, index))
+    window_at = WindowPlan.__getitem__
+    monkeypatch.setattr(WindowPlan, "__getitem__", lambda self, index: made.append(index) or window_at(self, index))
     score(CONFIGS["gpt"].build(), text(30_000), window=16, limit=160)
     assert len(made) == 10
-    assert len(Plan(10**12, 128, 64)) == (10**12 - 1 - 128 + 63) // 64 + 1
+    assert len(WindowPlan(10**12, 128, 64)) == (10**12 - 1 - 128 + 63) // 64 + 1
 
 
 def text(tokens: int = 333) -> TokenStream:

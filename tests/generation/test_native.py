@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from qkv.data.tokens import TokenStream
-from qkv.evaluation.perplexity import FormatCheck, check, score
+from qkv.evaluation.perplexity import FormatCheck, check_format, score
 from qkv.generation import compiler, native
 from qkv.generation.native import Native, choose, fits, quantized
 from qkv.generation.sampling import Sampling
@@ -184,10 +184,10 @@ def test_the_check_sees_what_int8_costs() -> None:
     """Its plain loss is the model's own; in f32 writing costs nothing, in int8 a little."""
     model = built("gpt")
     text = TokenStream(torch.randint(65, (700,), generator=torch.Generator().manual_seed(6)).numpy(), 700, 700, 1, 0)
-    found = check(model, text, "f32")
+    found = check_format(model, text, "f32")
     assert found.loss == pytest.approx(found.plain, abs=1e-5)
     assert found.plain == pytest.approx(score(model, text, window=48).loss, rel=0.05)
-    assert 1e-5 < abs(check(model, text, "int8").loss - found.plain) < 0.05
+    assert 1e-5 < abs(check_format(model, text, "int8").loss - found.plain) < 0.05
 
 
 def test_half_a_percent_is_tolerated() -> None:

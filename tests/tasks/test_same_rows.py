@@ -20,7 +20,7 @@ from qkv.doctor.examination import Doctor, spelled
 from qkv.evaluation import ngram_model as ngrams
 from qkv.evaluation import text_baselines
 from qkv.evaluation.labelled_evaluation import score_answers, score_tags
-from qkv.evaluation.perplexity import Plan
+from qkv.evaluation.perplexity import WindowPlan
 from qkv.evaluation.spans import is_spans
 from qkv.tasks.classification import report as labelled_words
 from qkv.tasks.classification.systems import PROBLEMS
@@ -55,7 +55,7 @@ def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -
     assert len(train) > 150_000
     assert found.counted == found.of == len(train)
     tokens = session.task.prepared.valid.tokens
-    places, reach = Plan(len(tokens), 16, 16).predictions(None)
+    places, reach = WindowPlan(len(tokens), 16, 16).predictions(None)
     few = ngrams.probabilities(text_baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
     all_of_it = ngrams.probabilities(train, vocabulary, 6, tokens, places, reach)
     low, high = (found.bits(float((-np.log(each)).mean(axis=1).min())) for each in (all_of_it, few))
@@ -85,10 +85,10 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
     session = text_session(tmp_path, "hello world. " * 2_000 + one, "hello world. " * 300 + other)
     doctor, valid = Doctor(session, session.task.prepared), session.task.prepared.valid
     whole = doctor.baselines
-    windows = len(Plan(len(valid.tokens), 16, 16))
+    windows = len(WindowPlan(len(valid.tokens), 16, 16))
     for part in (range(windows // 4), range(3 * windows // 4, windows)):
         made = doctor._on(part)
-        places, reach = Plan(len(valid.tokens), 16, 16).predictions_of(part)
+        places, reach = WindowPlan(len(valid.tokens), 16, 16).predictions_of(part)
         alone = baselines.measure(
             session.task.prepared.train, valid, session.task.prepared.tokenizer.vocabulary, places, reach
         )
@@ -101,7 +101,7 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
 
 
 def test_a_smaller_sample_of_windows_is_part_of_a_larger_one() -> None:
-    plan = Plan(100_000, 16, 16)
+    plan = WindowPlan(100_000, 16, 16)
     samples = [set(plan.spread(limit)) for limit in (500, 4_000, 30_000, 99_000, None)]
     assert all(small < large for small, large in pairwise(samples))
     assert [len(each) for each in samples[:3]] == [31, 250, 1875]

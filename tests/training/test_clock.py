@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from qkv.training.clock import Clock
-from qkv.training.run import Run, Turned
-from qkv.training.settings import TrainingConfig, progress, share
+from qkv.training.run import Run, StepsChanged
+from qkv.training.settings import TrainingConfig, progress
 from tiny import TRAINING, state, task
 
 
@@ -118,7 +118,9 @@ def test_the_rate_bends_and_ends_where_it_should(steps: int, at: int, moved: int
     changes = ((at, moved),)
 
     def rate(step: int, *, bent: bool) -> float:
-        return share(step, steps, schedule, 3, 0.03, 0.5, changes if bent else ())  # type: ignore[arg-type]
+        moved = changes if bent else ()
+        config = TrainingConfig(steps=steps, schedule=schedule, warmup=3, decay=0.5, steps_changes=moved)
+        return config.rate_share(step)
 
     assert all(rate(step, bent=True) == rate(step, bent=False) for step in range(at))
     assert rate(at, bent=True) == pytest.approx(rate(at, bent=False))  # no jump
@@ -139,7 +141,7 @@ def test_the_recipe_alone_gives_the_same_run_again(tmp_path: Path) -> None:
 
     config = replace(TRAINING, steps=30, evaluate_every=5, checkpoint_every=5)
     made = run(tmp_path / "first", config, plans, Moody(0.0, closing=0.0, longest=100))
-    assert [event.after for event in made if isinstance(event, Turned)] == [21, 25]
+    assert [event.after for event in made if isinstance(event, StepsChanged)] == [21, 25]
     assert plans[-1].length == 25
     run(tmp_path / "second", plans[-1], [], None)
     metrics = [(tmp_path / name / "metrics.jsonl").read_bytes() for name in ("first", "second")]

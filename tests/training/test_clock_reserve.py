@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.training.clock import LOOKING, SCORING, Clock
+from qkv.training.clock import EVALUATING, SCORING, Clock
 from qkv.training.settings import TrainingConfig
 from tiny import TRAINING
 from training.test_clock import Watch, run
@@ -51,7 +51,7 @@ def test_evaluations_take_a_tenth_of_the_time() -> None:
     steps, spent = drive(clock, watch, 60, 2.0, 8.0, 1)
     assert watch.time <= 240.0
     assert steps > 10
-    assert spent <= LOOKING * 240.0 + 5 * 8.0  # the speed of steps is known after five
+    assert spent <= EVALUATING * 240.0 + 5 * 8.0  # the speed of steps is known after five
 
 
 def test_slow_steps_are_noticed_before_there_are_five() -> None:

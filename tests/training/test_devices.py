@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from qkv.errors import InputError, TooLittleMemoryError
-from qkv.training.devices import Holes, container_limits, enough_memory, memory_bytes, resident_bytes
+from qkv.training.devices import HeapTrimmer, container_limits, enough_memory, memory_bytes, resident_bytes
 from tiny import TRAINING
 
 
@@ -78,17 +78,17 @@ def test_the_smaller_of_machine_and_container_counts(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give back by themselves, or never")
 def test_holes_between_what_is_kept_are_given_back_once_memory_has_grown() -> None:
-    holes = Holes(seconds=0.0)
-    holes.mend()
+    holes = HeapTrimmer(seconds=0.0)
+    holes.trim()
     held = holes.least
     blocks = [torch.ones(16_384) for _ in range(max(8_000, 2 * held // 65_536))]  # 64 KiB each
     kept = blocks[::2]
     del blocks
     before = resident_bytes()
-    holes.mend()
+    holes.trim()
     after = resident_bytes()
     freed = len(kept) * 65_536
     assert before - after > 0.5 * freed, f"{before:,} bytes, then {after:,}: expected about {freed:,} less"
-    patient = Holes(seconds=3600.0)
-    patient.mend()
+    patient = HeapTrimmer(seconds=3600.0)
+    patient.trim()
     assert not patient.least

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qkv.evaluation.text_baselines import Baselines
-from qkv.training.diagnosis import KINDS, Watch, diagnose, overfitting
+from qkv.training.diagnosis import KINDS, EarlyWarning, diagnose, overfitting
 from qkv.training.history import History
 
 BASELINES = Baselines(
@@ -146,7 +146,7 @@ def test_what_is_clear_is_found(scatter: float) -> None:
 
 
 def test_the_watch_warns_once_and_in_time() -> None:
-    watch = Watch(20.0)
+    watch = EarlyWarning(20.0)
     said = []
     for line in metrics(falling(300, 4.1, 1.0), np.concatenate([falling(5, 3.0, 1.9), np.linspace(1.9, 3.0, 11)[1:]])):
         if warning := watch.take(line):
@@ -160,17 +160,17 @@ def test_the_watch_goes_on_after_a_pause() -> None:
     """Lines of an earlier sitting count, those that are done again only once; a warning is not said again."""
     lines = metrics(falling(300, 4.1, 1.0), np.concatenate([falling(5, 3.0, 1.9), np.linspace(1.9, 3.0, 11)[1:]]))
     first = next(number for number, line in enumerate(lines) if line["step"] == 101)
-    watch = Watch(20.0, lines[: first + 30])
+    watch = EarlyWarning(20.0, lines[: first + 30])
     said = [line["step"] for line in lines[first:] if watch.take(line)]
     assert len(said) == 1
     assert watch.history.all.number == 300
     late = next(number for number, line in enumerate(lines) if line["step"] == 251)
-    again = Watch(20.0, lines[:late])
+    again = EarlyWarning(20.0, lines[:late])
     assert not [line for line in lines[late:] if again.take(line)]
 
 
 def test_the_watch_sees_a_run_leave() -> None:
-    watch = Watch(1e9)
+    watch = EarlyWarning(1e9)
     training = np.concatenate([falling(100, 4.1, 2.0), np.linspace(2.0, 5.0, 100)])
     said = [warning for line in metrics(training, bathtub(2.0, 5.0)) if (warning := watch.take(line))]
     assert len(said) == 1

@@ -12,7 +12,7 @@ import torch
 
 from qkv.errors import ConfigError, DivergedError
 from qkv.training.loop import TrainingState, start, train
-from qkv.training.settings import TrainingConfig, share
+from qkv.training.settings import TrainingConfig
 from tiny import CONFIGS, TRAINING, state, task
 
 
@@ -97,7 +97,8 @@ def test_an_absurd_rate_is_found_out() -> None:
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant-decay"])
 def test_schedules_rise_then_fall(schedule: str) -> None:
-    shares = [share(step, 100, schedule, warmup=10, final_fraction=0.1, decay=0.3) for step in range(100)]
+    config = TrainingConfig(steps=100, schedule=schedule, warmup=10, final_fraction=0.1, decay=0.3)
+    shares = [config.rate_share(step) for step in range(100)]
     assert shares[:10] == sorted(shares[:10])
     assert shares[10:] == sorted(shares[10:], reverse=True)
     assert shares[10] == pytest.approx(1.0)

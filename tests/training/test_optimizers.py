@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -11,14 +9,9 @@ from models.suite import CONFIGS
 from qkv.models.bert import BertConfig
 from qkv.models.masked import MaskedConfig
 from qkv.training.optimizers import is_matrix, optimizers
+from qkv.training.settings import TrainingConfig
 
-SETTINGS: dict[str, Any] = {
-    "learning_rate": 1.0,
-    "matrix_learning_rate": 1.0,
-    "betas": (0.9, 0.95),
-    "momentum": 0.9,
-    "weight_decay": 0.1,
-}
+SETTINGS = TrainingConfig(optimizer="muon", learning_rate=1.0, matrix_learning_rate=1.0, momentum=0.9, weight_decay=0.1)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -43,7 +36,7 @@ def test_inside_an_encoder() -> None:
         for each in names
     ]
     assert sorted(matrices) == sorted([*blocks, "encoder.pooler.dense.weight"])
-    found = optimizers(model, kind="muon", **SETTINGS)
+    found = optimizers(model, SETTINGS)
     assert len(found["muon"].param_groups[0]["params"]) == len(matrices)
     assert sum(len(group["params"]) for one in found.values() for group in one.param_groups) == len(
         list(model.parameters())

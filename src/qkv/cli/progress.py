@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from qkv.tasks.protocol import Session
-    from qkv.training.diagnosis import Watch
+    from qkv.training.diagnosis import EarlyWarning
     from qkv.training.run import Event
 
 REFRESH_SECONDS = 0.5
@@ -49,7 +49,7 @@ def reading() -> Iterator[Callable[[str, int, int | None], None]]:
         yield report
 
 
-def show(events: Iterable[Event], session: Session, watch: Watch | None = None) -> Iterator[Event]:
+def show(events: Iterable[Event], session: Session, watch: EarlyWarning | None = None) -> Iterator[Event]:
     """Pass the events on, and draw them on the way; `watch` warns where a run goes wrong."""
     screen = console()
     display = Display(session, watch)
@@ -81,7 +81,7 @@ def show(events: Iterable[Event], session: Session, watch: Watch | None = None) 
 class Display:
     """What is known so far, as one status line and a curve."""
 
-    def __init__(self, session: Session, watch: Watch | None = None) -> None:
+    def __init__(self, session: Session, watch: EarlyWarning | None = None) -> None:
         from qkv.tasks.report import Curve
 
         self.session, self.watch = session, watch
@@ -102,7 +102,7 @@ class Display:
     def take(self, event: Event) -> list[str]:
         """Remember an event; what is worth a line of its own."""
         from qkv.training.loop import Step
-        from qkv.training.run import Evaluation, PutAside, Saved, Stopped, Turned
+        from qkv.training.run import Evaluation, PutAside, Saved, StepsChanged, Stopped
 
         remarks = []
         if isinstance(event, Step):
@@ -120,7 +120,7 @@ class Display:
             self.figure = _figure(event.scores)
             parts = event.scores.get("parts")
             remarks += self._note({"step": event.step, "validation_loss": self.validation, "validation_parts": parts})
-        elif isinstance(event, Turned):
+        elif isinstance(event, StepsChanged):
             self.total = event.after
             if abs(event.after - event.before) > TOLD * event.before:
                 pace = "slower" if event.after < event.before else "faster"

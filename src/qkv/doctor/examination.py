@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from qkv.data.prepare import Prepared
 from qkv.doctor import messages as remarks
 from qkv.evaluation import text_baselines
-from qkv.evaluation.perplexity import Plan, Score
+from qkv.evaluation.perplexity import Score, WindowPlan
 from qkv.evaluation.text_baselines import Baselines
 from qkv.objectives.objective import Objective
 from qkv.recipe import resolve, time_budget
 from qkv.recipe.recipe import Recipe
 from qkv.text.tokenizer import Tokenizer, token_bytes
 from qkv.training import devices, metrics_log
-from qkv.training.diagnosis import Diagnosis, Watch, diagnose
+from qkv.training.diagnosis import Diagnosis, EarlyWarning, diagnose
 from qkv.training.history import History
 from qkv.training.loop import TrainingState
 from qkv.training.run import Run
@@ -72,7 +72,7 @@ class Doctor:
     def __init__(self, session: Examined, prepared: Prepared) -> None:
         self.session, self.prepared = session, prepared
         self.epoch = session.objective.samples / session.recipe.training.batch  # steps
-        self.watch = Watch(self.epoch, metrics_log.read(session.run.folder / "metrics.jsonl"))
+        self.watch = EarlyWarning(self.epoch, metrics_log.read(session.run.folder / "metrics.jsonl"))
         self.most = self._most()
         self.baselines = self._measured()
 
@@ -81,7 +81,7 @@ class Doctor:
         recipe, prepared = self.session.recipe, self.prepared
         training, tokenizer = recipe.training, prepared.tokenizer
         window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
-        plan = Plan(len(prepared.valid.tokens), window, window)
+        plan = WindowPlan(len(prepared.valid.tokens), window, window)
         limit = resolve.last_tokens(recipe)
         planned = plan.spread(limit) if scored is None else scored
         self.windows = np.asarray(plan.spread(max(ASKED, limit + limit // 4)) if scored is None else scored)
@@ -111,7 +111,7 @@ class Doctor:
         if clock is not None and not clock.minutes_left():
             return part  # compressors would take another second
         window = min(self.session.recipe.model.context, len(prepared.valid.tokens) - 1)
-        places, _ = Plan(len(prepared.valid.tokens), window, window).predictions_of(windows)
+        places, _ = WindowPlan(len(prepared.valid.tokens), window, window).predictions_of(windows)
         return replace(
             part, **text_baselines.compressors(prepared.train, prepared.valid, places, self.spell, self.most)
         )

@@ -4,7 +4,7 @@
 
 c counts how often at the highest order; below it, after how many different tokens (Kneser and Ney 1995). The discount
 D depends on whether c is 1, 2 or more (Chen and Goodman 1999), γ(h) is what the discounts have saved, and below single
-tokens every piece is equally likely. Single tokens alone, order 1, are smoothed as by Witten and Bell (1991).
+tokens every token is equally likely. Single tokens alone, order 1, are smoothed as by Witten and Bell (1991).
 
 Lengths are counted and asked one after the other, so that only one of them is held in memory.
 """
@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from qkv.evaluation.intervals import Array
 
 NEW = np.array([0.0, 0.5, 0.75, 0.75])  # discounts where there is too little to estimate them from
 

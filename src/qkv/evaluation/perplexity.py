@@ -3,9 +3,8 @@
 Every token is scored once. Longer than the context: windows overlap by half, and only what is new in a window counts;
 `window` scores independent windows instead, as nanoGPT's validation loss does.
 
-What weights of fewer bits cost: the loss of a model as it writes in a number format, beside its own.
-
-The answer is kept with the model. A format of fewer bits is used for writing only where this check was passed.
+`check_format` measures what weights of fewer bits cost: the loss of a model as it writes in a number format, compared
+with its own. The answer is kept with the model: such a format is used for writing only where the check was passed.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.data.split import even_order
 from qkv.data.tokens import TokenStream
+from qkv.evaluation.intervals import Array
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation.native import TOGETHER, Format, Native
 from qkv.models.language_model import LanguageModel
@@ -32,7 +31,7 @@ from qkv.objectives.language_modelling import cut
 from qkv.visible import ShortRepr
 
 TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
-PARTS = 16  # stretches of a text whose losses are told one by one
+PARTS = 16  # stretches of a text whose losses are reported one by one
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +65,7 @@ class Score(ShortRepr):
 
 
 @dataclass(frozen=True)
-class Window:
+class TextWindow:
     """Tokens from `start` on, of which the last `fresh` predictions count."""
 
     start: int
@@ -75,7 +74,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WindowPlan:
     """Windows in which each of the `tokens - 1` predictions counts exactly once; made one by one, when asked for."""
 
     tokens: int
@@ -86,16 +85,16 @@ class Plan:
         beyond = max(0, self.tokens - 1 - self.length)  # predictions that the first window does not reach
         return int(self.tokens > 1) + -(-beyond // self.stride)
 
-    def __getitem__(self, index: int) -> Window:
+    def __getitem__(self, index: int) -> TextWindow:
         if not 0 <= index < len(self):
             raise IndexError(index)
         start = index * self.stride
         end = min(start + self.length, self.tokens - 1)
         done = start - self.stride + self.length if index else 0
-        return Window(start, end - start, end - done)
+        return TextWindow(start, end - start, end - done)
 
     def spread(self, limit: int | None) -> Sequence[int]:
-        """Which windows to look at for about `limit` tokens, at even distances; all of them without a limit.
+        """Which windows to score for about `limit` tokens, at even distances; all of them without a limit.
 
         The windows of a smaller limit are among those of a larger one.
         """
@@ -103,11 +102,11 @@ class Plan:
             return range(len(self))
         return sorted(even_order(len(self), max(1, limit // self.length)).tolist())
 
-    def predictions(self, limit: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    def predictions(self, limit: int | None) -> tuple[Array, Array]:
         """The places of all tokens that count, and how many tokens before each are seen."""
         return self.predictions_of(self.spread(limit))
 
-    def predictions_of(self, chosen: Iterable[int]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def predictions_of(self, chosen: Iterable[int]) -> tuple[Array, Array]:
         """The same for these windows."""
         windows = [self[index] for index in chosen]
         reach = [np.arange(place.length - place.fresh, place.length) + 1 for place in windows]
@@ -131,12 +130,12 @@ def score(
     """
     pace = pace or Pace()
     length = window or model.context
-    plan = Plan(len(stream.tokens), length, length if window else max(1, length // 2))
+    plan = WindowPlan(len(stream.tokens), length, length if window else max(1, length // 2))
     chosen = plan.spread(limit)
     together = max(1, min(TOKENS, NUMBERS // model.vocabulary) // length)
-    sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
-    single: list[NDArray[Any]] = []  # of each token, where there are so few windows that these are no parts
     together = min(together, rows or together)
+    sums, counts = np.zeros(len(chosen)), np.zeros(len(chosen), np.int64)
+    single: list[Array] = []  # of each token, where there are too few windows to be parts
     order, done, scored = pace.order(len(chosen)), 0, 0
     with torch.inference_mode():
         for first, last in pace.portions(len(chosen), together):
@@ -146,21 +145,22 @@ def score(
                 with autocast():
                     losses = losses_of(model, stream.tokens, batch)
                 for own, place, number in zip(losses, batch, numbers, strict=False):
-                    sums[number], counts[number] = float(own[-place.fresh :].double().sum()), place.fresh
+                    fresh = own[-place.fresh :].double()
+                    sums[number], counts[number] = float(fresh.sum()), place.fresh
                     scored += place.fresh
                     if len(chosen) < PARTS:
-                        single.append(own[-place.fresh :].double().numpy())
+                        single.append(fresh.numpy())
                 pace.reached(scored, len(stream.tokens) - 1)
             done = last
     which = np.sort(order[:done])
-    found = summary(sums[which], counts[which], stream)
     stretches = parts(np.concatenate(single)) if single else parts(sums[which], counts[which])
-    return replace(found, parts=stretches, windows=tuple(chosen[number] for number in which.tolist()))
+    windows = tuple(chosen[number] for number in which.tolist())
+    return replace(summary(sums[which], counts[which], stream), parts=stretches, windows=windows)
 
 
-def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
+def batches(windows: Iterable[TextWindow], size: int) -> Iterator[list[TextWindow]]:
     """Neighbouring windows of one length, `size` at a time."""
-    group: list[Window] = []
+    group: list[TextWindow] = []
     for place in windows:
         if group and (len(group) == size or place.length != group[0].length):
             yield group
@@ -170,7 +170,7 @@ def batches(windows: Iterable[Window], size: int) -> Iterator[list[Window]]:
         yield group
 
 
-def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -> Tensor:
+def losses_of(model: LanguageModel, tokens: Array, batch: list[TextWindow]) -> Tensor:
     """-log p of each next token, (B, T)."""
     device = next(model.parameters()).device
     inputs, targets = cut(tokens, [place.start for place in batch], batch[0].length)
@@ -181,31 +181,29 @@ def losses_of(model: LanguageModel, tokens: NDArray[Any], batch: list[Window]) -
     return objective.token_losses(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
 
 
-def summary(sums: NDArray[Any], counts: NDArray[Any], stream: TokenStream) -> Score:
+def summary(sums: Array, counts: Array, stream: TokenStream) -> Score:
     total, scored = float(sums.sum()), int(counts.sum())
     loss = total / scored
     error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.nan
-    losses = {"_low": loss - error, "": loss, "_high": loss + error}
     share = scored / (len(stream.tokens) - 1)  # of the text, when only a sample of it was scored
-    totals = {"_low": losses["_low"] * scored, "": total, "_high": losses["_high"] * scored}
-    bits = {end: value / math.log(2) / share for end, value in totals.items()}
-    means: dict[str, Any] = {
-        **{f"loss{end}": value for end, value in losses.items()},
-        **{f"perplexity{end}": _perplexity(value) for end, value in losses.items()},
-        **{f"bits_per_byte{end}": value / max(1, stream.bytes) for end, value in bits.items()},
-        **{f"bits_per_character{end}": value / max(1, stream.characters) for end, value in bits.items()},
-    }
+    low, high = loss - error, loss + error
+    means: dict[str, Any] = {}
+    for end, nats, own in (("", total, loss), ("_low", low * scored, low), ("_high", high * scored, high)):
+        bits = nats / math.log(2) / share
+        means |= {f"loss{end}": own, f"perplexity{end}": perplexity(own)}
+        means[f"bits_per_byte{end}"] = bits / max(1, stream.bytes)
+        means[f"bits_per_character{end}"] = bits / max(1, stream.characters)
     return Score(**means, tokens=scored, unknown=stream.unknown)
 
 
-def parts(sums: NDArray[Any], counts: NDArray[Any] | None = None) -> tuple[float, ...]:
+def parts(sums: Array, counts: Array | None = None) -> tuple[float, ...]:
     """The mean loss of each of at most PARTS neighbouring stretches."""
     edges = np.linspace(0, len(sums), min(PARTS, len(sums)) + 1).astype(int)[:-1]
     weights = np.ones(len(sums)) if counts is None else counts
     return tuple((np.add.reduceat(sums, edges) / np.add.reduceat(weights, edges)).tolist())
 
 
-def _perplexity(loss: float) -> float:
+def perplexity(loss: float) -> float:
     return math.exp(min(loss, 700.0)) if math.isfinite(loss) else loss
 
 
@@ -230,12 +228,12 @@ class FormatCheck:
         return asdict(self)
 
 
-def check(model: LanguageModel, stream: TokenStream, format: Format) -> FormatCheck:
+def check_format(model: LanguageModel, stream: TokenStream, format: Format) -> FormatCheck:
     """Let the model read validation text token by token, as it writes, in windows spread over the text."""
     length = min(LONGEST, model.context, len(stream.tokens) - 1)
     number = max(1, min(CHECKED // length, (len(stream.tokens) - 1) // length))
     starts = np.linspace(0, len(stream.tokens) - 1 - length, number).astype(int).tolist()
-    native, plain, found = Native(model, format), 0.0, 0.0
+    native, plain, loss = Native(model, format), 0.0, 0.0
     with torch.inference_mode():
         for first in range(0, number, TOGETHER):
             tokens, targets = cut(stream.tokens, starts[first : first + TOGETHER], length)
@@ -243,6 +241,6 @@ def check(model: LanguageModel, stream: TokenStream, format: Format) -> FormatCh
             state = native.state(len(tokens), length)
             for place in range(length):
                 logits = native(tokens[:, place : place + 1], state)[:, 0]
-                found += float(F.cross_entropy(logits, targets[:, place], reduction="sum"))
+                loss += float(F.cross_entropy(logits, targets[:, place], reduction="sum"))
     count = number * length
-    return FormatCheck(plain / count, found / count, count)
+    return FormatCheck(plain / count, loss / count, count)

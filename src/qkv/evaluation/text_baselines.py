@@ -1,24 +1,20 @@
-"""What a loss can be compared with: models that do not learn, on the very tokens that the model is scored on.
+"""Baselines of a language model's loss: models that do not learn, on the very tokens that the model is scored on.
 
-    uniform     every piece equally likely: ln(vocabulary)
-    unigram     how often each piece occurs
-    n-gram      what followed the last few pieces (ngram_model.py), orders 2 to 6
-    gzip, xz    general compressors (compression.py), of the validation text alone and after the training text
-
-Single pieces are counted in all of the training text. n-grams are too, up to COUNTED tokens; beyond that, or where time
-is short, in a sample, in stretches spread over all of it. Likewise the compressors see only the end of a long training
-text. A count of a part tells only how good counting is at least: see `whole` and `packed_after_all` before comparing.
-
-Compressors as language models: the bits they need for a text, alone and after another text was seen.
-
-    bits after = 8 (C(other + text) - C(other)) / bytes of text
+    uniform     every token equally likely: ln(vocabulary)
+    unigram     how often each token occurs
+    n-gram      what followed the last few tokens (ngram_model.py), orders 2 to 6
+    gzip, xz    general compressors, of the validation text alone and after the training text:
+                bits after = 8 (C(other + text) - C(other)) / bytes of text
 
 gzip (LZ77, Ziv and Lempel 1977, with Huffman codes) looks back 32 kB and no further; xz (LZMA) looks back to the start.
 
-How much of a text stands in another one, token by token: stretches of some length that both have.
+Single tokens are counted in all of the training text. n-grams are too, up to COUNTED tokens; beyond that, or where time
+is short, in a sample, in stretches spread over all of it. Likewise the compressors see only the end of a long training
+text. A count of a part tells only how good counting is at least: see `whole` and `packed_after_all` before comparing.
 
-A stretch is compared by a rolling hash, h = Σ r(token) bʲ modulo 2⁶⁴, where r is a random number of each token (Karp
-and Rabin 1987). Edits between stretches do not hide a copy, as they do where whole lines are compared.
+How much of a text stands in another one is measured by stretches of some length that both have, compared by a rolling
+hash, h = Σ r(token) bʲ modulo 2⁶⁴, where r is a random number of each token (Karp and Rabin 1987). Edits between
+stretches do not hide a copy, as they do where whole lines are compared.
 """
 
 from __future__ import annotations
@@ -27,17 +23,15 @@ import lzma
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qkv.data.tokens import TokenStream
 from qkv.evaluation import ngram_model
-
-Array = NDArray[Any]
+from qkv.evaluation.intervals import Array
 
 ORDER = 6
 COUNTED = 4_000_000  # training tokens, at most: about three seconds
@@ -108,7 +102,7 @@ class Baselines:
         """For JSON: everything with its unit in its name."""
         nats = {"uniform": self.uniform, "unigram": self.unigram}
         nats |= {f"{order}-gram": value for order, value in enumerate(self.ngrams, 2)}
-        packed = {name: value for name, value in asdict(self).items() if name.startswith(("gzip", "xz"))}
+        packed = {name: getattr(self, name) for name in COMPRESSORS}
         return {
             "nats_per_token": nats,
             "bits_per_byte": {name: self.bits(value) for name, value in nats.items()} | packed,
@@ -141,15 +135,15 @@ def measure(
     """
     began = time.perf_counter()
     known = spread(train.tokens, most)
-    found = ngram_model.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
+    shares = ngram_model.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
     if len(known) < len(train.tokens):
-        found[0] = ngram_model.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
-    nats = -np.log(found)
+        shares[0] = ngram_model.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
+    nats = -np.log(shares)
     numbers = np.zeros(len(places), dtype=np.int64) if groups is None else groups
     losses = nats.mean(axis=1)
     length = stretch(valid.bytes / len(valid.tokens))
     compared = spread(train.tokens, COMPARED * most)
-    made = compressors(train, valid, places if packed is None else packed, spell, most)
+    bits = compressors(train, valid, places if packed is None else packed, spell, most)
     return Baselines(
         vocabulary=vocabulary,
         uniform=math.log(vocabulary),
@@ -163,14 +157,14 @@ def measure(
         seconds=time.perf_counter() - began,
         packed_of=train.bytes,
         searched=len(compared),
-        sums=np.stack([np.bincount(numbers, each) for each in nats]),
+        sums=np.stack([np.bincount(numbers, row) for row in nats]),
         sizes=np.bincount(numbers),
-        **made,
+        **bits,
     )
 
 
 def occurrences(tokens: Array, vocabulary: int) -> Array:
-    """How often each piece stands in a text of any length."""
+    """How often each token stands in a text of any length."""
     counts = np.zeros(vocabulary, dtype=np.int64)
     for start in range(0, len(tokens), CHUNK):
         counts += np.bincount(tokens[start : start + CHUNK], minlength=vocabulary)
@@ -178,7 +172,7 @@ def occurrences(tokens: Array, vocabulary: int) -> Array:
 
 
 def around(tokens: Array, places: Array, before: int) -> tuple[Array, Array]:
-    """Of a long text only the tokens at places and so many before each, and where the places are now."""
+    """Of a long text only the tokens at places and some before each, and where the places are now."""
     if len(tokens) <= before * len(places):
         return np.asarray(tokens), places
     kept = np.unique(np.maximum(places[:, None] - np.arange(before + 1), 0))
@@ -186,7 +180,7 @@ def around(tokens: Array, places: Array, before: int) -> tuple[Array, Array]:
 
 
 def spread(tokens: Array, most: int) -> Array:
-    """At most so many tokens, in stretches at even distances."""
+    """At most `most` tokens, in stretches at even distances."""
     if len(tokens) <= most:
         return np.asarray(tokens)
     number = max(1, most // STRETCH)
@@ -202,22 +196,16 @@ def compressors(
     As with a model's bits, those of a token are multiplied by the tokens in a byte of all the validation text: a sample
     of it may have other bytes to a token.
     """
-    nothing = {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
     text = b"" if spell is None else spell(valid.tokens[places])
     if spell is None or len(text) > PACKED:
-        return nothing
+        return {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
     room = KNOWN * min(most, COUNTED) // COUNTED
     size = min(len(train.tokens), max(1, room * len(train.tokens) // max(1, train.bytes)))
     known = spell(train.tokens[-size:])
-    found = {
-        "gzip": gzip_bits(text, known),
-        "gzip_alone": gzip_bits(text),
-        "xz": xz_bits(text, known),
-        "xz_alone": xz_bits(text),
-    }
+    bits = (gzip_bits(text, known), gzip_bits(text), xz_bits(text, known), xz_bits(text))
     scale = len(text) / max(1, len(places)) * (len(valid.tokens) - 1) / max(1, valid.bytes)
     seen = train.bytes if size == len(train.tokens) else len(known)
-    return {**{name: scale * bits for name, bits in found.items()}, "packed_after": seen}
+    return {**{name: scale * own for name, own in zip(COMPRESSORS, bits, strict=True)}, "packed_after": seen}
 
 
 WINDOW = 2**15  # bytes that gzip looks back
@@ -225,11 +213,8 @@ WINDOW = 2**15  # bytes that gzip looks back
 
 def gzip_bits(text: bytes, after: bytes = b"") -> float:
     """Bits per byte. What gzip sees of the other text is its end; given as a dictionary, it costs nothing."""
-    known = after[-WINDOW:]
-    maker = (
-        zlib.compressobj(9, wbits=-15, memLevel=9, zdict=known) if known else zlib.compressobj(9, wbits=-15, memLevel=9)
-    )
-    return 8 * len(maker.compress(text) + maker.flush()) / max(1, len(text))
+    compressor = zlib.compressobj(9, wbits=-15, memLevel=9, zdict=after[-WINDOW:])
+    return 8 * len(compressor.compress(text) + compressor.flush()) / max(1, len(text))
 
 
 def xz_bits(text: bytes, after: bytes = b"") -> float:
@@ -244,11 +229,9 @@ def _xz(text: bytes, dictionary: int) -> int:
     return len(lzma.compress(text, format=lzma.FORMAT_RAW, filters=filters))
 
 
-Array_copies = NDArray[Any]
-
 BYTES = 40  # about as long is a stretch: some seven words, that rarely come twice by chance
 FEWEST = 4  # tokens
-CHUNK_copies = 2**20  # tokens hashed at once
+HASHED = 2**20  # tokens hashed at once
 FILTER = 22  # bits
 BASE = np.uint64(0x9E3779B97F4A7C15)
 INVERSE = np.uint64(pow(int(BASE), -1, 2**64))
@@ -259,18 +242,18 @@ def stretch(bytes_per_token: float) -> int:
     return max(FEWEST, round(BYTES / max(bytes_per_token, 1e-9)))
 
 
-def hashes(tokens: Array_copies, length: int) -> Array_copies:
-    """One number for every stretch of so many tokens."""
+def hashes(tokens: Array, length: int) -> Array:
+    """One number for every stretch of `length` tokens."""
     if len(tokens) < length:
         return np.empty(0, dtype=np.uint64)
     table = np.random.default_rng(0).integers(0, 2**64, size=int(tokens.max()) + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):
-        forward, back = (np.cumprod(np.full(len(tokens), each)) for each in (BASE, INVERSE))
+        forward, back = (np.cumprod(np.full(len(tokens), base)) for base in (BASE, INVERSE))
         sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(table[tokens] * forward)])
         return (sums[length:] - sums[:-length]) * back[: len(tokens) - length + 1]  # moved to the power of the first
 
 
-def shared(text: Array_copies, other: Array_copies, length: int) -> float:
+def shared(text: Array, other: Array, length: int) -> float:
     """The share of the text's tokens that stand in a stretch which `other` has as well."""
     own = hashes(text, length)
     if not len(own):
@@ -279,15 +262,16 @@ def shared(text: Array_copies, other: Array_copies, length: int) -> float:
     filled = np.zeros(2**FILTER, dtype=bool)
     shift = np.uint64(64 - FILTER)
     filled[ordered >> shift] = True
-    found = np.zeros(len(ordered), dtype=bool)
-    for theirs in _in_chunks(other, length):
+    both = np.zeros(len(ordered), dtype=bool)
+    for start in range(0, len(other), HASHED):
+        theirs = hashes(other[start : start + HASHED + length - 1], length)
         likely = theirs[filled[theirs >> shift]]
         spots = np.minimum(np.searchsorted(ordered, likely), len(ordered) - 1)
-        found[spots[ordered[spots] == likely]] = True
-    return _covered(found[np.searchsorted(ordered, own)], length)
+        both[spots[ordered[spots] == likely]] = True
+    return _covered(both[np.searchsorted(ordered, own)], length)
 
 
-def repeated(text: Array_copies, length: int) -> float:
+def repeated(text: Array, length: int) -> float:
     """The share of the text's tokens that stand in a stretch which the text has twice or more."""
     own = hashes(text, length)
     if not len(own):
@@ -296,12 +280,7 @@ def repeated(text: Array_copies, length: int) -> float:
     return _covered(counts[numbers] > 1, length)
 
 
-def _in_chunks(tokens: Array_copies, length: int) -> Iterator[Array_copies]:
-    for start in range(0, len(tokens), CHUNK_copies):
-        yield hashes(tokens[start : start + CHUNK_copies + length - 1], length)
-
-
-def _covered(starts: Array_copies, length: int) -> float:
+def _covered(starts: Array, length: int) -> float:
     """The share of places that lie in a stretch, by which stretches count."""
     change = np.zeros(len(starts) + length, dtype=np.int64)
     change[: len(starts)] += starts

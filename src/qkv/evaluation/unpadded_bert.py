@@ -29,6 +29,7 @@ from qkv.blocks.attention import MultiHeadAttention
 from qkv.blocks.block import FeedForward, PostNorm
 from qkv.blocks.fast_paths import as_built
 from qkv.blocks.positions import NoPositions
+from qkv.generation.compiler import f32_on_cpu
 from qkv.models.bert import Bert
 
 Precision = Literal["f32", "bf16"]
@@ -40,16 +41,14 @@ def fits(model: nn.Module) -> bool:
     """A BERT as it was built, in f32 on the CPU, not in training: hooks and replaced parts would not be called here."""
     if type(model) is not Bert or model.training or not as_built(model):
         return False
-    plain = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    return plain and all(_standard(block) for block in model.blocks)
+    return f32_on_cpu(model) and all(_standard(block) for block in model.blocks)
 
 
 def _standard(block: Any) -> bool:
     """A block whose every part is the one that `UnpaddedLayer` computes."""
-    attention, feedforward = block.attention, block.feedforward
-    heads, network = attention.sublayer, feedforward.sublayer
-    if (type(attention), type(feedforward)) != (PostNorm, PostNorm):
+    if (type(block.attention), type(block.feedforward)) != (PostNorm, PostNorm):
         return False
+    heads, network = block.attention.sublayer, block.feedforward.sublayer
     if (type(heads), type(network)) != (MultiHeadAttention, FeedForward):
         return False
     products = heads.query, heads.key, heads.value, heads.output, network.inner, network.outer
@@ -91,7 +90,7 @@ class UnpaddedLayer:
         self.norms = block.attention.norm, block.feedforward.norm
         self.projection = Product.of([self.module.query, self.module.key, self.module.value], dtype)
         self.output, self.inner, self.outer = (
-            Product.of([each], dtype) for each in (self.module.output, network.inner, network.outer)
+            Product.of([layer], dtype) for layer in (self.module.output, network.inner, network.outer)
         )
 
     def __call__(self, x: Float[Tensor, "N D"], lengths: list[int]) -> Float[Tensor, "N D"]:

@@ -1,10 +1,4 @@
-"""The best next tokens of each row with their log-probabilities: in compiled C, `beam.c`, or by torch.
-
-    log p(v) = x_v - max - log Σ_u e^(x_u - max)
-
-C reads the scores and writes the few candidates; torch writes a table of all log p first. Letters: R rows, V tokens.
-
-Decoding what a translator may say: greedy, drawn, or the best that a beam finds (Sutskever et al. 2014).
+"""Decoding what a translator may write: greedy, drawn, or the best that a beam finds (Sutskever et al. 2014).
 
     score(y) = Σ_t log p(y_t | y_<t, x) / |y|^penalty        the end counted in |y|; penalty 0: the probability itself
 
@@ -12,8 +6,9 @@ The division is Marian's and Hugging Face's; Wu et al. 2016, eq. 14, divide by (
 `beams` unfinished texts of a source; it stops once as many have ended and the best unfinished one, divided by today's
 length, is no better than the worst of them. A beam of one is greedy.
 
-Every source has one copy of its memory, whatever its rows; sources that are done leave the batch. Letters: R rows, n
-for each of B sources.
+Every source has one copy of its memory, whatever its rows; sources that are done leave the batch. The best next tokens
+of each row come from compiled C, `beam.c`, which reads the scores and writes the few candidates, or from torch, which
+writes a table of all log p first. Letters: R rows, n for each of B sources, V tokens.
 """
 
 from __future__ import annotations
@@ -34,12 +29,13 @@ from qkv.errors import InputError
 from qkv.generation.branches import branching
 from qkv.generation.compiler import address, library
 from qkv.generation.sampling import NEVER, Sampling, pick
+from qkv.objectives.objective import padded
 
-BLOCK = 32  # scores of the vocabulary that torch looks at together
-Found = tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]
+BLOCK = 32  # scores of the vocabulary whose maximum torch takes first
+Candidates = tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]
 
 
-def candidates(logits: Float[Tensor, "R V"], count: int, never: Int[Tensor, " n"]) -> Found:
+def candidates(logits: Float[Tensor, "R V"], count: int, never: Int[Tensor, " n"]) -> Candidates:
     """The log-probabilities of the best `count` tokens of each row, and the tokens; `never` are those that must not be
     written. Of equals C takes the first."""
     enough = logits.size(1) >= count + len(never)
@@ -54,7 +50,7 @@ def candidates(logits: Float[Tensor, "R V"], count: int, never: Int[Tensor, " n"
     return most, tokens
 
 
-def largest(scores: Float[Tensor, "R V"], count: int) -> tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]:
+def largest(scores: Float[Tensor, "R V"], count: int) -> Candidates:
     """The largest of each row and their places. Of a large vocabulary only the blocks with the largest maxima are
     sorted: all others are looked at once."""
     vocabulary = scores.size(1)
@@ -89,7 +85,7 @@ class Translator(Protocol):
         tokens: Int[Tensor, "R T"],
         memory: Float[Tensor, "B S D"],
         present: Bool[Tensor, "B S"],
-        state: Any = None,
+        state: Any = None,  # its own kind of `State`
     ) -> Float[Tensor, "R T V"]: ...
     def state(self, rows: int, capacity: int | None = None) -> State: ...
 
@@ -141,32 +137,26 @@ def translate(
     watch: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The translations of each source, best first, in the order of the sources. Batches are of about one length;
-    `watch` is told how many sources are done.
+    `watch` is called with the number of sources that are done.
 
-    Of drawn ones each source has its own random numbers, by its number: its place, where `numbers` says nothing.
+    Of drawn ones each source has its own random numbers, by its number: its place, where there are no `numbers`.
     """
-    found: list[list[Hypothesis]] = [[] for _ in sources]
+    by_source: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
     steps = branching(model)  # asked before the weights are packed: packing replaces `forward` of the linear layers
     with torch.inference_mode(), packed(model) if isinstance(model, nn.Module) else nullcontext():
         for first in range(0, len(order), rows):
             batch = order[first : first + rows]
-            longest = max(1, *(len(sources[number]) for number in batch))
-            source = torch.full((len(batch), longest), end)
-            for row, number in enumerate(batch):
-                source[row, : len(sources[number])] = torch.as_tensor(list(sources[number]))
-            lengths = torch.tensor([len(sources[number]) for number in batch])
-            present = torch.arange(longest) < lengths.unsqueeze(1)
+            source, present = (table.to(device) for table in padded([sources[number] for number in batch], end))
             limits = [search.limit(len(sources[number]), model.context) for number in batch]
-            memory = steps.encode(source.to(device), present.to(device))
-            rest = Rest(steps, memory, present.to(device), limits, start)
+            rest = Rest(steps, steps.encode(source, present), present, limits, start)
             drawn = batch if numbers is None else [numbers[number] for number in batch]
-            made = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
-            for number, hypotheses in zip(batch, made, strict=True):
-                found[number] = hypotheses
+            texts = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
+            for number, hypotheses in zip(batch, texts, strict=True):
+                by_source[number] = hypotheses
             if watch:
                 watch(first + len(batch))
-    return found
+    return by_source
 
 
 class Rest:
@@ -191,7 +181,7 @@ class Rest:
         if len(open_) < len(self.sources):
             which = torch.tensor(open_, device=self.memory.device)
             self.memory, self.present = self.memory[which], self.present[which]
-            self.sources, self.limits = ([each[row] for row in open_] for each in (self.sources, self.limits))
+            self.sources, self.limits = ([own[row] for row in open_] for own in (self.sources, self.limits))
         if rows != list(range(len(self.tokens))):
             self.state = self.state.rows(rows)
         self.tokens = tokens.unsqueeze(1)
@@ -219,7 +209,7 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
         for number, (ids, total) in zip(numbers, texts, strict=True):
             finished[number].append(hypothesis(ids, total, total / divisor, end))
         for number in set(numbers):
-            finished[number] = sorted(finished[number], key=lambda made: -made.score)[:beams]
+            finished[number] = sorted(finished[number], key=lambda text: -text.score)[:beams]
         order = ending.int().argsort(stable=True, dim=1)[:, :beams]  # the unfinished ones first, the best of them first
         totals = best.masked_fill(ending, NEVER).gather(1, order)
         leading = (totals[:, 0] / divisor).tolist()
@@ -247,15 +237,15 @@ def sample(rest: Rest, search: Search, end: int, numbers: Sequence[int]) -> list
 
     A source draws by its number, so what it gets does not depend on the others of its batch.
     """
-    sampling, each = search.sampling or GREEDY, search.best
-    device, count = rest.memory.device, len(rest.sources) * search.best
+    sampling, best = search.sampling or GREEDY, search.best
+    device, count = rest.memory.device, len(rest.sources) * best
     never = torch.tensor(list(search.never), dtype=torch.long, device=device)
-    seeds = [search.seed * 1_000_003 + number * each + k for number in numbers for k in range(each)]
+    seeds = [search.seed * 1_000_003 + number * best + k for number in numbers for k in range(best)]
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    made: list[Hypothesis | None] = [None] * count
+    done: dict[int, Hypothesis] = {}
     totals, written = torch.zeros(count, device=device), rest.tokens.new_empty(count, 0)
     running = list(range(count))
-    rest.keep(rest.sources, [row // each for row in running], rest.tokens.squeeze(1).repeat_interleave(each))
+    rest.keep(rest.sources, [row // best for row in running], rest.tokens.squeeze(1).repeat_interleave(best))
     while rest.sources:
         logits = rest.logits()
         drawn = [
@@ -267,14 +257,15 @@ def sample(rest: Rest, search: Search, end: int, numbers: Sequence[int]) -> list
         written = torch.cat([written, chosen.unsqueeze(1)], 1)
         for row, token in enumerate(chosen.tolist()):
             number = running[row]
-            if made[number] is None and (token == end or rest.length >= rest.limits[row // each]):
+            if number not in done and (token == end or rest.length >= rest.limits[row // best]):
                 total = float(totals[row])
-                made[number] = hypothesis(written[row].tolist(), total, total / rest.length**search.penalty, end)
-        whole = [all(made[number] for number in running[row : row + each]) for row in range(0, len(running), each)]
-        going = [source for source, done in enumerate(whole) if not done]
-        rows = [source * each + k for source in going for k in range(each)]
+                done[number] = hypothesis(written[row].tolist(), total, total / rest.length**search.penalty, end)
+        going = [
+            source for source in range(len(running) // best)
+            if not done.keys() >= set(running[source * best : (source + 1) * best])
+        ]  # fmt: skip
+        rows = [source * best + k for source in going for k in range(best)]
         running = [running[row] for row in rows]
         totals, written = totals[rows], written[rows]
         rest.keep(going, rows, chosen[rows])
-    texts = [text for text in made if text is not None]
-    return [texts[first : first + each] for first in range(0, count, each)]
+    return [[done[number] for number in range(first, first + best)] for first in range(0, count, best)]

@@ -9,7 +9,7 @@ is done by torch, and the results are the same up to rounding. Letters: R rows, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from qkv.blocks.decoder import DecoderState, Memory, Present, SharedCrossBlock
 from qkv.blocks.fast_paths import AVAILABLE, Packed, as_built
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.state import MemoryState, places
-from qkv.generation.compiler import address, library
+from qkv.generation.compiler import address, f32_on_cpu, library
 from qkv.models.transformer import Transformer
 
 Step = Float[Tensor, "R 1 D"]  # one token of each row
@@ -83,8 +83,9 @@ class Read(MemoryState):
 class Around:
     """A residual with its norm, before the sublayer or after it: x + sublayer(norm(x)), or norm(x + sublayer(x))."""
 
-    def __init__(self, part: PreNorm | PostNorm) -> None:
-        self.norm, self.early = cast(nn.LayerNorm, part.norm), isinstance(part, PreNorm)
+    def __init__(self, part: nn.Module) -> None:
+        assert isinstance(part.norm, nn.LayerNorm)
+        self.norm, self.early = part.norm, isinstance(part, PreNorm)
 
     def before(self, x: Step) -> Step:
         return self.norm(x) if self.early else x
@@ -103,8 +104,9 @@ class Around:
 class Feeding:
     """The feed-forward, which is the model's own, with its residual."""
 
-    def __init__(self, part: PreNorm | PostNorm) -> None:
-        self.around, self.sublayer = Around(part), cast(FeedForward, part.sublayer)
+    def __init__(self, part: nn.Module) -> None:
+        assert isinstance(part.sublayer, FeedForward)
+        self.around, self.sublayer = Around(part), part.sublayer
 
     def __call__(self, x: Step) -> Step:
         network = self.sublayer
@@ -117,8 +119,9 @@ class Asking:
     """One attention of the decoder with its residual: keys and values by one product, and between the model's own
     products C."""
 
-    def __init__(self, part: PreNorm | PostNorm) -> None:
-        module = cast(MultiHeadAttention, part.sublayer)
+    def __init__(self, part: nn.Module) -> None:
+        module = part.sublayer
+        assert isinstance(module, MultiHeadAttention)
         self.around, self.module = Around(part), module
         weight = torch.cat([module.key.weight.detach(), module.value.weight.detach()])
         biases = [bias.detach() for bias in (module.key.bias, module.value.bias) if bias is not None]
@@ -152,11 +155,10 @@ class Branching:
     """A translator for use, not for training: the model, with its single steps by `Asking`."""
 
     def __init__(self, model: Transformer) -> None:
-        self.model: Any = model
-        self.context, self.encode = model.context, model.encode
-        blocks: Any = model.decoder
+        self.model, self.context, self.encode = model, model.context, model.encode
+        layers = (_parts(block) for block in model.decoder)
         self.layers = [
-            (Asking(block.attention), Asking(block.crossing), Feeding(block.feedforward)) for block in blocks
+            (Asking(attention), Asking(crossing), Feeding(network)) for attention, crossing, network in layers
         ]
 
     def state(self, rows: int, capacity: int | None = None) -> DecoderState[Branches]:
@@ -164,7 +166,7 @@ class Branching:
         return DecoderState(written, [Read() for _ in self.layers], list(range(rows)))
 
     def decode(
-        self, tokens: Int[Tensor, "R 1"], memory: Memory, present: Present, state: Any = None
+        self, tokens: Int[Tensor, "R 1"], memory: Memory, present: Present, state: DecoderState[Branches] | None = None
     ) -> Float[Tensor, "R 1 V"]:
         """As the model's own, one token a row."""
         model, held = self.model, self.state(len(tokens), 1) if state is None else state
@@ -172,6 +174,7 @@ class Branching:
         for (attention, crossing, feedforward), (branches, read) in zip(
             self.layers, held.layers(len(memory)), strict=True
         ):
+            assert isinstance(read, Read)
             x = attention.written(x, branches)
             x = crossing.read(x, memory, present, read)
             x = feedforward(x)
@@ -188,23 +191,27 @@ def branching(model: M) -> M | Branching:
 def _fits(model: Transformer) -> bool:
     if model.training or not as_built(model) or torch.is_autocast_enabled("cpu"):
         return False
-    on_cpu = all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
-    return type(model) is Transformer and on_cpu and all(_usual(block) for block in model.decoder)
+    return type(model) is Transformer and f32_on_cpu(model) and all(_standard(block) for block in model.decoder)
 
 
-def _usual(block: Any) -> bool:
-    parts = block.attention, block.crossing, block.feedforward
+def _parts(block: nn.Module) -> list[nn.Module]:
+    return [block.get_submodule(name) for name in ("attention", "crossing", "feedforward")]
+
+
+def _standard(block: nn.Module) -> bool:
+    if type(block) is not SharedCrossBlock:
+        return False
+    parts = _parts(block)
     return (
-        type(block) is SharedCrossBlock
-        and all(type(part) in (PreNorm, PostNorm) for part in parts)
+        all(type(part) in (PreNorm, PostNorm) for part in parts)
         and all(type(part.norm) is nn.LayerNorm and part.norm.bias is not None for part in parts)
         and all(_plain(part.sublayer) for part in parts[:2])
         and type(block.feedforward.sublayer) is FeedForward
     )
 
 
-def _plain(module: nn.Module) -> bool:
-    """An attention whose parts are the usual ones: none of them adapted, quantized or taken apart."""
+def _plain(module: object) -> bool:
+    """An attention whose parts are the standard ones: none of them adapted, quantized or taken apart."""
     return (
         type(module) is MultiHeadAttention
         and module.key_heads == module.heads

@@ -13,9 +13,10 @@ import subprocess
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from qkv.data.cache import cache_folder, obtain, only_mine, own_root, root, write_facts
 from qkv.errors import QkvError, StorageError
@@ -29,38 +30,43 @@ COMPILERS = ("cc", "gcc", "clang")
 COMPILE = ("-O3", "-march=native", "-ffast-math", "-fPIC", "-std=c11", "-c")
 THREADS = "-fopenmp"
 PATIENCE = 600  # seconds for one step: a guard against a compiler that hangs, never reached on a busy machine
-MOST = 200  # characters of what the compiler said
+MOST = 200  # characters of the compiler's message
 ROOM = "native"
 
 
-class Matrix(ctypes.Structure):
+C = TypeVar("C")
+
+
+def _fields(kind: type[C], names: str) -> list[tuple[str, type[C]]]:
+    return [(name, kind) for name in names.split()]
+
+
+class DecodeMatrix(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("plain", "half", "whole", "factors", "bias")),
-        *((name, ctypes.c_int64) for name in ("rows", "columns")),
+        *_fields(ctypes.c_void_p, "plain half whole factors bias"),
+        *_fields(ctypes.c_int64, "rows columns"),
     )
 
 
-class Layer(ctypes.Structure):
+class DecodeLayer(ctypes.Structure):
     _fields_ = (
-        *((name, Matrix) for name in ("project", "output", "inner", "outer")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("before_scale", "before_shift", "after_scale", "after_shift", "small_norm")
-        ),
+        *_fields(DecodeMatrix, "project output inner outer"),
+        *_fields(ctypes.c_void_p, "before_scale before_shift after_scale after_shift small_norm"),
     )
 
 
-class Model(ctypes.Structure):
+class DecodeModel(ctypes.Structure):
     _fields_ = (
-        *(
-            (name, ctypes.c_int64)
-            for name in ("layers", "width", "heads", "key_heads", "head_width", "hidden", "vocabulary", "gated")
-        ),
-        *((name, ctypes.c_float) for name in ("epsilon", "small_epsilon", "scale")),
-        *((name, ctypes.c_void_p) for name in ("cosines", "sines", "final_scale", "final_shift")),
-        ("head", Matrix),
-        ("layer", ctypes.POINTER(Layer)),
+        *_fields(ctypes.c_int64, "layers width heads key_heads head_width hidden vocabulary gated"),
+        *_fields(ctypes.c_float, "epsilon small_epsilon scale"),
+        *_fields(ctypes.c_void_p, "cosines sines final_scale final_shift"),
+        ("head", DecodeMatrix),
+        ("layer", ctypes.POINTER(DecodeLayer)),
     )
+
+
+def f32_on_cpu(model: nn.Module) -> bool:
+    return all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
 
 
 def address(tensor: Tensor) -> ctypes.c_void_p:
@@ -72,9 +78,9 @@ _unreported: list[str] = []
 
 def unreported() -> list[str]:
     """Why there is no compiled library although there is a compiler: given once, to whoever asks first."""
-    given = _unreported.copy()
+    messages = _unreported.copy()
     _unreported.clear()
-    return given
+    return messages
 
 
 @cache
@@ -87,7 +93,7 @@ def library() -> Any:
     parts = (*sources, compiler.encode(), _processor().encode(), " ".join((*COMPILE, THREADS)).encode())
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     try:
-        found = ctypes.CDLL(str(_obtained(key, compiler)))
+        compiled = ctypes.CDLL(str(_obtained(key, compiler)))
     except (QkvError, OSError) as error:  # the model itself writes, only slower
         _unreported.append(
             f"the model writes more slowly, without compiled code: {str(error).rstrip('.')}. "
@@ -95,23 +101,23 @@ def library() -> Any:
         )
         return None
     pointers, number = ctypes.c_void_p, ctypes.c_int64
-    found.decode.argtypes = [
-        ctypes.POINTER(Model), number, pointers, ctypes.POINTER(pointers), ctypes.POINTER(number), number, pointers,
-        pointers, ctypes.c_int,
+    compiled.decode.argtypes = [
+        ctypes.POINTER(DecodeModel), number, pointers, ctypes.POINTER(pointers), ctypes.POINTER(number), number,
+        pointers, pointers, ctypes.c_int,
     ]  # fmt: skip
-    found.attend_rows.argtypes = [
+    compiled.attend_rows.argtypes = [
         *[number] * 4, ctypes.c_float, pointers, pointers, number, pointers, pointers, ctypes.c_int
     ]  # fmt: skip
-    found.add_and_normalize.argtypes = [
+    compiled.add_and_normalize.argtypes = [
         pointers, pointers, number, number, pointers, pointers, ctypes.c_float, pointers, ctypes.c_int
     ]  # fmt: skip
-    found.candidates.argtypes = [
+    compiled.candidates.argtypes = [
         pointers, number, number, pointers, number, number, pointers, pointers, ctypes.c_int
     ]  # fmt: skip
-    for function in (found.decode, found.attend_rows, found.add_and_normalize, found.candidates):
+    for function in (compiled.decode, compiled.attend_rows, compiled.add_and_normalize, compiled.candidates):
         function.restype = None
-    found.fingerprint.argtypes, found.fingerprint.restype = [pointers, number, ctypes.c_int], ctypes.c_uint64
-    return found
+    compiled.fingerprint.argtypes, compiled.fingerprint.restype = [pointers, number, ctypes.c_int], ctypes.c_uint64
+    return compiled
 
 
 def _obtained(key: str, compiler: str) -> Path:
@@ -137,24 +143,24 @@ def _obtained(key: str, compiler: str) -> Path:
 def _build(compiler: str, folder: Path) -> None:
     """With threads where the compiler knows them, else without."""
     folder.chmod(0o700)
-    made = [folder / f"{source.stem}.o" for source in SOURCES]
+    objects = [folder / f"{source.stem}.o" for source in SOURCES]
     for threads in ((THREADS,), ()):
         steps = (
-            *([*COMPILE, *threads, "-o", *both] for both in zip(made, SOURCES, strict=True)),
-            ["-shared", *threads, "-o", folder / NAME, *made, "-lm"],
+            *([*COMPILE, *threads, "-o", *both] for both in zip(objects, SOURCES, strict=True)),
+            ["-shared", *threads, "-o", folder / NAME, *objects, "-lm"],
         )
         failed = next(filter(None, (_failure(compiler, words) for words in steps)), None)
         if failed is None:
             break
     else:
         raise OSError(f"{compiler} could not compile {' and '.join(source.name for source in SOURCES)} ({failed})")
-    for each in made:
-        each.unlink()
+    for path in objects:
+        path.unlink()
     (folder / NAME).chmod(0o700)
     write_facts(folder, {"compiler": compiler, "threads": bool(threads)})
 
 
-def _failure(compiler: str, words: list[Any]) -> str | None:
+def _failure(compiler: str, words: list[str | Path]) -> str | None:
     """Run one step of the compiler; gives what it says went wrong, in a line."""
     try:
         done = subprocess.run([*shlex.split(compiler), *words], capture_output=True, timeout=PATIENCE, text=True)
@@ -162,8 +168,8 @@ def _failure(compiler: str, words: list[Any]) -> str | None:
         return getattr(error, "strerror", None) or str(error)
     if not done.returncode:
         return None
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    worst = next((line for line in said if "error" in line.lower()), said[-1] if said else "")
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    worst = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")
     return worst[:MOST] or f"exit code {done.returncode}, without a message"
 
 

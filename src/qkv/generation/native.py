@@ -1,9 +1,4 @@
-"""Which models the compiled step can stand in for, and whether a copy of one is still true to it.
-
-`decode.c` knows equal blocks of attention and feed-forward after their norms, without a window, in f32 on the CPU, with
-every part as it was built. Anything else is computed by the model's own modules.
-
-Native decoding: one more token through a model of blocks (gpt, modern) in one call of compiled C, `decode.c`.
+"""Native decoding: one more token through a model of blocks (gpt, modern) in one call of compiled C, `decode.c`.
 
 Writing a token costs the reading of every weight once, so weights are kept small and read in order:
 
@@ -14,6 +9,9 @@ Writing a token costs the reading of every weight once, so weights are kept smal
 Queries, keys and values are one matrix, so are gate and up; an RMSNorm's scale goes into the matrix after it. Prompts
 go through the model itself and fill the same state. The machine's C compiler builds `decode.c` once; where there is
 none, the model itself writes. `bench/products.py` has the other ways that were tried.
+
+`decode.c` knows equal blocks of attention and feed-forward after their norms, without a window, in f32 on the CPU, with
+every part as it was built. Anything else is computed by the model's own modules.
 """
 
 from __future__ import annotations
@@ -34,8 +32,8 @@ from qkv.blocks.fast_paths import changed, hook_tables
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions
-from qkv.blocks.state import KeyValueState, LayerStates, places
-from qkv.generation.compiler import Layer, Matrix, Model, address, library
+from qkv.blocks.state import KeyValueState, LayerStates, State, places
+from qkv.generation.compiler import DecodeLayer, DecodeMatrix, DecodeModel, address, f32_on_cpu, library
 from qkv.models.language_model import LanguageModel
 
 ROWS = 4  # of a matrix are summed at once; sizes must be multiples
@@ -52,7 +50,7 @@ def obstacle(model: object) -> str:
         return "is not made of blocks"
     if getattr(model, "window", False):
         return "looks back through a window only"
-    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in model.parameters()):
+    if not f32_on_cpu(model):
         return "is not in f32 on the CPU"
     if problem := changed(model):
         return problem
@@ -72,13 +70,11 @@ def forms(model: nn.Module) -> tuple[object, ...] | None:
     learned = getattr(model, "positions", None)
     if learned is not None and (type(learned) is not LearnedPositions or type(learned.table) is not nn.Embedding):
         return None
-    found = {_form(block) for block in parts.blocks}
+    own, *others = {_form(block) for block in parts.blocks} or {None}
     final = _norm_form(parts.norm)
-    if len(found) != 1 or None in found or final is None:  # one form for all of them
+    if others or own is None or own[0] != final:  # one form for all of them
         return None
-    (own,) = found
-    assert own is not None
-    return (len(parts.blocks), type(head), learned is not None, final, *own) if own[0] == final else None
+    return (len(parts.blocks), type(head), learned is not None, final, *own)
 
 
 def _form(block: Any) -> tuple[object, ...] | None:
@@ -200,13 +196,13 @@ class Native:
         learned = getattr(model, "positions", None)
         self.positions = learned.table.weight.detach() if isinstance(learned, LearnedPositions) else None
         self.cache_shape = (2, heads.key_heads, heads.head_width)
-        layers = (Layer * len(model.blocks))(*(self._layer(block) for block in model.blocks))
+        layers = (DecodeLayer * len(model.blocks))(*(self._layer(block) for block in model.blocks))
         final = self._norm(model.norm)
         head = model.head._embedding[0] if isinstance(model.head, TiedHead) else model.head
         cosines, sines = self._rotary(heads.positions)
         gated = isinstance(network, GatedFeedForward)
         hidden = (network.gate if gated else network.inner).out_features
-        self.c = Model(
+        self.c = DecodeModel(
             len(model.blocks), model.embedding.embedding_dim, heads.heads, heads.key_heads, heads.head_width, hidden,
             model.vocabulary, int(gated), model.norm.eps, getattr(heads.query_norm, "eps", 0.0) or 0.0, heads.scale,
             cosines, sines, final[1], final[2], self._matrix([head], final[0]), layers,
@@ -215,7 +211,7 @@ class Native:
         sizes = (heads.heads + 2 * heads.key_heads) * heads.head_width, heads.heads * heads.head_width, hidden
         self.room = sum(sizes)  # floats a row on the way
 
-    def _layer(self, block: Any) -> Layer:
+    def _layer(self, block: Any) -> DecodeLayer:
         heads, network = block.attention.sublayer, block.feedforward.sublayer
         before, after = self._norm(block.attention.norm), self._norm(block.feedforward.norm)
         gated = isinstance(network, GatedFeedForward)
@@ -223,7 +219,7 @@ class Native:
         if isinstance(heads.query_norm, nn.RMSNorm):
             weights = heads.query_norm.weight.expand(heads.heads, -1), heads.key_norm.weight.expand(heads.key_heads, -1)
             small = self._keep(torch.cat(weights))
-        return Layer(
+        return DecodeLayer(
             self._matrix([heads.query, heads.key, heads.value], before[0]),
             self._matrix([heads.output]),
             self._matrix([network.gate, network.up] if gated else [network.inner], after[0]),
@@ -233,21 +229,21 @@ class Native:
             small,
         )
 
-    def _norm(self, norm: nn.Module) -> tuple[Tensor | None, Any, Any]:
+    def _norm(self, norm: nn.Module) -> tuple[Tensor | None, ctypes.c_void_p | None, ctypes.c_void_p | None]:
         """What an RMSNorm leaves to the matrix after it; a LayerNorm's scale and shift."""
         if isinstance(norm, nn.RMSNorm):
             return norm.weight.detach(), None, None
         assert isinstance(norm, nn.LayerNorm)
         return None, self._keep(norm.weight), self._keep(norm.bias)
 
-    def _rotary(self, positions: nn.Module) -> tuple[Any, Any]:
+    def _rotary(self, positions: nn.Module) -> tuple[ctypes.c_void_p | None, ctypes.c_void_p | None]:
         """Tables for x cos + swap(x) sin, (context, K) each: the halves swapped, the first with its sign turned."""
         if not isinstance(positions, RotaryPositions):
             return None, None
         cosines, sines = positions.cosines, positions.sines
         return self._keep(torch.cat([cosines, cosines], 1)), self._keep(torch.cat([-sines, sines], 1))
 
-    def _matrix(self, linears: Sequence[nn.Linear | nn.Embedding], scale: Tensor | None = None) -> Matrix:
+    def _matrix(self, linears: Sequence[nn.Linear | nn.Embedding], scale: Tensor | None = None) -> DecodeMatrix:
         """Several linear layers of one input as one matrix, in the format, its rows padded."""
         weight = torch.cat([linear.weight.detach() for linear in linears])
         weight = weight if scale is None else weight * scale
@@ -255,17 +251,19 @@ class Native:
         missing = -len(weight) % ROWS
         weight = F.pad(weight, (0, 0, 0, missing)) if missing else weight
         bias = self._keep(F.pad(torch.cat(biases), (0, missing))) if biases else None
-        plain = half = whole = factors = None
-        if self.format == "f32":
-            plain = self._keep(weight)
-        elif self.format == "bf16":
-            half = self._keep(weight.bfloat16())
-        else:
-            numbers, scales = quantized(weight)
-            whole, factors = self._keep(numbers), self._keep(scales)
-        return Matrix(plain, half, whole, factors, bias, *weight.shape)
+        numbers, factors = quantized(weight) if self.format == "int8" else (None, None)
+        return DecodeMatrix(
+            self._keep(weight if self.format == "f32" else None),
+            self._keep(weight.bfloat16() if self.format == "bf16" else None),
+            self._keep(numbers),
+            self._keep(factors),
+            bias,
+            *weight.shape,
+        )
 
-    def _keep(self, tensor: Tensor) -> Any:
+    def _keep(self, tensor: Tensor | None) -> ctypes.c_void_p | None:
+        if tensor is None:
+            return None
         self.kept.append(tensor := tensor.detach().contiguous())
         return address(tensor)
 
@@ -284,11 +282,12 @@ class Native:
         shape = (rows, pair, heads, capacity or self.context, width)
         return NativeState([torch.zeros(shape) for _ in self.model.blocks], [0] * rows)
 
-    def __call__(self, tokens: Int[Tensor, "B T"], state: Any = None) -> Float[Tensor, "B 1 V"]:
+    def __call__(self, tokens: Int[Tensor, "B T"], state: State | None = None) -> Float[Tensor, "B 1 V"]:
         """The scores after the last token alone: with a long prompt the others would cost more than all the rest."""
         state = self.state(len(tokens), tokens.size(1)) if state is None else state
         if not self._undisturbed():  # while a text is being written: the model itself goes on, with the same state
             return self.model(tokens, state)[:, -1:]
+        assert isinstance(state, NativeState)
         if tokens.size(1) > 1:
             return self._prompt(tokens, state)
         return self._step(tokens, state).unsqueeze(1)

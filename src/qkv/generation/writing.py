@@ -1,13 +1,8 @@
-"""Writing: one token after the other, with the state or without it, to the same result.
+"""Writing: one token after the other, with the state or without it, to the same result; and filling masks (deck 002).
 
 Longer than the context: when the window is full, its last half is encoded anew, with the state and without it alike.
-Every row draws from its own generator, so sample 3 is the same whether 4 or 400 are asked for.
-
-What a model gives to people: a text it wrote, and rows of the next-word table.
-
-Who writes for a model: its compiled copy, kept for as long as it is true to the model, or the model itself.
-
-Filling gaps: the likeliest pieces under each [MASK] of a text, and the text with the best of them. Deck 002.
+Every row draws from its own generator, so sample 3 is the same whether 4 or 400 are asked for. A compiled copy writes
+for a model as long as it is true to the model; else the model itself does.
 """
 
 from __future__ import annotations
@@ -153,13 +148,13 @@ class Writers:
         return copy
 
 
-BLANK = "___"  # at least so many strokes: what people write for a gap
+BLANK = "___"  # or more strokes: what people write for a mask
 EXAMPLE = "Paris is the capital of [MASK]."
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A text whose gaps are filled, and for each gap its likeliest pieces, the best first."""
+    """A text whose masks are filled, and for each mask its likeliest tokens, the best first."""
 
     text: str
     gaps: tuple[tuple[Next, ...], ...]
@@ -167,14 +162,14 @@ class Filled:
 
 @torch.inference_mode()
 def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled:
-    """What may stand in the gaps of `text`: the tokenizer's own [MASK], or ___. All gaps are looked at in one pass."""
+    """What may stand under the masks of `text`: the tokenizer's own [MASK], or ___. All are filled in one pass."""
     if not isinstance(model, Masked):
         raise InputError("this model does not fill gaps. Expected one that was taught to (a masked model, as BERT is).")
     if tokenizer.mask is None:
         raise InputError(f"the model's {tokenizer.kind} tokenizer has no [MASK]; filling gaps needs one that has.")
     if top < 1:
         raise InputError(f"top {top}: expected at least 1.")
-    parts = parted(tokenizer, text)
+    parts = split_masks(tokenizer, text)
     if len(parts) == 1:
         raise InputError(f"no gap in {_short(text)!r}. Write [MASK] or {BLANK} where a word is missing: {EXAMPLE!r}")
     tokens, places = encoded(tokenizer, parts)
@@ -189,7 +184,7 @@ def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled
     vectors = model.eval().encoder(torch.tensor([tokens], device=device))[0, places]
     shares = model.head(vectors).float().softmax(-1)[:, : tokenizer.vocabulary]
     special = [number for number in range(tokenizer.vocabulary) if tokenizer.is_special(number)]
-    shares[:, special] = -1.0  # nothing that fills a gap
+    shares[:, special] = -1.0  # nothing that fills a mask
     best = shares.topk(min(top, tokenizer.vocabulary - len(special)))
     gaps = tuple(
         tuple(Next(tokenizer.piece(token), token, share) for token, share in zip(ids, chances, strict=True))
@@ -198,15 +193,15 @@ def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled
     return Filled(_joined(parts, [gap[0].piece for gap in gaps]), gaps)
 
 
-def parted(tokenizer: Tokenizer, text: str) -> list[str]:
-    """What stands before, between and behind the gaps; one part where there is no gap, or no mask to put there."""
+def split_masks(tokenizer: Tokenizer, text: str) -> list[str]:
+    """What stands before, between and behind the masks; one part where there is none, or the tokenizer has none."""
     if tokenizer.mask is None:
         return [text]
     return re.split(rf"{re.escape(tokenizer.token(tokenizer.mask))}|{BLANK}_*", text)
 
 
 def encoded(tokenizer: Tokenizer, parts: list[str]) -> tuple[list[int], list[int]]:
-    """The ids with what the model expects around them, and the places of the gaps."""
+    """The ids with what the model expects around them, and the places of the masks."""
     assert tokenizer.mask is not None
     tokens, places = list(tokenizer.opening), []
     for number, ids in enumerate(tokenizer.encode_batch(parts)):
@@ -218,7 +213,7 @@ def encoded(tokenizer: Tokenizer, parts: list[str]) -> tuple[list[int], list[int
 
 
 def _joined(parts: list[str], pieces: list[str]) -> str:
-    """The text as it was given, with the pieces in its gaps; ##s is joined to what stands before it."""
+    """The text as it was given, with the tokens in place of its masks; ##s is joined to what stands before it."""
     text = parts[0]
     for piece, part in zip(pieces, parts[1:], strict=True):
         text = (text.rstrip() + piece[2:] if piece.startswith("##") and len(piece) > 2 else text + piece) + part

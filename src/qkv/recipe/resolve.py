@@ -17,7 +17,7 @@ from qkv.recipe.origin import matched_width, parameters
 from qkv.recipe.recipe import NewSection, Recipe, Section
 from qkv.recipe.time_budget import DEFAULT_SIZE, SizePreset
 from qkv.training import devices
-from qkv.training.clock import LOOKING
+from qkv.training.clock import EVALUATING
 
 TINY = 30_000  # tokens; below it the deck's nano shape has more parameters than the text has to teach
 SMALL = 200_000
@@ -170,7 +170,7 @@ def language_model_steps(draft: Draft, tokens: int, steps: int, *, timed: bool =
     evaluated = evaluated_tokens(steps * a_step)
     every = max(1, steps // EVALUATIONS)
     if timed:  # a token that is evaluated takes a third of one that is trained on
-        every = max(every, math.ceil(FORWARD * evaluated / (LOOKING * a_step)))
+        every = max(every, math.ceil(FORWARD * evaluated / (EVALUATING * a_step)))
     last = LAST_IN_TIME if timed else LAST
     return replace(
         draft,

@@ -24,7 +24,7 @@ from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError, InterruptedRun, QkvError
 from qkv.evaluation import ngram_model
 from qkv.evaluation.perplexity import TOKENS, batches, losses_of
-from qkv.evaluation.perplexity import Plan as Windows
+from qkv.evaluation.perplexity import WindowPlan as Windows
 from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
 from qkv.models.language_model import count
 from qkv.models.registry import defaults

@@ -267,7 +267,7 @@ def _inputs(
         if len(ids) > context:
             return Inputs(tuple(ids[:context])), [f"the text has {len(ids):,} tokens; the first {context:,} are read."]
         return Inputs(tuple(ids)), []
-    if isinstance(model, Masked) and len(parts := writing.parted(tokenizer, text)) > 1:
+    if isinstance(model, Masked) and len(parts := writing.split_masks(tokenizer, text)) > 1:
         ids, _ = writing.encoded(tokenizer, parts)
         if len(ids) <= context:
             return Inputs(tuple(ids)), []

@@ -41,7 +41,7 @@ def numbered(folder: Path) -> list[Path]:
 def save(
     folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int, spare: Collection[int] = ()
 ) -> Path:
-    """Write the state after `state.step` steps; `memory` is what the run remembers besides. Of older checkpoints the
+    """Write the state after `state.step` steps; `memory` is what else the run remembers. Of older checkpoints the
     last `keep` stay, and those of the steps `spare`."""
     final = folder / f"{state.step:06d}"
     weights = {name: tensor.contiguous() for name, tensor in state.model.state_dict().items()}
@@ -101,7 +101,7 @@ def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
 def _load_optimizer(path: Path, state: TrainingState) -> None:
     parameters = dict(state.model.named_parameters())
     tensors = read_tensors(path)
-    held = {name for place in tensors if place.count("/") == 2 for name in [place.split("/")[1]]}
+    held = {place.split("/")[1] for place in tensors if place.count("/") == 2}
     wanted = {name for name, parameter in parameters.items() if parameter.requires_grad}
     if lacking := sorted(wanted - held):
         raise RefusedError(f"{path}: nothing about {lacking[0]}. Use the run's own checkpoint.")
@@ -110,9 +110,7 @@ def _load_optimizer(path: Path, state: TrainingState) -> None:
         name, _, key = rest.partition("/")
         fits = name in parameters and (tensor.ndim == 0 or tensor.shape == parameters[name].shape)
         if kind not in state.optimizers or not key or not fits:
-            raise RefusedError(
-                f"{path}: {place} belongs to another recipe than the run's. Use the run's own checkpoint."
-            )
+            raise RefusedError(f"{path}: {place} belongs to another recipe. Use the run's own checkpoint.")
         # AdamW counts its steps in a CPU tensor unless it is fused on a device
         state.optimizers[kind].state[parameters[name]][key] = tensor.to(parameters[name].device)
 

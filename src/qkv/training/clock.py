@@ -1,4 +1,4 @@
-"""The clock of a run that has only so much time: it moves the end when steps turn out slower or faster than planned.
+"""The clock of a run with a time budget: it moves the end when steps turn out slower or faster than planned.
 
 Only how many steps there will be, and how often they are evaluated, is decided here. Each decision is written into the
 recipe (`training.steps_changes`, `training.evaluate_every_changes`), so that the recipe alone gives the same run again.
@@ -12,11 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-RECENT, LONG_AGO = 50, 400  # steps that tell the present speed, near the end and while much is left
+RECENT, LONG_AGO = 50, 400  # steps that give the present speed, near the end and while much is left
 EARLY = 5  # steps before which little is known
 BLIND = 0.1  # of the time: by then even fewer steps must do
 SHORTER, LONGER = 0.015, 0.04  # of all steps: smaller moves of the end are not worth a line in the recipe
-LOOKING = 0.1  # of the time, about, at most goes into evaluations while the run goes on
+EVALUATING = 0.1  # of the time, about, at most goes into evaluations while the run goes on
 RARER = 1.5  # times: evaluations that are rarer by less are not worth a line
 SCORING = 0.15  # of the time at most is kept for the last scores: what does not fit is scored on a sample
 SLOWEST = 8.0  # times as long as measured, at most, the last scores are expected to take
@@ -92,7 +92,9 @@ class Clock:
         if alone is None:
             return end
         left = self.ends_at - self.reserve - self.evaluation - self.now()
-        fits = step + max(int(may_grow), int(left / (alone + self.evaluation / every)))  # one more is due after a look
+        fits = step + max(
+            int(may_grow), int(left / (alone + self.evaluation / every))
+        )  # one more is due after an evaluation
         fits = min(self.longest, fits)
         moves = end - fits > SHORTER * end or (may_grow and fits - end > LONGER * end)
         return fits if moves else end
@@ -102,5 +104,5 @@ class Clock:
         alone = self.a_step(end - step)
         if alone is None or not self.evaluation:
             return every
-        wanted = math.ceil(self.evaluation * (1 - LOOKING) / (LOOKING * max(alone, 1e-9)))
+        wanted = math.ceil(self.evaluation * (1 - EVALUATING) / (EVALUATING * max(alone, 1e-9)))
         return min(wanted, max(1, end)) if wanted > RARER * every else every

@@ -61,7 +61,7 @@ def set_threads(threads: int) -> None:
 
 
 def memory_bytes(device: str) -> int | None:
-    """All memory that we may use on the device; None where the system does not say."""
+    """All memory that we may use on the device; None where it is not known."""
     if device.startswith("cuda"):
         return int(torch.cuda.get_device_properties(device).total_memory)
     known = container_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
@@ -82,42 +82,42 @@ def container_limits(groups: Path, root: Path) -> list[int]:
             own = top / name.lstrip("/")  # of the host, at times: inside a container only `top` is there
             for folder in (own, *own.parents):
                 limit = folder / file
-                if folder.is_relative_to(top) and limit.is_file() and (said := limit.read_text().strip()).isdigit():
-                    known.append(int(said))
+                if folder.is_relative_to(top) and limit.is_file() and (size := limit.read_text().strip()).isdigit():
+                    known.append(int(size))
     except (OSError, ValueError):
-        pass  # not Linux, or not told
+        pass  # not Linux, or not readable
     return known
 
 
 def give_back() -> None:
-    """Return what was freed to the system, between two kinds of work: the C library (glibc) keeps it, in holes that
+    """Return what was freed to the system, between two kinds of work: the C library (glibc) keeps it, in gaps that
     fit the work before. In the midst of training it would cost time: the next step asks for it again."""
     with suppress(AttributeError, OSError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes() -> int:
-    """Memory that this process holds now; 0 where the system does not tell."""
+    """Memory that this process holds now; 0 where it is not known."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
-class Holes:
-    """Batches of ever other shapes leave holes that no other fits, and a long run would hold several times what it
-    needs. Every `seconds` they are given back, where memory has grown by half; equal batches never cost a thing."""
+class HeapTrimmer:
+    """Against heap fragmentation: batches of ever other shapes leave gaps that no other fits, and a long run would hold
+    several times what it needs. Every `seconds` they are given back, where memory has grown by half."""
 
     def __init__(self, seconds: float = 30.0) -> None:
-        self.seconds, self.looked, self.least = seconds, time.monotonic(), 0
+        self.seconds, self.checked, self.least = seconds, time.monotonic(), 0
 
-    def mend(self) -> None:
-        if time.monotonic() - self.looked < self.seconds:
+    def trim(self) -> None:
+        if time.monotonic() - self.checked < self.seconds:
             return
         held = resident_bytes()
         if self.least and held > 1.5 * self.least:
             give_back()
             held = resident_bytes()
-        self.looked, self.least = time.monotonic(), min(self.least or held, held)
+        self.checked, self.least = time.monotonic(), min(self.least or held, held)
 
 
 def limited() -> bool:
@@ -130,7 +130,7 @@ def limited() -> bool:
 
 
 def ask_for(size: int) -> None:
-    """Under a limit, take so many bytes once, untouched, and give them back: some libraries end the program where they
+    """Under a limit, take `size` bytes once, untouched, and give them back: some libraries end the program where they
     get none, others say so. Without a limit the system promises more than it has, and nothing is learned."""
     if limited():
         torch.empty(size, dtype=torch.uint8)

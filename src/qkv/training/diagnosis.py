@@ -1,34 +1,34 @@
-"""A run judged by its own metrics: what it is doing, since when, and whether more time would help.
+"""A run diagnosed by its own metrics: what it is doing, since when, and whether more time would help.
 
 Rules are tried in order, and the first that holds is the verdict: what makes a number meaningless comes before what the
 number says. A change counts when it is larger than chance explains (history.py) and large enough to matter.
 Decision 0006 has the reasons and the runs on which the limits below were set.
 
-A look at a run while it goes on: one warning, at the evaluation where it is established that it goes wrong.
+`EarlyWarning` follows a run while it goes on: one warning, at the evaluation that establishes that it goes wrong.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from qkv.evaluation.text_baselines import Baselines
-from qkv.training.history import Change, History, Stage, change, error, together
+from qkv.training.history import Change, History, LogLine, Stage, change, error, together
 
 Kind = Literal[
     "learning",  # still falling: more time would help
     "plateau",  # as good as this model gets on this text, or nearly
     "unclear",  # too little validation text to tell
     "overfitting",  # worse on validation text since a step, better on training text
-    "memorised",  # the same, and the training text is known by heart
+    "memorised",  # the same, and the training text is memorised
     "unstable",  # losses rose on the way and came back
     "diverged",  # losses rose and stayed, or are no numbers
-    "underfit",  # knows little more than how often each piece occurs
+    "underfit",  # knows little more than how often each token occurs
     "leak",  # the validation text stands in the training text
     "repetitive",  # so it does, and so does the training text in itself
-    "noise",  # the text holds nothing that could be learned beyond how often each piece occurs
+    "noise",  # the text holds nothing that could be learned beyond how often each token occurs
     "trivial",  # the text hardly varies
     "suspicious",  # better than training losses and counts can explain
     "unlike",  # the validation text is of another kind than the training text
@@ -40,7 +40,7 @@ WORSE = 0.025  # of a loss: a smaller rise is not called overfitting
 JUMP = 0.1  # of the first loss: a rise of training losses by more is a spike
 LEAK, REPEATS = 0.3, 0.5  # share of the validation text in the training text; of the training text in itself
 UNLIKE = 1.3  # times a training loss: a validation loss above it comes from other text
-BY_HEART = 0.3  # of the validation loss: with a training loss below it the text is known by heart
+MEMORISED = 0.3  # of the validation loss: with a training loss below it the text is memorised
 GAP = 0.7  # of the validation loss: with a training loss below it, what is learned is the training text
 SCATTER = 4.0  # standard deviations: two pairs among ten evaluations are rarely farther apart by chance
 END = (0.85, 1.0)  # of a run
@@ -63,7 +63,7 @@ class Diagnosis:
 
     @property
     def gain(self) -> float:
-        """What a run twice as long would bring, about: as much again, and less where text is learned by heart."""
+        """What a run twice as long would bring, about: as much again, and less where text is memorised."""
         return 0.0 if self.enough else max(0.0, self.fell) * (0.5 if self.training < APART * self.validation else 1.0)
 
     @property
@@ -94,13 +94,13 @@ def verdict(history: History, baselines: Baselines, loss: float, epoch: float) -
         return kind, None
     end = history.training(*END).mean
     if (since := overfitting(history, epoch)) is not None:
-        return "memorised" if end < BY_HEART * history.stages[-1].validation else "overfitting", since
+        return "memorised" if end < MEMORISED * history.stages[-1].validation else "overfitting", since
     if history.rise.height > JUMP * history.first:
         return "unstable", history.rise.since
     direction = trend(history, loss, epoch)[0]
     again = history.steps > epoch  # before, no training text was seen twice
-    if again and end < (BY_HEART if direction == "learning" else GAP) * loss:
-        return "memorised" if end < BY_HEART * loss else "overfitting", None
+    if again and end < (MEMORISED if direction == "learning" else GAP) * loss:
+        return "memorised" if end < MEMORISED * loss else "overfitting", None
     return direction, None
 
 
@@ -130,8 +130,8 @@ def of_the_split(history: History, baselines: Baselines, loss: float, epoch: flo
 
 
 def underfit(baselines: Baselines, loss: float, training: float) -> bool:
-    """Hardly better than the frequencies of single pieces, on training text as well."""
-    way = baselines.unigram - baselines.ngram  # what a few pieces of context are worth
+    """Hardly better than the frequencies of single tokens, on training text as well."""
+    way = baselines.unigram - baselines.ngram  # what a few tokens of context are worth
     gone = baselines.unigram - loss
     return gone < max(0.15 * way, 0.02 * baselines.unigram) and training > 0.9 * baselines.unigram
 
@@ -173,8 +173,8 @@ def overfitting(history: History, epoch: float) -> int | None:
     matters = max(WORSE * best.validation, SCATTER * jitter(groups))
     if len(after) == 1:
         return history.best.step if change(best, last).above(2 * matters, 5.0) else None
-    beside = groups[max(0, number - 1) : number + 2]  # one alone may be low by chance
-    low = together(sorted(beside, key=lambda group: group.validation)[:2])
+    near = groups[max(0, number - 1) : number + 2]  # one alone may be low by chance
+    low = together(sorted(near, key=lambda group: group.validation)[:2])
     apart = last.training.mean < 0.75 * last.validation  # a wide gap is evidence of its own
     return history.best.step if change(low, last).above(matters, 2.0 if apart else 3.0) else None
 
@@ -217,28 +217,26 @@ def second_half(history: History) -> Change:
     return change(groups[-1], middle) if middle is not groups[-1] else Change(0.0, math.inf)
 
 
-class Watch:
-    """Looks on while a run goes; says once, at the evaluation where it is established, that it goes wrong."""
-
-    def __init__(self, epoch: float, before: Iterable[Mapping[str, Any]] = ()) -> None:
-        """`before`: lines of the journal from an earlier sitting; those that will be done again do not count."""
+class EarlyWarning:
+    def __init__(self, epoch: float, before: Iterable[LogLine] = ()) -> None:
+        """`before`: lines of the log from an earlier session; those that will be done again do not count."""
         self.epoch = epoch
         self.history = History()
-        self.said = False
+        self.warned = False
         self.before = list(before)
 
-    def take(self, line: Mapping[str, Any]) -> str:
-        """A line of the journal in, a warning or nothing out."""
+    def take(self, line: LogLine) -> str:
+        """A line of the log in, a warning or nothing out."""
         earlier, self.before = self.before, []
         for old in earlier:
             if old["step"] < line["step"]:
                 self.take(old)
         self.history.add(line)
         number = len(self.history.stages)
-        if self.said or "validation_loss" not in line or number % (1 + number // 40):
+        if self.warned or "validation_loss" not in line or number % (1 + number // 40):
             return ""
-        warning = self._diverging() or self._overfitting() or self._by_heart()
-        self.said = bool(warning)
+        warning = self._diverging() or self._overfitting() or self._memorising()
+        self.warned = bool(warning)
         return warning
 
     def _diverging(self) -> str:
@@ -246,7 +244,7 @@ class Watch:
             return ""
         now = self.history.stages[-1].training.mean if self.history.stages else math.nan
         was = self.history.rise.start or self.history.first
-        return f"the training loss went up, from {was:.3f} to {now:.3f}: the rate may be too high"
+        return f"the training loss went up, from {was:.3f} to {now:.3f}: the learning rate may be too high"
 
     def _overfitting(self) -> str:
         since, best = overfitting(self.history, self.epoch), self.history.best
@@ -258,7 +256,7 @@ class Watch:
             f"{last.validation:.3f} while the training loss fell; the model of step {since:,} is kept"
         )
 
-    def _by_heart(self) -> str:
+    def _memorising(self) -> str:
         """The gap alone: far better on the training text than at the best evaluation, and no better on other text."""
         last, best = self.history.stages[-1], self.history.best
         if best is None or best is last or self.history.steps <= self.epoch:
@@ -266,6 +264,6 @@ class Watch:
         if last.training.mean > min(0.5 * last.validation, 0.75 * best.training.mean):
             return ""
         return (
-            f"the training text is being learned by heart: loss {last.training.mean:.3f} on it, "
+            f"the training text is being memorised: loss {last.training.mean:.3f} on it, "
             f"{last.validation:.3f} on the validation text; the model of step {best.step:,} is kept"
         )

@@ -1,6 +1,6 @@
-"""What a run's metrics tell, in a form that can be judged: stages, each ending in an evaluation, and training losses.
+"""What a run's metrics show, in a form for diagnosis: stages, each ending in an evaluation, and training losses.
 
-Noise is told apart from change twice. Losses of single steps scatter: their noise is taken from the differences of
+Noise is separated from change twice. Losses of single steps scatter: their noise is taken from the differences of
 neighbours, σ² = Σ (l_t - l_{t-1})² / 2n (von Neumann et al. 1941), which a trend leaves alone. Evaluations see the same
 text each time, so two are compared part by part: the error of a difference is that of the parts' differences.
 """
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+LogLine = Mapping[str, Any]  # a line of metrics.jsonl
 MOST_BINS = 96
-MOST_STAGES = 24  # evaluations are judged in at most so many groups: among many, one is always low by chance
+MOST_STAGES = 24  # groups of evaluations that are compared, at most: among many, one is always low by chance
 RECENT, LATELY = 5, 20  # steps
 
 
@@ -33,9 +34,8 @@ class Losses:
         self.norms += norm
 
     def __add__(self, other: Losses) -> Losses:
-        pairs = ((self.number, other.number), (self.total, other.total), (self.squares, other.squares))
-        number, total, squares = (one + two for one, two in pairs)
-        return Losses(int(number), total, squares, self.norms + other.norms)
+        sums = (self.total + other.total, self.squares + other.squares, self.norms + other.norms)
+        return Losses(self.number + other.number, *sums)
 
     @property
     def mean(self) -> float:
@@ -110,7 +110,7 @@ class Rise:
 
 @dataclass
 class History:
-    """Takes the lines of a journal one by one. What it keeps of the steps does not grow with the run."""
+    """Takes the lines of a log one by one. What it keeps of the steps does not grow with the run."""
 
     steps: int = 0
     stages: list[Stage] = field(default_factory=list)
@@ -127,13 +127,13 @@ class History:
     _lowest_at: int = 0
 
     @classmethod
-    def of(cls, lines: Iterable[Mapping[str, Any]]) -> History:
-        made = cls()
+    def of(cls, lines: Iterable[LogLine]) -> History:
+        history = cls()
         for line in lines:
-            made.add(line)
-        return made
+            history.add(line)
+        return history
 
-    def add(self, line: Mapping[str, Any]) -> None:
+    def add(self, line: LogLine) -> None:
         if "loss" in line:
             self._step(line["step"], line["loss"], line.get("gradient_norm") or 0.0)
         if line.get("validation_loss") is not None:

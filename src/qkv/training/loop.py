@@ -2,7 +2,7 @@
 
 Everything the loop remembers between two steps is in `TrainingState`, so that saving it saves the run.
 
-How much a training computes: the products and sums of forward and backward passes over all examples it saw.
+`training_flops` is how much a training computes: the products and sums of all its forward and backward passes.
 
     FLOPs = 3 · (a forward pass)        the backward pass is two more (Kaplan et al. 2020: 6 · weights · tokens)
 
@@ -14,9 +14,8 @@ for each weight and token. Looking up rows of a table costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +23,12 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils.flop_counter import FlopCounterMode
 
 from qkv.blocks.attention import open_attention
+from qkv.blocks.fast_paths import evaluating
 from qkv.errors import ConfigError, DivergedError
 from qkv.objectives.objective import Objective
 from qkv.training.devices import autocast
 from qkv.training.optimizers import optimizers, set_rates
-from qkv.training.settings import TrainingConfig, share
+from qkv.training.settings import TrainingConfig
 
 
 @dataclass
@@ -54,11 +54,8 @@ class Step:
 
 def require_complete(config: TrainingConfig) -> None:
     """Refuse settings that are still open: `qkv train` chooses them by model, data and machine, the loop does not."""
-    open_ = (
-        ["steps"] * (not config.length)
-        + ["batch"] * (not config.batch)
-        + ["learning_rate"] * (not config.learning_rate)
-    )
+    needed = {"steps": config.length, "batch": config.batch, "learning_rate": config.learning_rate}
+    open_ = [name for name, value in needed.items() if not value]
     open_ += [name for name in ("optimizer", "device", "dtype") if getattr(config, name) == "auto"]
     open_ += ["matrix_learning_rate"] * (config.optimizer == "muon" and not config.matrix_learning_rate)
     if open_:
@@ -73,18 +70,7 @@ def require_complete(config: TrainingConfig) -> None:
 def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
     """The state before the first step."""
     require_complete(config)
-    found = optimizers(
-        model,
-        kind=config.optimizer,
-        learning_rate=config.learning_rate,
-        matrix_learning_rate=config.matrix_learning_rate,
-        betas=config.betas,
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
-        layer_decay=config.layer_decay,
-        dtype=config.dtype,
-    )
-    return TrainingState(model, found)
+    return TrainingState(model, optimizers(model, config))
 
 
 def train(state: TrainingState, task: Objective, config: TrainingConfig) -> Iterator[Step]:
@@ -109,15 +95,7 @@ def train(state: TrainingState, task: Objective, config: TrainingConfig) -> Iter
             raise DivergedError(_diagnosis(state, task, config, loss_sum))
         if config.clip:
             nn.utils.clip_grads_with_norm_(parameters, config.clip, norm)
-        now = share(
-            state.step,
-            config.steps,
-            config.schedule,
-            config.warmup,
-            config.final_fraction,
-            config.decay,
-            config.steps_changes,
-        )
+        now = config.rate_share(state.step)
         set_rates(state.optimizers, now)
         for optimizer in state.optimizers.values():
             optimizer.step()
@@ -139,12 +117,12 @@ def require_finite(state: TrainingState) -> None:
 
 def _diagnosis(state: TrainingState, task: Objective, config: TrainingConfig, loss: float) -> str:
     """Name the first tensor that is not finite: a weight, then a value on the way forward, then a gradient."""
-    bad = _first_bad(dict(state.model.named_parameters()))
-    where = f"the weight {bad}" if bad else ""
-    if not bad and not math.isfinite(loss):
+    if bad := _first_bad(dict(state.model.named_parameters())):
+        where = f"the weight {bad}"
+    elif not math.isfinite(loss):
         bad = _first_bad_output(state, task, config)
         where = f"the output of {bad}" if bad else "the loss itself"
-    if not where:
+    else:
         gradients = {name: p.grad for name, p in state.model.named_parameters() if p.grad is not None}
         where = f"the gradient of {_first_bad(gradients)}"
     first, last = state.samples, state.samples + config.batch - 1
@@ -161,64 +139,59 @@ def _first_bad(tensors: dict[str, Tensor]) -> str | None:
 
 
 def _first_bad_output(state: TrainingState, task: Objective, config: TrainingConfig) -> str | None:
-    """Run the batch again with a look at every module's output, in the order of the forward pass."""
-    found: list[str] = []
+    """Run the batch again and check every module's output, in the order of the forward pass."""
+    names = {module: name for name, module in state.model.named_modules() if name}
+    bad: list[str] = []
 
-    def look(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: object, output: object) -> None:
-            if isinstance(output, Tensor) and not output.isfinite().all():
-                found.append(name)
+    def hook(module: nn.Module, inputs: object, output: object) -> None:
+        if isinstance(output, Tensor) and not output.isfinite().all():
+            bad.append(names[module])
 
-        return hook
-
-    handles = [module.register_forward_hook(look(name)) for name, module in state.model.named_modules() if name]
+    handles = [module.register_forward_hook(hook) for module in names]
     try:
         with torch.no_grad(), autocast(config.device, config.dtype):
             task.loss(state.model, task.batch(state.samples, config.batch).to(config.device))
     finally:
         for handle in handles:
             handle.remove()
-    return found[0] if found else None
+    return bad[0] if bad else None
 
 
-BATCHES = 4  # looked at, spread over an epoch
+BATCHES = 4  # counted, spread over an epoch
 
 
 def training_flops(model: nn.Module, task: Objective, batch: int, samples: int) -> float:
-    """Of a training that saw so many samples in batches of this size."""
+    """Of a training that saw `samples` samples in batches of this size."""
     device = str(next(model.parameters()).device)
     size = max(1, min(batch, task.samples))
     spread = [task.samples * number // BATCHES // size * size for number in range(BATCHES)]
-    found = [_forward(model, task, first, size, device) for first in sorted(set(spread))]
-    return 3 * sum(found) / len(found) / size * samples
+    counts = [_forward(model, task, first, size, device) for first in sorted(set(spread))]
+    return 3 * sum(counts) / len(counts) / size * samples
 
 
 def _forward(model: nn.Module, task: Objective, first: int, size: int, device: str) -> float:
     kernels = before = 0
 
-    def begin(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def begin(module: nn.Module, inputs: object) -> None:
         nonlocal before
         before = counter.get_total_flops()
 
-    def count(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+    def count(module: nn.Module, inputs: tuple[Tensor | PackedSequence, ...], output: object) -> None:
         nonlocal kernels
         if counter.get_total_flops() > before:
             return
         read = inputs[0]
-        values: Tensor = read.data if isinstance(read, PackedSequence) else read
-        weights = sum(each.numel() for name, each in module.named_parameters() if "weight" in name)
+        values = read.data if isinstance(read, PackedSequence) else read
+        weights = sum(p.numel() for name, p in module.named_parameters() if "weight" in name)
         kernels += 2 * weights * (values.numel() // values.size(-1))
 
-    recurrent = [each for each in model.modules() if isinstance(each, nn.RNNBase)]
-    hooks = [each.register_forward_pre_hook(begin) for each in recurrent]
-    hooks += [each.register_forward_hook(count) for each in recurrent]
-    was = model.training
-    model.eval()
+    recurrent = [module for module in model.modules() if isinstance(module, nn.RNNBase)]
+    hooks = [module.register_forward_pre_hook(begin) for module in recurrent]
+    hooks += [module.register_forward_hook(count) for module in recurrent]
     try:
-        with torch.no_grad(), open_attention(model), FlopCounterMode(display=False) as counter:
+        with evaluating(model), torch.no_grad(), open_attention(model), FlopCounterMode(display=False) as counter:
             task.loss(model, task.batch(first, size).to(device))
     finally:
-        model.train(was)
         for hook in hooks:
             hook.remove()
     return float(counter.get_total_flops() + kernels)

@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from qkv.training.settings import TrainingConfig
+
 # Coefficients (a, b, c) of X <- aX + bXXᵀX + c(XXᵀ)²X, tuned step by step (Cesista et al. 2025).
 COEFFICIENTS = (
     (4.0848, -6.8946, 2.9270),
@@ -107,77 +109,50 @@ def leave_compiler_out() -> None:
             plain.__dynamo_disable = plain
 
 
-def optimizers(
-    model: nn.Module,
-    *,
-    kind: str,
-    learning_rate: float,
-    matrix_learning_rate: float,
-    betas: tuple[float, float],
-    momentum: float,
-    weight_decay: float,
-    layer_decay: float = 1.0,
-    dtype: str = "f32",
-) -> dict[str, torch.optim.Optimizer]:
+def optimizers(model: nn.Module, config: TrainingConfig) -> dict[str, torch.optim.Optimizer]:
     """The optimizers of a run by name. Matrices decay; embeddings, heads, norms and biases do not.
 
-    With `layer_decay`, lower layers learn more slowly (Howard and Ruder 2018): each has so much of the rate above it.
+    With `layer_decay`, lower layers learn more slowly (Howard and Ruder 2018): each at that fraction of the rate above.
     """
     leave_compiler_out()
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices = [p for name, p in named if is_matrix(name, p)]
     others = [p for name, p in named if not is_matrix(name, p)]
-    found: dict[str, torch.optim.Optimizer] = {}
-    groups = [{"params": others, "weight_decay": 0.0}]
-    if kind == "muon" and matrices:
-        turned = torch.bfloat16 if dtype == "bf16" else torch.float32
-        found["muon"] = Muon(matrices, matrix_learning_rate, momentum, weight_decay, dtype=turned)
+    by_name: dict[str, torch.optim.Optimizer] = {}
+    muon = config.optimizer == "muon" and bool(matrices)
+    groups: list[dict[str, object]] = [{"params": others, "weight_decay": 0.0}]
+    if muon:
+        turned = torch.bfloat16 if config.dtype == "bf16" else torch.float32
+        rates = config.matrix_learning_rate, config.momentum, config.weight_decay
+        by_name["muon"] = Muon(matrices, *rates, dtype=turned)
     elif matrices:
-        groups.append({"params": matrices, "weight_decay": weight_decay})
-    found["adamw"] = AdamW(groups, lr=learning_rate, betas=betas, fused=True)
-    if layer_decay < 1:
-        found["adamw"] = AdamW(
-            layered(
-                named, learning_rate, weight_decay if kind == "adamw" else 0.0, layer_decay, set(map(id, _held(found)))
-            ),
-            lr=learning_rate,
-            betas=betas,
-            fused=True,
-        )
-    for optimizer in found.values():
+        groups.append({"params": matrices, "weight_decay": config.weight_decay})
+    if config.layer_decay < 1:
+        groups = layered([(name, p) for name, p in named if not muon or not is_matrix(name, p)], named, config)
+    by_name["adamw"] = AdamW(groups, lr=config.learning_rate, betas=config.betas, fused=True)
+    for optimizer in by_name.values():
         for group in optimizer.param_groups:
             group["full_rate"] = group["lr"]
-    return found
-
-
-def _held(found: dict[str, torch.optim.Optimizer]) -> list[nn.Parameter]:
-    return [
-        p for name, each in found.items() if name != "adamw" for group in each.param_groups for p in group["params"]
-    ]
+    return by_name
 
 
 def layered(
-    named: list[tuple[str, nn.Parameter]],
-    learning_rate: float,
-    weight_decay: float,
-    layer_decay: float,
-    taken: set[int],
-) -> list[dict[str, Any]]:
-    """Groups of parameters by their depth: what lies below the first layer, each layer, what lies above the last."""
+    own: list[tuple[str, nn.Parameter]], named: list[tuple[str, nn.Parameter]], config: TrainingConfig
+) -> list[dict[str, object]]:
+    """AdamW's own of all named parameters, by their depth: below the first layer, each layer, above the last."""
     layers = 1 + max((_layer(name) for name, _ in named), default=0)
     groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
-    for name, parameter in named:
-        if id(parameter) not in taken:
-            below = any(part in ("embedding", "positions", "segments", "embedding_norm") for part in name.split("."))
-            depth = 0 if below else _layer(name) + 1 if _layer(name) >= 0 else layers + 1
-            groups.setdefault((depth, is_matrix(name, parameter)), []).append(parameter)
+    for name, parameter in own:
+        below = any(part in ("embedding", "positions", "segments", "embedding_norm") for part in name.split("."))
+        depth = 0 if below else _layer(name) + 1 if _layer(name) >= 0 else layers + 1
+        groups.setdefault((depth, is_matrix(name, parameter)), []).append(parameter)
     return [
         {
-            "params": own,
-            "lr": learning_rate * layer_decay ** (layers + 1 - depth),
-            "weight_decay": weight_decay * matrix,
+            "params": parameters,
+            "lr": config.learning_rate * config.layer_decay ** (layers + 1 - depth),
+            "weight_decay": config.weight_decay * (matrix and config.optimizer == "adamw"),
         }
-        for (depth, matrix), own in sorted(groups.items(), key=lambda item: item[0])
+        for (depth, matrix), parameters in sorted(groups.items(), key=lambda item: item[0])
     ]
 
 
@@ -187,7 +162,7 @@ def _layer(name: str) -> int:
     return int(parts[parts.index("blocks") + 1]) if "blocks" in parts else -1
 
 
-def set_rates(found: dict[str, torch.optim.Optimizer], share: float) -> None:
-    for optimizer in found.values():
+def set_rates(by_name: dict[str, torch.optim.Optimizer], share: float) -> None:
+    for optimizer in by_name.values():
         for group in optimizer.param_groups:
             group["lr"] = group["full_rate"] * share

@@ -28,7 +28,7 @@ from qkv.objectives.objective import Objective
 from qkv.storage import advised, locked, sweep
 from qkv.training import checkpoints
 from qkv.training.clock import Clock
-from qkv.training.devices import Holes, choose_device, enough_memory
+from qkv.training.devices import HeapTrimmer, choose_device, enough_memory
 from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.metrics_log import REMEDY, Journal, Timings
 from qkv.training.settings import TrainingConfig
@@ -60,7 +60,7 @@ class Stopped:
 
 
 @dataclass(frozen=True)
-class Turned:
+class StepsChanged:
     """The clock moved the end of the run: steps take longer, or less long, than was measured before it."""
 
     step: int
@@ -76,7 +76,7 @@ class PutAside:
     reason: str
 
 
-Event = Step | Evaluation | Saved | Stopped | Turned | PutAside
+Event = Step | Evaluation | Saved | Stopped | StepsChanged | PutAside
 
 
 @dataclass
@@ -166,8 +166,8 @@ class Run:
                 yield step
                 yield from self._watch(step.number, evaluated=False)
                 last = step.number == self.config.length
-                looked = self.config.evaluates(step.number)
-                if last or looked:
+                due = self.config.evaluates(step.number)
+                if last or due:
                     yield self._evaluation(state, memory, metrics)
                 over = last or self._exhausted(memory)
                 if over or stop.signal or step.number % self.config.checkpoint_every == 0:
@@ -178,22 +178,22 @@ class Run:
                     if not last:
                         yield Stopped(step.number, memory.best_step)
                     return
-                if looked:
+                if due:
                     yield from self._watch(step.number, evaluated=True)
 
     def _follow(self, state: TrainingState, task: Objective) -> Iterator[Step]:
         """Steps until the end, wherever it is moved to meanwhile."""
-        holes = Holes()
+        trimmer = HeapTrimmer()
         while state.step < self.config.length:
             planned = self.config
             for step in train(state, task, planned):
                 yield step
-                holes.mend()
+                trimmer.trim()
                 if self.config is not planned:
                     break
 
-    def _watch(self, step: int, *, evaluated: bool) -> Iterator[Turned]:
-        """Look at the clock; where the end must move, write it down before the next step."""
+    def _watch(self, step: int, *, evaluated: bool) -> Iterator[StepsChanged]:
+        """Ask the clock; where the end must move, write it down before the next step."""
         if self.clock is None:
             return
         if evaluated:
@@ -210,15 +210,15 @@ class Run:
             self.keep_plan(changed)
             self.config = changed
         if after != before:
-            yield Turned(step, before, after)
+            yield StepsChanged(step, before, after)
 
     def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal) -> Evaluation:
         scores = self.evaluate(state.model)
-        judged = _judged(scores)
-        best = judged < memory.best_loss
+        criterion = _criterion(scores)
+        best = criterion < memory.best_loss
         memory.waiting = 0 if best else memory.waiting + 1
         if best:
-            memory.best_loss, memory.best_step = judged, state.step
+            memory.best_loss, memory.best_step = criterion, state.step
             self.keep_best(state.model, state.step)
         metrics.write(step=state.step, **{f"validation_{name}": value for name, value in scores.items()})
         return Evaluation(state.step, scores, best)
@@ -227,7 +227,9 @@ class Run:
         require_finite(state)
         memory.metrics_bytes = metrics.length()
         folder = self.folder / "checkpoints"
-        values, spare = _finite(asdict(memory)), self._window(state.step)
+        # JSON has no infinity: a best loss that does not exist yet is written as a very large one
+        values = asdict(replace(memory, best_loss=min(memory.best_loss, 1e300)))
+        spare = self._window(state.step)
         saved = checkpoints.save(folder, state, values, self.config.device, self.config.keep, spare)
         return Saved(state.step, saved)
 
@@ -251,7 +253,7 @@ class Run:
         own = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
         state.model.load_state_dict(checkpoints.mean_weights(folders))
         scores = self.evaluate(state.model)
-        best = _judged(scores) < memory.best_loss
+        best = _criterion(scores) < memory.best_loss
         if best:
             self.keep_best(state.model, state.step)
         state.model.load_state_dict(own)
@@ -269,21 +271,15 @@ class Run:
         return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"
 
 
-def _judged(scores: Scores) -> float:
-    found: float = scores["judged"] if "judged" in scores else scores["loss"]
-    return found
+def _criterion(scores: Scores) -> float:
+    return scores["judged" if "judged" in scores else "loss"]
 
 
 def _memory(folder: Path, values: dict[str, Any]) -> Memory:
-    usual = asdict(Memory())
-    if values.keys() != usual.keys() or any(type(values[key]) is not type(usual[key]) for key in usual):
+    fresh = asdict(Memory())
+    if values.keys() != fresh.keys() or any(type(values[key]) is not type(fresh[key]) for key in fresh):
         raise RefusedError(f"{folder / checkpoints.STATE}: 'memory' does not fit. The file was altered.")
     return Memory(**values)
-
-
-def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinity: a best loss that does not exist yet is written as a very large one."""
-    return {key: 1e300 if value == math.inf else value for key, value in values.items()}
 
 
 NUMBERS = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
@@ -297,7 +293,7 @@ class Stop:
 
 @contextmanager
 def listening(last_words: str) -> Iterator[Stop]:
-    """Hear signals meanwhile; `last_words` are said when a second one ends the process."""
+    """Hear signals meanwhile; `last_words` are printed when a second one ends the process."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop  # only the main thread hears signals

@@ -1,7 +1,4 @@
-"""The learning rate over a run: a warm-up, then a decay. Each is a fraction of the full rate, from 0 to 1.
-
-The `training` section of a recipe. A zero or "auto" is chosen for model, data and machine, then written down.
-"""
+"""The `training` section of a recipe. A zero or "auto" is chosen for model, data and machine, then written down."""
 
 from __future__ import annotations
 
@@ -15,20 +12,6 @@ from qkv.config import Count, CountOrZero, PositiveOrZero, Share, strict
 # (step, value): from `step` on, the value of a setting that the time budget changed during the run
 Changes = tuple[tuple[CountOrZero, CountOrZero], ...]
 Schedule = Literal["linear", "cosine", "constant-decay"]
-
-
-def share(
-    step: int, steps: int, schedule: Schedule, warmup: int, final_fraction: float, decay: float, changes: Changes = ()
-) -> float:
-    """The share at `step` (counted from 0) of `steps`; `decay` is the part of the run in which constant-decay falls."""
-    if step < warmup:
-        return (step + 1) / (warmup + 1)
-    done = progress(step, steps, warmup, changes)
-    if schedule == "linear":
-        return final_fraction + (1 - final_fraction) * (1 - done)
-    if schedule == "cosine":
-        return final_fraction + (1 - final_fraction) * 0.5 * (1 + math.cos(math.pi * done))
-    return final_fraction + (1 - final_fraction) * min(1.0, (1 - done) / decay)
 
 
 def progress(step: int, steps: int, first: int = 0, changes: Changes = ()) -> float:
@@ -68,7 +51,7 @@ class TrainingConfig:
     evaluate_every: CountOrZero = 0
     checkpoint_every: CountOrZero = 0
     keep: Count = 2  # checkpoints
-    average: CountOrZero = 0  # of so many last checkpoints the mean is tried in the end, and kept if it is the best
+    average: CountOrZero = 0  # the last checkpoints whose mean is tried in the end, and kept if it is the best
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
     device: str = "auto"
     dtype: Literal["auto", "f32", "bf16"] = "auto"
@@ -84,13 +67,11 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.batch and self.batch % self.accumulate:
             raise ValueError(f"batch = {self.batch} must be a multiple of accumulate = {self.accumulate}")
-
         for before, (at, steps) in zip(((0, 0), *self.steps_changes), self.steps_changes, strict=False):
             if not before[0] <= at <= steps:
                 raise ValueError(
                     f"steps_changes = {self.steps_changes}: expected pairs of a step and a later end, in order"
                 )
-
         if any(at < 0 or every < 1 for at, every in self.evaluate_every_changes):
             raise ValueError(
                 f"evaluate_every_changes = {self.evaluate_every_changes}: expected pairs of a step and a number "
@@ -104,6 +85,17 @@ class TrainingConfig:
         )
         return (step - since) % every == 0
 
+    def rate_share(self, step: int) -> float:
+        """The learning rate at `step` (counted from 0) as a fraction of the full one: a warm-up, then a decay."""
+        if step < self.warmup:
+            return (step + 1) / (self.warmup + 1)
+        done, varying = progress(step, self.steps, self.warmup, self.steps_changes), 1 - self.final_fraction
+        if self.schedule == "linear":
+            return self.final_fraction + varying * (1 - done)
+        if self.schedule == "cosine":
+            return self.final_fraction + varying * 0.5 * (1 + math.cos(math.pi * done))
+        return self.final_fraction + varying * min(1.0, (1 - done) / self.decay)
+
     @property
     def rarest(self) -> int:
         """The steps from one evaluation to the next, as the clock has left them."""
@@ -115,5 +107,5 @@ class TrainingConfig:
         return self.steps_changes[-1][1] if self.steps_changes else self.steps
 
     def parts(self, least: int) -> int:
-        """The fewest parts, at least so many, into which the batch can be cut."""
+        """The fewest parts, at least `least`, into which the batch can be cut."""
         return next((parts for parts in range(least, self.batch) if self.batch % parts == 0), self.batch)

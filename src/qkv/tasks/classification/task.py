@@ -41,7 +41,7 @@ from qkv.tasks.classification.systems import PROBLEMS
 from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect, require_same
 from qkv.tasks.report import NextCommand, RunReport
 from qkv.text.tokenizer import Tokenizer
-from qkv.training.clock import LOOKING
+from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
 from qkv.visible import shortened
 
@@ -246,7 +246,7 @@ class ClassificationTask(Task):
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
         an_example = timed_rows(lambda rows: self.judged(recipe, model, "valid", rows), min(PROBED, valid))
-        self.evaluations, self.evaluated = evaluations(valid, LOOKING * left / an_example)
+        self.evaluations, self.evaluated = evaluations(valid, EVALUATING * left / an_example)
         evaluation = an_example * self.evaluated
         return Costs(
             in_all=self.evaluations * evaluation,

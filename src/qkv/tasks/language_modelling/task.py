@@ -17,7 +17,7 @@ from qkv.data.findings import Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
-from qkv.evaluation.perplexity import Score, check, score
+from qkv.evaluation.perplexity import Score, check_format, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation import native
 from qkv.models.encoders import LanguageConfig
@@ -185,7 +185,7 @@ class LanguageModellingTask(Task):
         self.best_step = best.step
         if best.checked is None and count(model) >= native.MANY and native.fits(model):
             # keep with a model of many weights how well it would write with int8 ones
-            bundle.keep_best(folder, replace(best, checked=check(model, self.prepared.valid, "int8")))
+            bundle.keep_best(folder, replace(best, checked=check_format(model, self.prepared.valid, "int8")))
         return evaluate(recipe, self.prepared, resolve.last_tokens(recipe), model, pace)
 
 

@@ -39,7 +39,7 @@ from qkv.tasks.masked_language_modelling import report
 from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect
 from qkv.tasks.report import RunReport
 from qkv.text.tokenizer import Tokenizer
-from qkv.training.clock import LOOKING
+from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
 
 CONTEXT, BATCH = 64, 64
@@ -163,7 +163,7 @@ class MaskedLanguageModellingTask(Task):
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         held, context = len(self.prepared.valid.tokens), recipe.model.context
         a_token = timed_rows(lambda rows: self.scored(recipe, model, rows * context), PROBED // context + 1) / context
-        affordable = LOOKING * left / a_token  # tokens that there is time to evaluate
+        affordable = EVALUATING * left / a_token  # tokens that there is time to evaluate
         self.evaluated = int(max(FEWEST, min(held, EVALUATED, affordable / EVALUATIONS)))
         self.evaluations = int(max(1, min(EVALUATIONS, affordable / self.evaluated)))
         evaluation = a_token * min(held, self.evaluated)

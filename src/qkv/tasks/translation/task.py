@@ -36,7 +36,7 @@ from qkv.tasks.report import RunReport
 from qkv.tasks.translation import report
 from qkv.tasks.translation.evaluate import outputs as translated_side
 from qkv.text.tokenizer import Tokenizer
-from qkv.training.clock import LOOKING
+from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
 
 KINDS = ("transformer", "rnn-translator", *transformer.PRESETS)
@@ -196,7 +196,7 @@ class TranslationTask(Task):
         # what has learned nothing writes on and on: it takes rather longer now than it will
         a_sentence = timed_rows(evaluated, probed)
         searched = timed_rows(lambda rows: self.outputs(recipe, model, "valid", rows, BEAMS), probed)
-        affordable = LOOKING * left / a_sentence  # sentences that there is time to evaluate
+        affordable = EVALUATING * left / a_sentence  # sentences that there is time to evaluate
         self.evaluated = int(min(valid, max(FEWEST, min(EVALUATED, affordable / EVALUATIONS))))
         self.evaluations = int(max(1, min(EVALUATIONS, affordable / self.evaluated)))
         last = sum(min(len(getattr(self.prepared.parallel, side)), LAST) for side in self.held_out)
