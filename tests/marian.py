@@ -13,7 +13,7 @@ from torch import Tensor
 
 import translators
 from qkv.data.encode import with_tags
-from qkv.interop import marian
+from qkv.interop.marian import files, marian
 from qkv.interop.tensor_names import export_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import Bundle
@@ -82,7 +82,7 @@ def spelled(place: Path, names: tuple[str, ...] = likely.NAMES) -> Path:
     words = likely.tokenizer(names, b"")
     place.mkdir(parents=True)
     (place / "config.json").write_text(json.dumps(values(words)))
-    for name, data in marian.files(words, words).items():
+    for name, data in files(words, words).items():
         (place / name).write_bytes(data)
     (place / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "fr"}))
     save_file(tensors(words), place / "model.safetensors", {"format": "pt"})

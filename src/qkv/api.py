@@ -24,7 +24,7 @@ from qkv.generation.beam import Translator
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writing import Next, Picked, Precision, Writers, Written, write
 from qkv.interop import export as shipping
-from qkv.interop.parity import Comparison
+from qkv.interop.parity import Parity
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import bundle
 from qkv.session import finish, start
@@ -174,7 +174,7 @@ class Model(Predictor):
         pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
         return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
 
-    def export(self, folder: str | Path, to: str = "huggingface", *, force: bool = False) -> list[Comparison]:
+    def export(self, folder: str | Path, to: str = "huggingface", *, force: bool = False) -> list[Parity]:
         """Write the model for others to open; gives what was compared before the folder got its name."""
         if to not in shipping.FORMATS:
             raise InputError(f"format {to!r}: expected one of {', '.join(shipping.FORMATS)}.")

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from qkv.blocks.decoder import TiedBiasedHead
-from qkv.blocks.fast_paths import AVAILABLE, LARGE, Packed, packed
+from qkv.blocks.fast_paths import AVAILABLE, LARGE, PackedLinear, packed
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this torch has no oneDNN")
 
@@ -27,9 +27,9 @@ def test_packed_layers_equal_plain_ones(shape: tuple[int, ...]) -> None:
     with torch.inference_mode():
         expected = model.wide(x), model.head(x)
         with packed(model):
-            assert isinstance(model.wide.forward, Packed)
-            assert isinstance(model.head.forward, Packed)
-            assert not isinstance(model.narrow.forward, Packed)
+            assert isinstance(model.wide.forward, PackedLinear)
+            assert isinstance(model.head.forward, PackedLinear)
+            assert not isinstance(model.narrow.forward, PackedLinear)
             found = model.wide(x), model.head(x)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
@@ -50,6 +50,6 @@ def test_nothing_is_left_of_the_packing() -> None:
 def test_other_formats_stay_as_they_are() -> None:
     model = Small().to(torch.bfloat16)
     with packed(model):
-        assert not isinstance(model.wide.forward, Packed)
+        assert not isinstance(model.wide.forward, PackedLinear)
     with torch.autocast("cpu", torch.bfloat16), packed(Small()) as nothing:
         assert nothing is None

@@ -18,7 +18,7 @@ from qkv.errors import DataError, InputError
 from qkv.inspection import edges, head_roles, head_table
 from qkv.inspection.head_table import Worth, loss, silenced
 from qkv.inspection.subject import Inputs, Subject, forward
-from qkv.inspection.translator_heads import Dictionary, Sides, diagonal, found_alignments, looked_at
+from qkv.inspection.translator_heads import Dictionary, WordPair, diagonal, found_alignments, looked_at
 from qkv.text.decoding import Words
 
 IDS = tuple(PIECES.encode(TEXT))
@@ -197,7 +197,7 @@ def test_what_a_translator_looks_at() -> None:
     source = Words(["a", "b", "c", "<end>"], [0, 0, 1, -1], ["ab", "c"])
     target = Words(["x", "y"], [0, 1], ["x", "y"])
     weights = torch.tensor([[[0.3, 0.3, 0.4, 0.0], [0.1, 0.1, 0.2, 0.6], [0.0, 0.0, 0.0, 1.0]]])
-    given = Sides(Inputs((0, 1, 2), source=(1, 2, 3, 0)), source, target)
+    given = WordPair(Inputs((0, 1, 2), source=(1, 2, 3, 0)), source, target)
     assert looked_at(weights, given).tolist() == [[0, 0]]
     shifted = torch.tensor([[[0.0, 0.0, 0.0, 1.0], [0.1, 0.1, 0.7, 0.1], [0.5, 0.5, 0.0, 0.0]]])
     assert looked_at(shifted, given, later=1).tolist() == [[1, 0]]

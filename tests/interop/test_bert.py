@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qkv.errors import ConfigError, InputError
-from qkv.interop import bert, distilbert
+from qkv.interop.bert_architectures import bert, distilbert
 from qkv.interop.tensor_names import export_weights, import_weights
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig, TaggerConfig
@@ -50,7 +50,7 @@ EVERY = pytest.mark.parametrize(("family", "config", "name"), CASES.values(), id
 def test_there_and_back(family: Any, config: Any, name: str) -> None:
     values = family.export_config(config)
     assert values["architectures"] == [name]
-    assert values["model_type"] in family.MODEL_TYPES
+    assert values["model_type"] in family.model_types
     assert family.import_config(values) == config
     ours = config.build().state_dict()
     theirs = export_weights(family.table(config), ours)

@@ -16,7 +16,7 @@ from qkv.blocks.positions import sinusoids
 from qkv.data.corpus import ParallelConfig
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.generation.beam import Search
-from qkv.interop import marian
+from qkv.interop.marian import TABLES, WAVES, marian
 from qkv.interop.tensor_names import export_weights, import_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import publish, save
@@ -104,14 +104,14 @@ def test_what_published_files_repeat(tmp_path: Path) -> None:
     """The shared table under every name, and the waves; what they say must be what is computed here."""
     weights = made.tensors(made.padded_words())
     shared, waves = weights["model.shared.weight"], sinusoids(64, 32, "concatenated")
-    more = {name: shared.clone() for name in marian.TABLES} | {name: waves.half() for name in marian.WAVES}
+    more = {name: shared.clone() for name in TABLES} | {name: waves.half() for name in WAVES}
     expected = qkv.load(made.folder(tmp_path / "plain", weights)).translate("The river", beams=2)
     assert qkv.load(made.folder(tmp_path / "more", weights | more)).translate("The river", beams=2) == expected
     only = {name: tensor for name, tensor in weights.items() if name != "model.shared.weight"}
     other = made.folder(tmp_path / "other name", only | {"lm_head.weight": shared})
     assert qkv.load(other).translate("The river", beams=2) == expected
     for number, (name, tensor) in enumerate(
-        {"lm_head.weight": shared + 1e-3, marian.WAVES[0]: sinusoids(64, 32), marian.WAVES[1]: waves[:9]}.items()
+        {"lm_head.weight": shared + 1e-3, WAVES[0]: sinusoids(64, 32), WAVES[1]: waves[:9]}.items()
     ):
         with pytest.raises(RefusedError, match=rf"model\.safetensors: tensor {name} "):
             qkv.load(made.folder(tmp_path / str(number), weights | {name: tensor.clone()}))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from qkv.errors import ConfigError, InputError
-from qkv.interop import gpt2, llama, qwen3
+from qkv.interop.decoder_architectures import GPT2_TABLE, HEAD, MORE, TIED, gpt2, llama
 from qkv.interop.tensor_names import (
     THIRDS,
     TRANSPOSED,
@@ -35,8 +35,8 @@ CASES = {
     "gpt": (GPT, gpt2.table(GPT)),
     "llama": (LLAMA, llama.table(LLAMA)),
     "qwen2": (QWEN2, llama.table(QWEN2)),
-    "modern": (MODERN, qwen3.table(MODERN)),
-    "modern, tied": (MODERN_TIED, qwen3.table(MODERN_TIED)),
+    "modern": (MODERN, llama.table(MODERN)),
+    "modern, tied": (MODERN_TIED, llama.table(MODERN_TIED)),
 }
 
 
@@ -90,15 +90,15 @@ def test_what_does_not_fit_is_named() -> None:
     ours = GPT.build().state_dict()
     del ours["blocks.3.attention.norm.bias"]
     with pytest.raises(InputError, match=r"1 missing \(blocks\.3\.attention\.norm\.bias\)"):
-        export_weights(gpt2.TABLE, ours)
-    theirs = export_weights(qwen3.OWN_HEAD, MODERN.build().state_dict())
+        export_weights(GPT2_TABLE, ours)
+    theirs = export_weights((*TIED, *MORE["modern"], *HEAD), MODERN.build().state_dict())
     with pytest.raises(InputError, match=r"1 unknown \(lm_head\.weight\)"):
-        import_weights(qwen3.TIED, theirs)
+        import_weights((*TIED, *MORE["modern"]), theirs)
     with pytest.raises(InputError, match=r"missing.*unknown"):
-        import_weights(gpt2.TABLE, theirs)
+        import_weights(GPT2_TABLE, theirs)
     far = {**theirs, "model.layers.99999999999999.mlp.up_proj.weight": torch.zeros(1)}  # must not be counted up to
     with pytest.raises(InputError, match="unknown"):
-        import_weights(qwen3.OWN_HEAD, far)
+        import_weights((*TIED, *MORE["modern"], *HEAD), far)
 
 
 def test_configs_there_and_back() -> None:
@@ -118,7 +118,7 @@ def test_configs_there_and_back() -> None:
         head="tied",
         dropout=0.2,
     )
-    assert qwen3.import_config(qwen3.export_config(modern)) == modern
+    assert llama.import_config(llama.export_config(modern)) == modern
     stretched = LlamaConfig(
         vocabulary=11,
         layers=3,
@@ -143,18 +143,18 @@ def test_configs_there_and_back() -> None:
 
 
 def test_every_room_offers_the_same() -> None:
-    for room, config in ((gpt2, GPT), (llama, LLAMA), (llama, QWEN2), (qwen3, MODERN)):
+    for room, config in ((gpt2, GPT), (llama, LLAMA), (llama, QWEN2), (llama, MODERN)):
         values = room.export_config(config)
-        assert values["model_type"] in room.MODEL_TYPES
+        assert values["model_type"] in room.model_types
         assert room.table(room.import_config(values)) == room.table(config)
 
 
 def test_sizes_left_to_the_model_are_written_out() -> None:
     config = ModernConfig(vocabulary=11, layers=1, heads=4, width=48)
-    values = qwen3.export_config(config)
+    values = llama.export_config(config)
     assert (values["num_key_value_heads"], values["head_dim"], values["intermediate_size"]) == (4, 12, 128)
     shapes = {name: tensor.shape for name, tensor in config.build().state_dict().items()}
-    again = qwen3.import_config(values).build().state_dict()
+    again = llama.import_config(values).build().state_dict()
     assert shapes == {name: tensor.shape for name, tensor in again.items()}
 
 
@@ -190,7 +190,7 @@ def test_gpt2_refuses_what_it_lacks(change: dict[str, Any], words: str) -> None:
 )
 def test_qwen3_refuses_what_it_lacks(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        qwen3.import_config({**qwen3.export_config(MODERN), **change})
+        llama.import_config({**llama.export_config(MODERN), **change})
 
 
 @pytest.mark.parametrize(
@@ -228,14 +228,14 @@ def test_older_config_files_of_llama_are_read() -> None:
 
 
 def test_the_older_name_of_the_rotary_base_is_read() -> None:
-    values = qwen3.export_config(MODERN)
+    values = llama.export_config(MODERN)
     del values["rope_parameters"]
-    assert qwen3.import_config({**values, "rope_theta": 1000000.0}).rotary_base == 1000000.0
+    assert llama.import_config({**values, "rope_theta": 1000000.0}).rotary_base == 1000000.0
 
 
 def test_a_window_has_a_twin_in_qwen3_and_none_in_gpt2() -> None:
     windowed = dataclasses.replace(MODERN, window=5)
-    assert qwen3.import_config(qwen3.export_config(windowed)).window == 5
+    assert llama.import_config(llama.export_config(windowed)).window == 5
     with pytest.raises(ConfigError, match="window = 5 has no twin in GPT-2"):
         gpt2.export_config(dataclasses.replace(GPT, window=5))
     with pytest.raises(ConfigError, match="window = 5 has no twin in Llama"):

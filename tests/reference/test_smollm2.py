@@ -17,7 +17,8 @@ from qkv.blocks.initialization import outline
 from qkv.generation.native import Native, fits
 from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
-from qkv.interop import gguf, llama
+from qkv.interop import gguf
+from qkv.interop.decoder_architectures import llama
 from qkv.interop.tensor_files import Imported
 from qkv.interop.tensor_names import export_weights
 

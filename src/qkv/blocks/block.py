@@ -62,8 +62,13 @@ class Block(nn.Module):
         return self.feedforward(self.attention(x, mask=mask, places=places, state=state))
 
 
+def together(x: Float[Tensor, "R T D"], sources: int) -> Float[Tensor, "B N D"]:
+    """(B n, T, D) -> (B, n T, D): the rows of each source after one another."""
+    return x.reshape(sources, -1, x.size(-1))
+
+
 class CrossBlock(nn.Module):
-    """Attention to what was written, attention to the memory, then feed-forward."""
+    """Attention to what was written, attention to the memory, which neighbouring rows may share, then feed-forward."""
 
     def __init__(self, attention: nn.Module, crossing: nn.Module, feedforward: nn.Module) -> None:
         super().__init__()
@@ -71,7 +76,7 @@ class CrossBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
+        x: Float[Tensor, "R T D"],
         memory: Float[Tensor, "B M D"],
         *,
         mask: Bool[Tensor, "... S"] | Band | None = None,
@@ -79,10 +84,10 @@ class CrossBlock(nn.Module):
         places: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,
         memory_state: LayerState | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "R T D"]:
         x = self.attention(x, mask=mask, places=places, state=state)
-        x = self.crossing(x, memory, mask=memory_mask, state=memory_state)
-        return self.feedforward(x)
+        crossed = self.crossing(together(x, len(memory)), memory, mask=memory_mask, state=memory_state)
+        return self.feedforward(crossed.view(x.shape))
 
 
 class SquaredReLU(nn.Module):

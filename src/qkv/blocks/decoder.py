@@ -17,8 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks.attention import scores, weights
-from qkv.blocks.block import CrossBlock
-from qkv.blocks.masks import Band
+from qkv.blocks.block import together
 from qkv.blocks.state import LayerState, MemoryState, Pair, State
 from qkv.blocks.tap import Tap
 
@@ -26,30 +25,6 @@ Source = Int[Tensor, "B S"]
 Present = Bool[Tensor, "B S"]  # True for real tokens, which stand before the padding
 Memory = Float[Tensor, "B S D"]  # what the encoder made of the source
 Own = TypeVar("Own", bound=State)
-
-
-def together(x: Float[Tensor, "R T D"], sources: int) -> Float[Tensor, "B N D"]:
-    """(B n, T, D) -> (B, n T, D): the rows of each source after one another."""
-    return x.reshape(sources, -1, x.size(-1))
-
-
-class SharedCrossBlock(CrossBlock):
-    """A `CrossBlock` whose rows may share a memory, several neighbours each."""
-
-    def forward(
-        self,
-        x: Float[Tensor, "R T D"],
-        memory: Float[Tensor, "B M D"],
-        *,
-        mask: Bool[Tensor, "... S"] | Band | None = None,
-        memory_mask: Bool[Tensor, "... M"] | None = None,
-        places: Int[Tensor, "... T"] | None = None,
-        state: LayerState | None = None,
-        memory_state: LayerState | None = None,
-    ) -> Float[Tensor, "R T D"]:
-        x = self.attention(x, mask=mask, places=places, state=state)
-        crossed = self.crossing(together(x, len(memory)), memory, mask=memory_mask, state=memory_state)
-        return self.feedforward(crossed.view(x.shape))
 
 
 class GlobalAttention(nn.Module):

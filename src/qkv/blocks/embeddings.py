@@ -24,6 +24,11 @@ from qkv.blocks.state import KeyValueState
 
 Embedding = nn.Embedding
 
+# what every encoder of texts is called with
+Tokens = Int[Tensor, "B T"]
+TokenMask = Bool[Tensor, "B T"] | None  # True for real tokens; None: all are real
+Segments = Int[Tensor, "B T"] | None  # sentence A, sentence B, ...; None: all alike
+
 
 class OneHot(nn.Module):
     """The id as a vector of zeros with a single one: nothing is learned."""

@@ -104,7 +104,7 @@ AVAILABLE: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untype
 LARGE = 1 << 16  # weights from which on packing pays
 
 
-class Packed:
+class PackedLinear:
     """y = W x + b with a copy of W as it was: nothing is learned through it."""
 
     def __init__(self, weight: Float[Tensor, "O I"], bias: Float[Tensor, " O"] | None) -> None:
@@ -124,7 +124,7 @@ def packed(model: nn.Module) -> Iterator[None]:
         found = [part for part in model.modules() if isinstance(part, nn.Linear | TiedBiasedHead) and _fits(part)]
     try:
         for part in found:
-            vars(part)["forward"] = Packed(part.weight, part.bias)
+            vars(part)["forward"] = PackedLinear(part.weight, part.bias)
         yield
     finally:
         for part in found:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+OUTPUTS = (".output", ".outer", ".down")
 _FILLS = (torch.Tensor.fill_, torch.Tensor.zero_)
 
 
@@ -77,7 +78,7 @@ def zero_(modules: Iterable[nn.Linear]) -> None:
 
 
 def calm_(model: nn.Module, gain: float) -> None:
-    """`fan_in_`, and the outputs of all sublayers, by their names, at zero."""
+    """`fan_in_`, and the outputs of all sublayers and an untied head, by their names, at zero."""
     fan_in_(model.modules(), gain)
-    outputs = [module for name, module in model.named_modules() if name.endswith((".output", ".outer"))]
+    outputs = [module for name, module in model.named_modules() if name.endswith(OUTPUTS) or name == "head"]
     zero_([module for module in outputs if isinstance(module, nn.Linear)])

@@ -10,6 +10,8 @@ Deck 003's code unpacks `all_h, last_h` into one name; here a layer returns its 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -19,6 +21,11 @@ from qkv.blocks.state import RecurrentState
 from qkv.blocks.tap import Tap
 
 Hidden = tuple[Tensor, ...]
+CELLS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {  # and how many hidden vectors each has
+    "rnn": (nn.RNN, 1),
+    "gru": (nn.GRU, 1),
+    "lstm": (nn.LSTM, 2),
+}
 
 
 def elman_step(hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:

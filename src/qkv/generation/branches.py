@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
-from qkv.blocks.block import FeedForward, PostNorm, PreNorm
-from qkv.blocks.decoder import DecoderState, Memory, Present, SharedCrossBlock
-from qkv.blocks.fast_paths import AVAILABLE, Packed, as_built
+from qkv.blocks.block import CrossBlock, FeedForward, PostNorm, PreNorm
+from qkv.blocks.decoder import DecoderState, Memory, Present
+from qkv.blocks.fast_paths import AVAILABLE, PackedLinear, as_built
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.state import MemoryState, places
 from qkv.generation.compiler import address, f32_on_cpu, library
@@ -126,7 +126,7 @@ class Asking:
         weight = torch.cat([module.key.weight.detach(), module.value.weight.detach()])
         biases = [bias.detach() for bias in (module.key.bias, module.value.bias) if bias is not None]
         bias = torch.cat(biases) if biases else None
-        self.pairs = Packed(weight, bias) if AVAILABLE else lambda x: F.linear(x, weight, bias)
+        self.pairs = PackedLinear(weight, bias) if AVAILABLE else lambda x: F.linear(x, weight, bias)
 
     def written(self, x: Step, state: Branches) -> Step:
         """A look at what the row itself has written, with its newest position."""
@@ -199,7 +199,7 @@ def _parts(block: nn.Module) -> list[nn.Module]:
 
 
 def _standard(block: nn.Module) -> bool:
-    if type(block) is not SharedCrossBlock:
+    if type(block) is not CrossBlock:
         return False
     parts = _parts(block)
     return (

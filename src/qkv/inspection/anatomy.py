@@ -19,11 +19,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from qkv.blocks.attention import open_attention
 from qkv.blocks.dropout import Dropout
+from qkv.blocks.positions import NoPositions
 from qkv.blocks.tap import Tap
 from qkv.inspection.subject import Subject, forward, hooked
 
 PACKAGE = Path(__file__).resolve().parents[1]
-LEFT_OUT = (Tap, nn.Identity, Dropout, nn.Dropout)
+LEFT_OUT = (Tap, nn.Identity, Dropout, nn.Dropout, NoPositions)
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,7 @@ def _path(name: str, model: nn.Module) -> str:
 
 
 def _shown(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    for path, module in model.named_modules():
-        if path and (isinstance(module, LEFT_OUT) or not (list(module.children()) or _does(module))):
-            continue
-        yield path, module
-
-
-def _does(module: nn.Module) -> bool:
-    return type(module).__name__ != "NoPositions"
+    return ((path, module) for path, module in model.named_modules() if not (path and isinstance(module, LEFT_OUT)))
 
 
 def _part(

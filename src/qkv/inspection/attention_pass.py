@@ -80,8 +80,7 @@ def walk(
                 wanted = chosen(heads, heads_of(module), "head")
                 if isinstance(module, MultiHeadAttention):
                     before.append((module, module.mix))
-                look = _Look(name, layer, path, wanted, see)
-                hooks += look.hang(module)
+                hooks += AttentionHooks(name, layer, path, wanted, see).hang(module)
         with hooked(hooks):
             return forward(subject.model, subject.inputs)
     finally:
@@ -89,7 +88,7 @@ def walk(
             module.mix = mix
 
 
-class _Look:
+class AttentionHooks:
     """The hooks of one attention, and what they have seen until it is done."""
 
     def __init__(self, stack: StackName, layer: int, path: str, heads: tuple[int, ...], see: See) -> None:

@@ -84,12 +84,8 @@ class Why:
     reached: float = 1.0  # what the integral sums to, beside log p of the text less log p of blanks
 
     def of_words(self, method: Method) -> list[float]:
-        """One value a word: the sum of its pieces'."""
-        found = [0.0] * len(self.words)
-        for value, place in zip(method.values, self.places, strict=True):
-            if place >= 0:
-                found[place] += value
-        return found
+        """One value a word: the sum of its tokens'."""
+        return summed(method.values, self.places, len(self.words))
 
     def _repr_html_(self) -> str:
         """For notebooks: the words on grounds, by the method that is most faithful here."""
@@ -274,12 +270,18 @@ def left_out(words: int) -> int:
 
 def first(values: Sequence[float], places: Sequence[int], words: int) -> list[int]:
     """The words that did the most for the answer."""
-    sums = np.zeros(words)
+    sums = np.array(summed(values, places, words))
+    found: list[int] = np.argsort(-sums, kind="stable")[: left_out(words)].tolist()
+    return found
+
+
+def summed(values: Sequence[float], places: Sequence[int], words: int) -> list[float]:
+    """One value a word, of one a token."""
+    sums = [0.0] * words
     for value, place in zip(values, places, strict=True):
         if place >= 0:
             sums[place] += value
-    found: list[int] = np.argsort(-sums, kind="stable")[: left_out(words)].tolist()
-    return found
+    return sums
 
 
 def at_random(subject: Subject, target: int, p: float, places: Sequence[int], words: int, draws: int = DRAWS) -> float:

@@ -13,7 +13,6 @@ import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,10 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.errors import DataError, InputError
-from qkv.evaluation.intervals import bootstrap
 from qkv.inspection.attention_pass import Attended, walk
-from qkv.inspection.head_roles import Head
-from qkv.inspection.subject import Inputs, StackName, Subject, stacks
+from qkv.inspection.head_roles import Head, shares
+from qkv.inspection.subject import Inputs, StackName, Subject, membership, stacks
 from qkv.text.tokenizer import Tokenizer
 
 REACH = 10  # words: fixed distances that are tried
@@ -97,10 +95,7 @@ def encoded(tokenizer: Tokenizer, sentence: Sentence) -> tuple[Inputs, list[int]
 
 def by_word(weights: Tensor, places: Sequence[int], words: int) -> Tensor:
     """(H, T, S) -> (H, W, W): the sum over a word's pieces that are looked at, the mean over those that look."""
-    member = torch.zeros(len(places), words, device=weights.device)
-    for place, word in enumerate(places):
-        if word >= 0:
-            member[place, word] = 1.0
+    member = membership(places, words, weights.device)
     mean = member / member.sum(0, keepdim=True).clamp(min=1)
     return mean.T @ weights @ member
 
@@ -118,7 +113,7 @@ class Hits:
 def looked(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> Hits:
     """Each head's guess for every edge that it could see."""
     tower = stacks(subject.model)[stack]
-    context = int(getattr(subject.inside, "context", 10**9))
+    context = subject.context()
     kinds: list[str] = []
     numbers, distances, hits = [], [], []
     for number, sentence in enumerate(sentences):
@@ -170,20 +165,8 @@ def found_edges(subject: Subject, stack: StackName, sentences: Sequence[Sentence
             (each for each in range(-REACH, REACH + 1) if each), key=lambda each: (seen.distances[first] == each).sum()
         )
         baseline = float((seen.distances[second] == fixed).mean())
-        score, low, high = _estimate(seen.hits[second, best], seen.sentences[second])
-        found.append(Head(stack, best // heads, best % heads, kind, score, baseline, low, high))
+        _, member = np.unique(seen.sentences[second], return_inverse=True)
+        right, edges = np.bincount(member, seen.hits[second, best]), np.bincount(member)
+        (each,) = shares(right[:, None], edges)
+        found.append(Head(stack, *divmod(best, heads), kind, each.value, baseline, each.low, each.high))
     return sorted(found, key=lambda each: each.score - each.baseline, reverse=True)
-
-
-def _estimate(hits: NDArray[np.bool_], sentences: NDArray[np.int64]) -> tuple[float, float, float]:
-    """The share of hits, with its interval over sentences."""
-    _, member = np.unique(sentences, return_inverse=True)
-    right, edges = np.bincount(member, hits), np.bincount(member)
-
-    def share(counts: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = ((counts @ right) / np.maximum(1, counts @ edges))[:, None]
-        return found
-
-    (each,) = bootstrap(np.ones(len(edges), dtype=np.int64), share)
-    value = each.value or 0.0
-    return value, value if each.low is None else each.low, value if each.high is None else each.high

@@ -94,7 +94,7 @@ PLACES: dict[str, Target] = {"previous": offset(-1), "next": offset(1), "first":
 
 def repeated(subject: Subject, number: int = RANDOM_TEXTS) -> tuple[list[Inputs], list[int]]:
     """Random pieces twice in a row, each text with its own distance; and from where on each repeats."""
-    drawn, context = np.random.default_rng(SEED), int(getattr(subject.inside, "context", 2 * PERIODS[1]))
+    drawn, context = np.random.default_rng(SEED), subject.context(2 * PERIODS[1])
     special = set(subject.tokenizer.named.values())
     known = [each for each in range(subject.tokenizer.vocabulary) if each not in special]
     opening, closing = subject.tokenizer.opening, subject.tokenizer.closing
@@ -181,15 +181,29 @@ def found_roles(subject: Subject, stack: StackName, texts: Sequence[Inputs]) -> 
         there = table[~np.isnan(table).any(1)]  # nobody who may not look ahead has a next place
         if not len(there):
             continue
-        estimates = bootstrap(np.ones(len(there), dtype=np.int64), partial(_means, table=there))
-        for place, each in enumerate(estimates):
-            score = each.value or 0.0
-            low, high = each.low if each.low is not None else score, each.high if each.high is not None else score
-            yield Head(stack, place // tower.heads, place % tower.heads, role, score, baseline, low, high)
+        for place, each in enumerate(shares(there, np.ones(len(there)))):
+            yield Head(stack, *divmod(place, tower.heads), role, each.value, baseline, each.low, each.high)
 
 
-def _means(counts: Array, table: Array) -> Array:
-    return counts @ table / counts.sum(1, keepdims=True)
+@dataclass(frozen=True)
+class Measured:
+    """A share and its interval; where that is unknown, the share alone."""
+
+    value: float
+    low: float
+    high: float
+
+
+def shares(hits: Array, count: Array) -> list[Measured]:
+    """Of each column of `hits`, (texts, columns), its share of what `count` counts, with its interval over texts."""
+
+    def statistic(drawn: Array) -> Array:
+        found: Array = (drawn @ hits) / np.maximum(1, drawn @ count)[:, None]
+        return found
+
+    estimates = bootstrap(np.ones(len(count), dtype=np.int64), statistic)
+    values = [(each.value or 0.0, each.low, each.high) for each in estimates]
+    return [Measured(v, v if low is None else low, v if high is None else high) for v, low, high in values]
 
 
 def ranked(heads: Sequence[Head]) -> list[Head]:

@@ -38,7 +38,7 @@ def found(
     given = (
         [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else read_texts(subject, texts)
     )
-    most = int(getattr(subject.inside, "context", 10**9))
+    most = subject.context()
     given = [each for each in given if 2 < len(each.tokens) <= most] or read_texts(subject, ())
     edges = found_edges(subject, main.name, sentences) if sentences else []
     rows = [*edges, *ranked(list(found_roles(subject, main.name, given)))]
@@ -49,7 +49,7 @@ def read_texts(subject: Subject, texts: Sequence[str]) -> list[Inputs]:
     """Texts as the model reads them; without any, the subject's own and the decks'."""
     tokenizer = subject.tokenizer
     lines = list(texts) or [subject.text, *(text for group in CONTEXTS.values() for text in group)]
-    room = int(getattr(subject.inside, "context", 10**9)) - len(tokenizer.closing)
+    room = subject.context() - len(tokenizer.closing)
     rows = [[*tokenizer.opening, *ids][:room] for ids in tokenizer.encode_batch(lines[:TEXTS])]
     return [Inputs((*ids, *tokenizer.closing)) for ids in rows]
 
@@ -59,7 +59,7 @@ def _pair(subject: Subject, line: str) -> Inputs:
     source, target = line.split("\t")[:2]
     tokenizer, own = subject.tokenizer, subject.inputs
     assert own.source is not None
-    room = int(getattr(subject.inside, "context", 10**9))
+    room = subject.context()
     written = (own.tokens[0], *tokenizer.encode(target))[:room]
     return Inputs(written, source=(*tokenizer.encode(source)[: room - 1], own.source[-1]))
 

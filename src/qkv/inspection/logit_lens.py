@@ -28,7 +28,7 @@ TOP = 5
 
 
 @dataclass(frozen=True)
-class Piece:
+class LikelyToken:
     text: str
     p: float
 
@@ -38,7 +38,7 @@ class LensLayer:
     """After a layer (0: what enters the first), the likeliest pieces at each position."""
 
     layer: int
-    top: list[list[Piece]]
+    top: list[list[LikelyToken]]
 
 
 def reads(subject: Subject) -> bool:
@@ -73,11 +73,11 @@ def lens(subject: Subject, top: int = TOP, places: Sequence[int] | None = None) 
     return found
 
 
-def likeliest(subject: Subject, logits: Float[Tensor, "T V"], top: int = TOP) -> list[list[Piece]]:
+def likeliest(subject: Subject, logits: Float[Tensor, "T V"], top: int = TOP) -> list[list[LikelyToken]]:
     """The likeliest pieces of each row, with their probabilities."""
     best = logits.float().softmax(-1).topk(min(top, logits.size(-1)))
     return [
-        [Piece(*each) for each in zip(subject.pieces(ids), shares, strict=True)]
+        [LikelyToken(*each) for each in zip(subject.pieces(ids), shares, strict=True)]
         for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
@@ -90,7 +90,7 @@ KNOBS = Sampling(temperature=0.8, top_k=40, top_p=0.9, min_p=0.05, repetition_pe
 class NextStep:
     name: str
     knob: float | int | None  # None: what the model says by itself
-    rows: list[Piece]
+    rows: list[LikelyToken]
     left: int  # pieces that may still be drawn
 
 
@@ -106,7 +106,5 @@ def next_words(subject: Subject, sampling: Sampling = KNOBS, top: int = NEXT_WOR
 
 
 def _step(subject: Subject, name: str, knob: float | int | None, logits: Float[Tensor, "1 V"], top: int) -> NextStep:
-    shares = logits[0].softmax(-1)
-    best = shares.topk(min(top, len(shares)))
-    rows = zip(subject.pieces(best.indices.tolist()), best.values.tolist(), strict=True)
-    return NextStep(name, knob, [Piece(*each) for each in rows if each[1] > 0], int((shares > 0).sum()))
+    rows = [each for each in likeliest(subject, logits, top)[0] if each.p > 0]
+    return NextStep(name, knob, rows, int((logits[0].softmax(-1) > 0).sum()))

@@ -40,7 +40,7 @@ def shaded(weights: Float[Tensor, "T S"]) -> list[str]:
 
 
 @dataclass
-class Packed:
+class PackedMaps:
     """One tower's weights on their way into a page: bytes, layer after layer."""
 
     name: StackName
@@ -53,7 +53,6 @@ class Packed:
     scale: float = 1.0
     parts: list[bytes] = field(default_factory=list)
     indices: list[bytes] = field(default_factory=list)
-    sums: list[Tensor] = field(default_factory=list)  # means over heads, for rollout
     kept: float = 1.0  # the smallest share of a row that is kept
     shares: list[float] = field(default_factory=list)  # and the mean, of each layer
     aims: list[Tensor] = field(default_factory=list)  # of each layer how sharply its heads look elsewhere
@@ -71,19 +70,12 @@ class Packed:
         self.indices.append(found.indices.to(torch.uint16).cpu().numpy().astype("<u2").tobytes())
 
     def document(self) -> dict[str, Any]:
-        said: dict[str, Any] = {
-            "name": self.name,
-            "layers": self.layers,
-            "heads": self.heads,
-            "rows": self.rows,
-            "columns": self.columns,
-            "causal": self.causal,
-            "scale": self.scale,
-        }
+        plain = ("name", "layers", "heads", "rows", "columns", "causal", "scale")
+        described = {name: getattr(self, name) for name in plain}
         data = base64.b64encode(b"".join(self.parts)).decode()
         if not self.k:
-            return {**said, "data": data}
-        return {**said, "k": self.k, "index": base64.b64encode(b"".join(self.indices)).decode(), "value": data}
+            return {**described, "data": data}
+        return {**described, "k": self.k, "index": base64.b64encode(b"".join(self.indices)).decode(), "value": data}
 
     @property
     def exact(self) -> str:
@@ -118,15 +110,13 @@ def _bytes(weights: Tensor) -> bytes:
     return data
 
 
-def packed(subject: Subject, most: int = MOST) -> list[Packed]:
+def packed(subject: Subject, most: int = MOST) -> list[PackedMaps]:
     """Every tower of the model over the subject's text; one layer at a time is in memory."""
-    T, R = len(subject.inputs.tokens), len(subject.inputs.source or ())
-    shape = {"self": (T, T), "encoder": (R, R), "decoder": (T, T), "cross": (T, R)}
-    found: dict[StackName, Packed] = {}
+    found: dict[StackName, PackedMaps] = {}
     for name, stack in stacks(subject.model).items():
-        rows, columns = shape[name]
+        rows, columns = subject.map_sizes[name]
         lines = len(stack.layers) * stack.heads * rows
         k = 0 if lines * columns <= most else max(FEWEST, min(most, BYTES) // lines // 3)
-        found[name] = Packed(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
+        found[name] = PackedMaps(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
     walk(subject, lambda each: found[each.stack].add(each))
     return list(found.values())

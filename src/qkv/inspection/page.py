@@ -126,7 +126,7 @@ def described(subject: Subject) -> dict[str, Any]:
         "width": int(getattr(inside, "width", 0) or getattr(getattr(inside, "embedding", None), "embedding_dim", 0)),
         "parameters": count(subject.model),
         "vocabulary": subject.tokenizer.vocabulary,
-        "context": int(getattr(inside, "context", 0)),
+        "context": subject.context(0),
     }
 
 

@@ -86,6 +86,16 @@ class Subject:
         known = self.tokenizer.vocabulary
         return [self.tokenizer.piece(each) if each < known else f"<{each}>" for each in ids]
 
+    def context(self, default: int = 10**9) -> int:
+        """How many tokens the model reads at most."""
+        return int(getattr(self.inside, "context", default))
+
+    @property
+    def map_sizes(self) -> dict[StackName, tuple[int, int]]:
+        """Positions that ask and that answer, in the attention of each stack."""
+        T, S = len(self.inputs.tokens), len(self.inputs.source or ())
+        return {"self": (T, T), "encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
+
     def reading(self, inputs: Inputs) -> Subject:
         """The same model before another text."""
         return replace(self, inputs=inputs)
@@ -133,6 +143,12 @@ def stacks(model: nn.Module) -> dict[StackName, Stack]:
             found.setdefault(name, []).append((path, module))
     order = [name for name in get_args(StackName) if name in found]
     return {name: Stack(name, *map(tuple, zip(*found[name], strict=True))) for name in order}
+
+
+def membership(places: Sequence[int], words: int, device: torch.device | None = None) -> Float[Tensor, "T W"]:
+    """1 where a token is part of a word; `places` holds of each token the number of its word, or -1."""
+    numbers = torch.tensor(list(places), dtype=torch.long, device=device)
+    return (numbers.unsqueeze(1) == torch.arange(words, device=device)).float()
 
 
 def main_stack(found: dict[StackName, Stack]) -> Stack:

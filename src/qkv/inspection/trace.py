@@ -197,16 +197,14 @@ def require_room(
 ) -> None:
     """Refuse a trace that would hold more than `most` bytes, before anything is computed."""
     towers = stacks(subject.model)
-    T, R = len(subject.inputs.tokens), len(subject.inputs.source or ())
-    shape = {"self": (T, T), "encoder": (R, R), "decoder": (T, T), "cross": (T, R)}
     numbers = 0
     for name, layers in asked.items():
-        rows, columns = shape[name]
+        rows, columns = subject.map_sizes[name]
         taken = len(chosen(heads, towers[name].heads, "head"))
         numbers += len(layers) * taken * 2 * rows * columns  # scores and weights
     if 4 * numbers > most:
-        main = main_stack(towers)
+        main, tokens = main_stack(towers), len(subject.inputs.tokens)
         raise InputError(
-            f"a trace of {T:,} tokens, {len(asked.get(main.name, ())):,} layers and {main.heads} heads would hold "
+            f"a trace of {tokens:,} tokens, {len(asked.get(main.name, ())):,} layers and {main.heads} heads would hold "
             f"{4 * numbers / 2**30:.1f} GB, more than {most / 2**30:.1f} GB. Ask for less: layers=[0], heads=[0]."
         )

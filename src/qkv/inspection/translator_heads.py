@@ -20,8 +20,7 @@ look inside, no dictionary: heads also look at ends of sentences and at neighbou
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,12 +32,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.blocks.attention import open_attention
-from qkv.blocks.decoder import GlobalAttention, SharedCrossBlock
 from qkv.errors import InputError
-from qkv.evaluation.intervals import bootstrap
 from qkv.inspection.attention_pass import Attended, walk
-from qkv.inspection.head_roles import Head, ranked
-from qkv.inspection.subject import Inputs, Subject, stacks
+from qkv.inspection.head_roles import Head, ranked, shares
+from qkv.inspection.subject import Inputs, Subject, membership, stacks
 from qkv.text.decoding import Words, words_of
 from qkv.text.tokenizer import Tokenizer
 
@@ -82,7 +79,7 @@ class Dictionary:
 
 
 @dataclass(frozen=True)
-class Sides:
+class WordPair:
     """A pair as the model reads it, in words."""
 
     inputs: Inputs
@@ -90,9 +87,9 @@ class Sides:
     target: Words  # of what each position writes: the tokens without their start
 
 
-def sides(subject: Subject, inputs: Inputs) -> Sides:
+def sides(subject: Subject, inputs: Inputs) -> WordPair:
     source, tokenizer = inputs.source or (), subject.tokenizer
-    return Sides(inputs, words_of(tokenizer, list(source)), words_of(tokenizer, list(inputs.tokens[1:])))
+    return WordPair(inputs, words_of(tokenizer, list(source)), words_of(tokenizer, list(inputs.tokens[1:])))
 
 
 def diagonal(place: int, target: int, source: int) -> int:
@@ -103,20 +100,11 @@ WAYS = {"alignment": 0, "alignment, later": 1}
 """The position that looks: the one whose answer is the word, or the next, which has just read it (Chen et al. 2020)."""
 
 
-def looked_at(weights: Float[Tensor, "H T S"], found: Sides, later: int = 0) -> Int[Tensor, "H W"]:
+def looked_at(weights: Float[Tensor, "H T S"], found: WordPair, later: int = 0) -> Int[Tensor, "H W"]:
     """For each target word the source word with the largest share of its pieces."""
-    columns, rows = (_member(each) for each in (found.source, found.target))
-    asking = weights[:, later : later + len(rows)].cpu()  # row 0, the start, writes the first piece
+    columns, rows = (membership(each.places, len(each.words)) for each in (found.source, found.target))
+    asking = weights[:, later : later + len(rows)].cpu()  # row 0, the start, writes the first token
     return (rows[: asking.size(1)].T @ asking @ columns).argmax(-1)
-
-
-def _member(words: Words) -> Float[Tensor, "T W"]:
-    """Which piece is part of which word."""
-    found = torch.zeros(len(words.places), len(words.words))
-    for place, word in enumerate(words.places):
-        if word >= 0:
-            found[place, word] = 1.0
-    return found
 
 
 def found_alignments(subject: Subject, pairs: Sequence[Inputs], most: int = 200) -> list[Head]:
@@ -142,23 +130,16 @@ def found_alignments(subject: Subject, pairs: Sequence[Inputs], most: int = 200)
     baseline = float(straight.sum() / max(1.0, count.sum()))
     found = []
     for way, table in zip(WAYS, right, strict=True):
-        flat = table.reshape(len(given), -1)
-        estimates = bootstrap(np.ones(len(given), dtype=np.int64), partial(_share, right=flat, count=count))
-        for place, made in enumerate(estimates):
-            score, low, high = (value or 0.0 for value in (made.value, made.low, made.high))
-            found.append(Head("cross", *divmod(place, tower.heads), way, score, baseline, low, high))
+        for place, share in enumerate(shares(table.reshape(len(given), -1), count)):
+            low, high = (share.low, share.high) if len(given) > 1 else (0.0, 0.0)  # of one pair there is no interval
+            found.append(Head("cross", *divmod(place, tower.heads), way, share.value, baseline, low, high))
     return ranked(found)
 
 
-def _see(layer: Attended, each: Sides, sure: list[int], expected: Tensor, right: NDArray[np.float64]) -> None:
+def _see(layer: Attended, each: WordPair, sure: list[int], expected: Tensor, right: NDArray[np.float64]) -> None:
     for way, later in enumerate(WAYS.values()):
         hits = looked_at(layer.weights, each, later)[:, sure] == expected
         right[way, layer.layer, : len(hits)] = hits.sum(-1).numpy()
-
-
-def _share(drawn: NDArray[Any], right: NDArray[np.float64], count: NDArray[np.float64]) -> NDArray[Any]:
-    found: NDArray[Any] = (drawn @ right) / np.maximum(1, drawn @ count)[:, None]
-    return found
 
 
 @dataclass(frozen=True)
@@ -178,13 +159,8 @@ class Alignment:
 
     def by_word(self) -> Float[Tensor, "T S"]:
         """The shares, summed over the pieces of each word: (target words, source words)."""
-        by_word = torch.zeros(len(self.target.words), len(self.source.words))
-        columns = torch.tensor(self.source.places)
-        kept = columns >= 0
-        for row, word in enumerate(self.target.places):
-            if word >= 0:
-                by_word[word].index_add_(0, columns[kept], self.shares[row, kept])
-        return by_word
+        rows = membership(self.target.places, len(self.target.words))
+        return rows.T @ self.shares @ membership(self.source.places, len(self.source.words))
 
     def values(self) -> dict[str, Any]:
         return {
@@ -194,50 +170,27 @@ class Alignment:
         }
 
 
-@torch.inference_mode()
 def aligned(
-    model: Any, tokenizer: Tokenizer, source: Sequence[int], target: Sequence[int], start: int, layer: int = -1
+    model: nn.Module, tokenizer: Tokenizer, source: Sequence[int], target: Sequence[int], start: int, layer: int = -1
 ) -> Alignment:
     """The alignment of a source, with all that stands around it, and its translation, by a layer of the decoder."""
-    device = next(model.parameters()).device
-    given = torch.tensor([list(source)], device=device)
-    tokens = torch.tensor([[start, *target[:-1]]], device=device)
-    with watched(model, layer) as seen:
-        model.eval()(given, torch.ones_like(given, dtype=torch.bool), tokens)
-    (shares,) = seen
-    whole = shares[0].float().cpu()
-    mean = whole.mean(0) if whole.dim() == 3 else whole  # (H, T, S) -> (T, S)
-    return Alignment(words_of(tokenizer, source), words_of(tokenizer, target), mean[: len(target)])
-
-
-def attends(model: nn.Module) -> bool:
-    """Whether it looks at its source while it writes."""
-    return bool(_crossing(model))
-
-
-def _crossing(model: nn.Module) -> list[Any]:
-    return [
-        module.crossing.sublayer if isinstance(module, SharedCrossBlock) else module
-        for module in model.modules()
-        if isinstance(module, SharedCrossBlock | GlobalAttention)
-    ]
-
-
-@contextmanager
-def watched(model: nn.Module, layer: int = -1) -> Iterator[list[Tensor]]:
-    """Within it, what one layer's attention to the source gives at each call."""
-    crossing = _crossing(model)
-    if not crossing:
+    crossing = stacks(model).get("cross")
+    if crossing is None:
         raise InputError(
             "this model has no attention to its source: nothing can be aligned. Train a transformer, or an "
             "rnn-translator with --set model.attention=bilinear."
         )
-    if not -len(crossing) <= layer < len(crossing):
-        raise InputError(f"layer {layer}: the decoder has {len(crossing)}; expected 0 to {len(crossing) - 1}.")
-    seen: list[Tensor] = []
-    hook = crossing[layer].weights.register_forward_hook(lambda module, given, made: seen.append(made.detach()))
-    try:
-        with open_attention(model):
-            yield seen
-    finally:
-        hook.remove()
+    depth = len(crossing.layers)
+    if not -depth <= layer < depth:
+        raise InputError(f"layer {layer}: the decoder has {depth}; expected 0 to {depth - 1}.")
+    seen: list[Attended] = []
+    subject = Subject(model, tokenizer, "translator", Inputs((start, *target[:-1]), source=tuple(source)))
+    with open_attention(model):
+        walk(subject, seen.append, layers={"cross": [layer]})
+    shares = seen[0].weights.cpu().mean(0)[: len(target)]  # (H, T, S) -> (T, S)
+    return Alignment(words_of(tokenizer, source), words_of(tokenizer, target), shares)
+
+
+def attends(model: nn.Module) -> bool:
+    """Whether it looks at its source while it writes."""
+    return "cross" in stacks(model)

@@ -31,7 +31,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class WordInContexts:
     word: str
     points: list[Point]
     alike: list[float]  # by layer, the mean cosine between the word's vectors in every two texts
@@ -57,7 +57,7 @@ def draws(subject: Subject) -> bool:
     return bool(getattr(inside, "blocks", None)) and hasattr(inside, "embedded") and subject.inputs.source is None
 
 
-def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> Meaning:
+def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> WordInContexts:
     """The word in each text; without texts, in the decks' own, and in the subject's where it stands there."""
     chosen = word or word_of(subject)
     own = [subject.text] if chosen in {each.lower() for each in cut_words(subject.text)} else []
@@ -68,7 +68,7 @@ def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()
     moved = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in each])
     flat = flattened(moved).view(len(layers), len(given), 2).tolist()
     points = [Point(text, n, *flat[n][row]) for n in range(len(layers)) for row, text in enumerate(given)]
-    return Meaning(chosen, points, [_alike(layer) for layer in each])
+    return WordInContexts(chosen, points, [_alike(layer) for layer in each])
 
 
 def _alike(layer: Float[Tensor, "N D"]) -> float:

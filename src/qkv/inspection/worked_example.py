@@ -3,16 +3,12 @@
     q·k  →  · scale (1/√d)  →  mask  →  softmax  →  Σ weight · value        decks 000-004; deck 002, steps 1 to 4
 
 `ladder` climbs the decks' way there: nothing learned, the learned U, queries with keys and values, scaled, masked,
-several heads. `slide` does deck 002's own numbers: the true softmax of 92, 124, 22, 8 over 8 beside what it prints.
-
-The decks' own sums beside a model's: deck 002's slide, the way from nothing learned to several heads, the variants.
-
-`worked_example.py` has the sums; here they are put before a subject, with its words, its first layer and its sizes.
+several heads. `slide` does deck 002's own numbers: the true softmax of 92, 124, 22, 8 over 8 and what it prints.
+`decks` puts all of it before a subject, with its words, its first layer and its sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,17 +47,16 @@ class Worked:
 
     def document(self) -> dict[str, Any]:
         """For JSON: dots, scores and weights of all tokens, vectors' first numbers."""
-        return {
-            "token": self.token,
-            "query": _rounded(self.query[:SHOWN]),
-            "keys": [_rounded(each[:SHOWN]) for each in self.keys],
-            "values": [_rounded(each[:SHOWN]) for each in self.values],
-            "dots": _rounded(self.dots),
-            "scaled": _rounded(self.scaled),
-            "allowed": self.allowed.tolist(),
-            "weights": _rounded(self.weights),
-            "mixed": _rounded(self.mixed[:SHOWN]),
+        shown = {"query": self.query[:SHOWN], "keys": self.keys[:, :SHOWN], "values": self.values[:, :SHOWN]}
+        numbers = {
+            **shown,
+            "dots": self.dots,
+            "scaled": self.scaled,
+            "weights": self.weights,
+            "mixed": self.mixed[:SHOWN],
         }
+        rounded = {name: _rounded(values.tolist()) for name, values in numbers.items()}
+        return {"token": self.token, **rounded, "allowed": self.allowed.tolist()}
 
 
 def worked(layer: Attended, head: int, token: int) -> Worked:
@@ -81,8 +76,8 @@ def worked(layer: Attended, head: int, token: int) -> Worked:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One rung of the ladder: its name, formula and deck, and what each word looks at and becomes."""
+class LadderStep:
+    """One step of the ladder: its name, formula and deck, and what each word looks at and becomes."""
 
     name: str
     formula: str
@@ -91,45 +86,23 @@ class Step:
     result: Float[Tensor, "T _"]
 
 
-def ladder(x: Float[Tensor, "T D"], u: Float[Tensor, "D K"], layer: Attended) -> list[Step]:
+def ladder(x: Float[Tensor, "T D"], u: Float[Tensor, "D K"], layer: Attended) -> list[LadderStep]:
     """From attention without parameters to a layer's heads, on the same words; `u` is any matrix to learn."""
     causal = masks.causal(torch.arange(len(x)), len(x))
-    space = x @ u
-    q, k, v = layer.queries, layer.keys, layer.values
-    one = slice(0, 1)
-    open_ = scores(q[one], k[one], 1.0)
-    divided = scores(q[one], k[one], layer.scale)
+    space, (q, k, v) = x @ u, (layer.queries[:1], layer.keys[:1], layer.values[:1])
+
+    def one_head(name: str, formula: str, deck: str, scale: float, mask: Tensor | None = None) -> LadderStep:
+        shares = weights(scores(q, k, scale), mask)
+        return LadderStep(name, formula, deck, shares, attend(q[0], k[0], v[0], mask, scale))
+
+    heads = layer.mixed.transpose(0, 1).flatten(1)  # (H, T, K) -> (T, H K)
     return [
-        Step("nothing learned", "softmax(X Xᵀ) X", "000, 003, 004", _shares(x @ x.T), parameter_free(x)),
-        Step("a learned space", "softmax(X U Uᵀ Xᵀ) X U", "003", _shares(space @ space.T), learned_space(x, u)),
-        Step(
-            "queries, keys, values",
-            "softmax(Q Kᵀ) V",
-            "001, 003, 004",
-            weights(open_),
-            attend(q[0], k[0], v[0], None, 1.0),
-        ),
-        Step(
-            "scaled",
-            "softmax(Q Kᵀ/√d) V",
-            "000, 001, 002",
-            weights(divided),
-            attend(q[0], k[0], v[0], None, layer.scale),
-        ),
-        Step(
-            "masked",
-            "softmax(Q Kᵀ/√d + mask) V",
-            "000, 002, 004",
-            weights(divided, causal),
-            attend(q[0], k[0], v[0], causal, layer.scale),
-        ),
-        Step(
-            "several heads",
-            "concat(head₁ … headₕ)",
-            "000-004",
-            layer.weights,
-            layer.mixed.transpose(0, 1).flatten(1),  # (H, T, K) -> (T, H K)
-        ),
+        LadderStep("nothing learned", "softmax(X Xᵀ) X", "000, 003, 004", _shares(x @ x.T), parameter_free(x)),
+        LadderStep("a learned space", "softmax(X U Uᵀ Xᵀ) X U", "003", _shares(space @ space.T), learned_space(x, u)),
+        one_head("queries, keys, values", "softmax(Q Kᵀ) V", "001, 003, 004", 1.0),
+        one_head("scaled", "softmax(Q Kᵀ/√d) V", "000, 001, 002", layer.scale),
+        one_head("masked", "softmax(Q Kᵀ/√d + mask) V", "000, 002, 004", layer.scale, causal),
+        LadderStep("several heads", "concat(head₁ … headₕ)", "000-004", layer.weights, heads),
     ]
 
 
@@ -198,9 +171,9 @@ def variants(width: int, heads: int, length: int, context: int) -> list[Variant]
     return [Variant(name, deck, *found, found[0] - usual[0], found[1] - usual[1]) for name, deck, found in rows]
 
 
-def _rounded(values: Tensor | Sequence[float]) -> list[float]:
-    given = values.tolist() if isinstance(values, Tensor) else values
-    return [round(float(each), DIGITS) for each in given]
+def _rounded(values: Any) -> Any:
+    """A list of numbers, or of such lists, to a few digits."""
+    return [_rounded(each) for each in values] if isinstance(values, list) else round(values, DIGITS)
 
 
 @dataclass(frozen=True)
@@ -210,10 +183,10 @@ class Decks:
     slide: Slide
     pieces: tuple[str, ...]
     token: int
-    ladder: tuple[Step, ...]
+    ladder: tuple[LadderStep, ...]
     variants: tuple[Variant, ...]
 
-    def shares(self, step: Step) -> list[float]:
+    def shares(self, step: LadderStep) -> list[float]:
         """What the asking word gives to each word; of several heads, their mean."""
         found: list[float] = step.weights[:, self.token].mean(0).tolist()
         return found
@@ -223,13 +196,8 @@ class Decks:
             {"name": each.name, "formula": each.formula, "deck": each.deck, "weights": self.shares(each)}
             for each in self.ladder
         ]
-        return {
-            "slide": asdict(self.slide),
-            "pieces": list(self.pieces),
-            "token": self.token,
-            "ladder": steps,
-            "variants": [asdict(each) for each in self.variants],
-        }
+        known = {"slide": asdict(self.slide), "pieces": list(self.pieces), "token": self.token, "ladder": steps}
+        return {**known, "variants": [asdict(each) for each in self.variants]}
 
 
 def decks(subject: Subject, token: int = -1) -> Decks:
@@ -240,10 +208,9 @@ def decks(subject: Subject, token: int = -1) -> Decks:
     layer, words = seen.layer(0, tower.name), seen.residual(tower.name)[0]
     (token,) = chosen([token], len(words), "token")
     u = module.query.weight.detach().float()[: layer.queries.size(-1)].T  # (H K, D) -> (D, K)
-    sizes = variants(words.size(1), module.heads, len(words), int(getattr(subject.inside, "context", len(words))))
-    return Decks(
-        slide(), tuple(subject.pieces(subject.inputs.read)), token, tuple(ladder(words, u, layer)), tuple(sizes)
-    )
+    sizes = variants(words.size(1), module.heads, len(words), subject.context(len(words)))
+    pieces = tuple(subject.pieces(subject.inputs.read))
+    return Decks(slide(), pieces, token, tuple(ladder(words, u, layer)), tuple(sizes))
 
 
 def _tower(subject: Subject) -> Stack:

@@ -13,15 +13,17 @@ Theirs finds that token by its id: the last one that is not `pad_token_id`. What
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
 from qkv.config import parse, plain
 from qkv.errors import ConfigError
-from qkv.interop.tensor_names import Row, Table
+from qkv.interop.tensor_files import TensorFiles
+from qkv.interop.tensor_names import Row, Settings, Table, Values
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig, TaggerConfig
 from qkv.models.gpt import GPTConfig
@@ -30,8 +32,8 @@ from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
 from qkv.text.tokenizer import Tokenizer
 
-Judge = ClassifierConfig | TaggerConfig
-Reader = BertConfig | MaskedConfig | Judge
+Classifying = ClassifierConfig | TaggerConfig
+Reader = BertConfig | MaskedConfig | Classifying
 Config = Reader | GPTConfig | LlamaConfig | ModernConfig
 ENCODERS = ("bert", "gpt", "modern", "llama", "qwen2")  # around which theirs has models that judge
 
@@ -41,6 +43,29 @@ PROBLEMS = {
     "multi": "multi_label_classification",
     "regression": "regression",
 }
+
+
+ConfigT = TypeVar("ConfigT")
+
+
+class Architecture(ABC, Generic[ConfigT]):
+    """One architecture of theirs, or several of one form, and the model of ours that equals it."""
+
+    model_types: tuple[str, ...]
+
+    @abstractmethod
+    def table(self, config: ConfigT) -> Table: ...
+    @abstractmethod
+    def import_config(self, values: Settings) -> ConfigT: ...
+    @abstractmethod
+    def export_config(self, config: ConfigT) -> Values: ...
+    @abstractmethod
+    def tidy(self, config: ConfigT, names: Iterable[str]) -> dict[str, str]:
+        """Which tensors of a published file are taken, and their names in the table."""
+
+    def confirm(self, config: ConfigT, files: TensorFiles) -> None:
+        """Refuse files in which what `tidy` leaves out is not what is computed here."""
+        return
 
 
 @dataclass(frozen=True)
@@ -121,7 +146,7 @@ def twin(config: Config, family: Family) -> str:
     )
 
 
-def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str, Any], dropout: Any) -> Reader:
+def read_labels(values: Settings, family: Family, encoder: Settings, dropout: Any) -> Reader:
     """The config of ours that the architecture in `values` asks for, around the encoder's numbers."""
     named = values.get("architectures") or [next(iter(family))]
     if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in family:
@@ -135,9 +160,9 @@ def read_labels(values: Mapping[str, Any], family: Family, encoder: Mapping[str,
     return headed(figure, within, values, dropout)
 
 
-def headed(figure: Twin, encoder: Mapping[str, Any], values: Mapping[str, Any], dropout: Any) -> Any:
+def headed(figure: Twin, encoder: Settings, values: Settings, dropout: Any) -> Any:
     """A figure around an encoder, with the labels of `values`."""
-    found: dict[str, Any] = {"encoder": encoder, **figure.values}
+    found: Values = {"encoder": encoder, **figure.values}
     if figure.config is not MaskedConfig:
         found |= {"labels": _labels(values), "dropout": dropout}
     if figure.config is ClassifierConfig:
@@ -146,7 +171,7 @@ def headed(figure: Twin, encoder: Mapping[str, Any], values: Mapping[str, Any], 
     return parse(figure.config, found, "config.json")
 
 
-def _labels(values: Mapping[str, Any]) -> list[str]:
+def _labels(values: Settings) -> list[str]:
     named = values.get("id2label")
     if named is None:
         number = values.get("num_labels", 2)
@@ -159,7 +184,7 @@ def _labels(values: Mapping[str, Any]) -> list[str]:
     return [str(named[key]) for key in keys]
 
 
-def _problem(values: Mapping[str, Any], labels: int) -> str:
+def _problem(values: Settings, labels: int) -> str:
     """Theirs may leave it open until it sees the targets; a single output then means a number."""
     said = values.get("problem_type")
     if said is None:
@@ -172,11 +197,11 @@ def _problem(values: Mapping[str, Any], labels: int) -> str:
     )
 
 
-def write_labels(config: Config) -> dict[str, Any]:
+def write_labels(config: Config) -> Values:
     """`id2label`, `label2id` and `problem_type`, for models that have labels."""
-    if not isinstance(config, ClassifierConfig | TaggerConfig):
+    if not isinstance(config, Classifying):
         return {}
-    found: dict[str, Any] = {
+    found: Values = {
         "id2label": {str(index): label for index, label in enumerate(config.labels)},
         "label2id": {label: index for index, label in enumerate(config.labels)},
     }
@@ -206,12 +231,12 @@ USUAL_DROPOUT = 0.1  # of tokens, where nothing is said
 
 def headless(config: Any) -> bool:
     """Without a head over the vocabulary of its own: it is the embedding, or it judges."""
-    return isinstance(config, ClassifierConfig | TaggerConfig) or config.head == "tied"
+    return isinstance(config, Classifying) or config.head == "tied"
 
 
 def rows(config: Any, decoder: Table, head: Table = (), tags: str = "score") -> Table:
     """The table of a figure, of the decoder's rows and its head's; `tags` is what theirs calls the head of a tagger."""
-    if not isinstance(config, ClassifierConfig | TaggerConfig):
+    if not isinstance(config, Classifying):
         return (*decoder, *head)
     inner = tuple(replace(row, ours=f"encoder.{row.ours}") for row in decoder)
     if isinstance(config, ClassifierConfig):
@@ -219,15 +244,15 @@ def rows(config: Any, decoder: Table, head: Table = (), tags: str = "score") -> 
     return (*inner, Row("head.weight", f"{tags}.weight"), Row("head.bias", f"{tags}.bias"))
 
 
-def write(config: Any, family: Family) -> dict[str, Any]:
+def write(config: Any, family: Family) -> Values:
     """What config.json says of the figure: its name there, labels, dropout."""
-    found: dict[str, Any] = {"architectures": [twin(config, family)], **write_labels(config)}
+    found: Values = {"architectures": [twin(config, family)], **write_labels(config)}
     if isinstance(config, ClassifierConfig) and config.center:
         raise ConfigError(f"center = {config.center} has no twin there, where nothing is added to scores; expected 0.")
     return found | ({DROPOUT: config.dropout} if inside(config) is not config else {})
 
 
-def read(values: Mapping[str, Any], family: Family, decoder: Any) -> Any:
+def read(values: Settings, family: Family, decoder: Any) -> Any:
     """The decoder itself, or the classifier or tagger around it that config.json names."""
     named = values.get("architectures")
     figure = family.get(str(named[0])) if isinstance(named, list) and len(named) == 1 else None

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from qkv.data.encode import end_of
 from qkv.errors import RefusedError
 from qkv.generation.beam import Translator
-from qkv.interop import architectures, huggingface, marian, parity
+from qkv.interop import architectures, huggingface, marian
 from qkv.interop.architectures import folded
-from qkv.interop.parity import SENTENCES, Comparison, Exportable, Reader, compare, reads
+from qkv.interop.parity import SENTENCES, Exportable, Parity, Reader, compare, judges_pairs, reads
 from qkv.interop.tensor_files import filled
 from qkv.interop.tensor_names import export_weights
 from qkv.models.language_model import LanguageModel, count
@@ -37,7 +37,7 @@ FORMATS = ("huggingface",)
 
 def write(
     folder: Path, bundle: Exportable, name: str, story: str = "", *, force: bool = False, outside: bool = True
-) -> list[Comparison]:
+) -> list[Parity]:
     """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, where it is there."""
     huggingface.twin(bundle.config).export_config(bundle.config)  # what has none is refused before anything else
     architectures.require_end(bundle.config, bundle.tokenizer)
@@ -67,33 +67,24 @@ def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
         return marian.files(tokenizer, bundle.target_tokenizer)
     closing = end_of(tokenizer) if isinstance(bundle.model, Translator) else None
     # a tokenizer that closes texts has its own way with pairs, BERT's
-    middle = end_of(tokenizer) if _pairs(bundle) and not tokenizer.closing else None
+    middle = end_of(tokenizer) if judges_pairs(bundle) and not tokenizer.closing else None
     return {"tokenizer.json": tokenizer.published(bundle.opening, closing, middle).encode()}
 
 
 def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
     """The model's tensors by their names elsewhere."""
-    room = huggingface.twin(bundle.config)
+    architecture = huggingface.twin(bundle.config)
     own = {name: tensor.detach().cpu() for name, tensor in bundle.model.state_dict().items()}
-    tensors = export_weights(room.table(bundle.config), folded(bundle.config, own))
+    tensors = export_weights(architecture.table(bundle.config), folded(bundle.config, own))
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
 
-def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Comparison]:
+def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Parity]:
     """Open the folder again, by our reader and by transformers where it is installed, and compare."""
     again = huggingface.read(folder)
     copy = filled(again.config, again.weights, "cpu")
-    translates = isinstance(bundle.model, Translator)
-    readers: dict[str, Reader] = {"read again by qkv": copy if translates else reads(copy)}
-    if outside and (theirs := _transformers(folder, bundle)):
-        readers |= theirs
-    if translates:
-        return parity.compare_translators(bundle, readers)
-    return compare(bundle.model, readers, bundle.tokenizer, bundle.opening, bundle.config.context, pairs=_pairs(bundle))
-
-
-def _pairs(bundle: Exportable) -> bool:
-    return getattr(bundle.config, "texts", 1) == 2
+    theirs = _transformers(folder, bundle) if outside else {}
+    return compare(bundle, {"read again by qkv": reads(copy), **theirs})
 
 
 def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
@@ -143,7 +134,7 @@ def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
     elif isinstance(bundle.model, Translator):
         after = end_of(bundle.tokenizer)
         asked += [(tag, [bundle.tokenizer.named[tag]]) for tag in tags(bundle.tokenizer).values()]
-    if _pairs(bundle):
+    if judges_pairs(bundle):
         ours = [*before, *bundle.tokenizer.encode(SENTENCES[0]), *end_of(bundle.tokenizer)]
         ours += [*bundle.tokenizer.encode(SENTENCES[1]), *after]
         with quiet():

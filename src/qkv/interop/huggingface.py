@@ -1,18 +1,20 @@
 """A Hugging Face folder: config.json, safetensors (one file or several), a tokenizer. Nothing in it is run.
 
-`ROOMS` says which file of this room knows which `model_type`. Needs only safetensors and tokenizers; `transformers` is
-for tests.
+`ARCHITECTURES` says which file of this package knows which `model_type`. Needs only safetensors and tokenizers;
+`transformers` is for tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop import architectures, bert, distilbert, gpt2, llama, marian, qwen3
+from qkv.interop import architectures, marian
+from qkv.interop.architectures import Architecture
+from qkv.interop.bert_architectures import bert, distilbert
+from qkv.interop.decoder_architectures import gpt2, llama
 from qkv.interop.tensor_files import Imported, TensorFiles, fitted
 from qkv.interop.tensor_names import import_weights
 from qkv.safe_json import plain_file, read_json
@@ -22,8 +24,8 @@ from qkv.text.tokenizer import Roles, Tokenizer
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 GENERATION = "generation_config.json"
 LARGEST_CONFIG = 2**20
-ROOMS: dict[str, ModuleType] = {
-    kind: room for room in (gpt2, llama, qwen3, bert, distilbert, marian) for kind in room.MODEL_TYPES
+ARCHITECTURES: dict[str, Architecture[Any]] = {
+    kind: each for each in (gpt2, llama, bert, distilbert, marian.marian) for kind in each.model_types
 }
 
 # what asks for a program that lies in the folder or elsewhere; nothing here would run it, and no honest reading is left
@@ -33,26 +35,24 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".msgpack", ".h5")
 
 def read(folder: Path) -> Imported:
     values = settings(folder)
-    room = ROOMS[values["model_type"]]
+    architecture = ARCHITECTURES[values["model_type"]]
     where = str(folder / CONFIG)
     try:
-        config = room.import_config(values)
+        config = architecture.import_config(values)
     except ConfigError as error:
         raise RefusedError(f"{where}: {str(error).removeprefix(f'{CONFIG}: ')}") from None
     except (TypeError, ValueError, KeyError, AttributeError) as error:  # a list where an object belongs, and the like
         raise RefusedError(f"{where}: a value of the wrong kind ({type(error).__name__}: {error!s:.80}).") from None
     files = TensorFiles(weight_files(folder))
-    if confirm := getattr(room, "confirm", None):
-        confirm(config, files)
+    architecture.confirm(config, files)
     tokenizer, target = read_tokenizer(folder, values)
     try:
         architectures.require_end(config, tokenizer)
     except ConfigError as error:
         raise RefusedError(f"{where}: {error}") from None
-    if tidy := getattr(room, "tidy", None):
-        files = files.renamed(tidy(config, list(files)))
+    files = files.renamed(architecture.tidy(config, files))
     found = Imported(config, {}, tokenizer, folder.resolve().name, target=target)
-    return fitted(found, lambda tensors: import_weights(room.table(config), tensors), files, where)
+    return fitted(found, lambda tensors: import_weights(architecture.table(config), tensors), files, where)
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -65,8 +65,10 @@ def settings(folder: Path) -> dict[str, Any]:
     if "quantization_config" in values:
         raise RefusedError(f"{path}: quantization_config: quantised weights are read from GGUF files only.")
     kind = values.get("model_type")
-    if not isinstance(kind, str) or kind not in ROOMS:
-        raise RefusedError(f"{path}: model_type = {kind!a:.80} is not known here; expected one of {', '.join(ROOMS)}.")
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
+        raise RefusedError(
+            f"{path}: model_type = {kind!a:.80} is not known here; expected one of {', '.join(ARCHITECTURES)}."
+        )
     return values
 
 
@@ -94,7 +96,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, 
     settings beside it say. The second is what cuts targets, where that is another."""
     said, target = _optional(folder, "tokenizer_config.json"), None
     there = {path.name for path in folder.iterdir()}
-    if there.issuperset(marian.FILES) and config["model_type"] in marian.MODEL_TYPES:
+    if there.issuperset(marian.FILES) and config["model_type"] in marian.marian.model_types:
         tokenizer, target = marian.read(folder, said)
     elif "tokenizer.json" in there:
         tokenizer = foreign.read(plain_file(folder, "tokenizer.json"))
@@ -140,7 +142,7 @@ def _roles(
     usual = tokenizer.roles
     if tokenizer.kind == "wordpiece":
         return usual
-    ends, translates = ids("eos") or usual.ends, settings[CONFIG].get("model_type") in marian.MODEL_TYPES
+    ends, translates = ids("eos") or usual.ends, settings[CONFIG].get("model_type") in marian.marian.model_types
     return Roles(
         start=(ids("decoder_start" if translates else "bos") or (usual.start,))[0],
         ends=ends,
@@ -151,22 +153,20 @@ def _roles(
     )
 
 
-def twin(config: Any) -> ModuleType:
-    """The room of the architecture that a model of ours is one of; what has none gets a sentence."""
+def twin(config: Any) -> Architecture[Any]:
+    """The architecture that a model of ours is one of; what has none gets a sentence."""
     encoder = getattr(config, "encoder", config)
     if encoder is not config:
         architectures.inside(config)  # around many encoders theirs has no models that judge
     match encoder.kind:
         case "gpt":
             return gpt2
-        case "modern":
-            return qwen3
-        case "llama" | "qwen2":
+        case "modern" | "llama" | "qwen2":
             return llama
         case "bert":
             return bert if encoder.segments else distilbert
         case "transformer":
-            return marian
+            return marian.marian
     raise InputError(
         f"a {config.kind} model has no twin in Hugging Face transformers, so it cannot be exported there. The models "
         "that have one: modern, gpt, llama, qwen2, bert and transformer."

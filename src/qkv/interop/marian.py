@@ -1,22 +1,20 @@
-"""The vocabularies of Marian's folders: source.spm and target.spm cut the two languages, vocab.json numbers the pieces.
+"""Marian: models/transformer.py as it stands, and Hugging Face's `MarianMTModel` (Junczys-Dowmunt et al. 2018).
 
-Both become a tokenizer.json of kind "unigram" (text/unigram.py) with the same numbers; and back: a folder that
-`transformers` opens with its own MarianTokenizer, which needs the sentencepiece package. Tokens as >>fra<< ask for a
-language.
+Tensor for tensor the same, only the names differ, and the bias over the vocabulary is a matrix of one row. Source,
+target and head share one table, in both: it is saved once. Where a text starts and ends is the tokenizer's: the caller
+adds it.
 
-Marian: models/transformer.py as it stands, and Hugging Face's `MarianMTModel` (Junczys-Dowmunt et al. 2018).
-
-Tensor for tensor the same, only the names differ, and the bias over the pieces is a row of its own. Source, target and
-head share one table, in both: it is saved once. Where a text starts and ends is the tokenizer's: the caller adds it.
+Of its vocabulary, source.spm and target.spm cut the two languages, vocab.json numbers the tokens. Both become a
+tokenizer.json of kind "unigram" (text/unigram.py) with the same numbers; and back: a folder that `transformers` opens
+with its own MarianTokenizer, which needs the sentencepiece package. Tokens as >>fra<< ask for a language.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,8 +23,9 @@ from qkv.blocks.positions import sinusoids
 from qkv.config import parse
 from qkv.errors import ConfigError, RefusedError
 from qkv.interop import sentencepiece
+from qkv.interop.architectures import Architecture
 from qkv.interop.tensor_files import TensorFiles
-from qkv.interop.tensor_names import AS_A_ROW, Row, Table, require, sizes
+from qkv.interop.tensor_names import AS_A_ROW, Row, Settings, Table, Values, pairs, require, sizes
 from qkv.models.transformer import TransformerConfig
 from qkv.safe_json import plain_file
 from qkv.text import foreign
@@ -40,7 +39,7 @@ CLASS = "MarianTokenizer"
 USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
 
-def read(folder: Path, said: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+def read(folder: Path, said: Settings) -> tuple[Tokenizer, Tokenizer]:
     """What cuts sources and what cuts targets; `said` is tokenizer_config.json."""
     where = folder / "tokenizer_config.json"
     for key in ("separate_vocabs", "target_vocab_file", "sp_model_kwargs"):
@@ -63,9 +62,9 @@ def read(folder: Path, said: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
     return made[0], made[1]
 
 
-def _name(value: Any, usual: str) -> str:
+def _name(value: object, default: str) -> str:
     found = value.get("content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else usual
+    return found if isinstance(found, str) else default
 
 
 def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
@@ -80,7 +79,6 @@ def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
     return {**made, NUMBERS: (json.dumps(numbers, ensure_ascii=False, indent=1) + "\n").encode()}
 
 
-MODEL_TYPES = ("marian",)
 ARCHITECTURE = "MarianMTModel"
 SHARED, BIAS = "model.shared.weight", "final_logits_bias"
 # the same table under other names, and the waves, which are computed here
@@ -93,20 +91,12 @@ PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_p
 
 def _attention(ours: str, theirs: str) -> Table:
     named = [(f"{ours}.sublayer.{own}", f"{theirs}.{other}") for own, other in PARTS.items()]
-    return _both(*named, (f"{ours}.norm", f"{theirs}_layer_norm"))
+    return pairs(*named, (f"{ours}.norm", f"{theirs}_layer_norm"))
 
 
 def _feedforward(ours: str, theirs: str) -> Table:
-    inside = (
-        (f"{ours}.feedforward.sublayer.{own}", f"{theirs}.{other}")
-        for own, other in (("inner", "fc1"), ("outer", "fc2"))
-    )
-    return _both(*inside, (f"{ours}.feedforward.norm", f"{theirs}.final_layer_norm"))
-
-
-def _both(*named: tuple[str, str]) -> Table:
-    """Weight and bias of each."""
-    return tuple(Row(f"{ours}.{part}", f"{theirs}.{part}") for ours, theirs in named for part in ("weight", "bias"))
+    names = {"sublayer.inner": "fc1", "sublayer.outer": "fc2", "norm": "final_layer_norm"}
+    return pairs(*((f"{ours}.feedforward.{own}", f"{theirs}.{other}") for own, other in names.items()))
 
 
 ENCODER, DECODER = "model.encoder.layers.{i}", "model.decoder.layers.{i}"
@@ -157,33 +147,76 @@ FIXED = {
 KNOWN = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings", "is_encoder_decoder")
 
 
-def table(config: TransformerConfig) -> Table:
-    return TABLE
+class MarianArchitecture(Architecture[TransformerConfig]):
+    model_types = ("marian",)
 
+    def table(self, config: TransformerConfig) -> Table:
+        return TABLE
 
-def tidy(config: TransformerConfig, names: Iterable[str]) -> dict[str, str]:
-    """Files may hold the shared table under several names, and the waves; the first such table is taken."""
-    there = list(names)
-    tables = [name for name in TABLES if name in there]
-    kept = {name: name for name in there if name not in (*TABLES, *WAVES)}
-    return {**dict.fromkeys(tables[:1], SHARED), **kept}
+    def tidy(self, config: TransformerConfig, names: Iterable[str]) -> dict[str, str]:
+        """Files may hold the shared table under several names, and the waves; the first such table is taken."""
+        there = list(names)
+        tables = [name for name in TABLES if name in there]
+        kept = {name: name for name in there if name not in (*TABLES, *WAVES)}
+        return {**dict.fromkeys(tables[:1], SHARED), **kept}
 
+    def confirm(self, config: TransformerConfig, files: TensorFiles) -> None:
+        """What `tidy` leaves out must say what is computed here: other waves, or another head, are another model."""
+        tables = [name for name in TABLES if name in files]
+        for name in tables[1:]:
+            if not torch.equal(files[name], files[tables[0]]):
+                raise RefusedError(
+                    f"{files.places[name]}: tensor {name} is not {tables[0]}; expected one table for source, target "
+                    "and head. Use a model that shares them."
+                )
+        for name in WAVES:
+            if name in files and not _waves(files[name], config):
+                raise RefusedError(
+                    f"{files.places[name]}: tensor {name} does not hold Marian's sines and cosines; learned positions "
+                    "have no twin here. Use another model."
+                )
 
-def confirm(config: TransformerConfig, files: TensorFiles) -> None:
-    """What `tidy` leaves out must say what is computed here: other waves, or another head, are another model."""
-    tables = [name for name in TABLES if name in files]
-    for name in tables[1:]:
-        if not torch.equal(files[name], files[tables[0]]):
-            raise RefusedError(
-                f"{files.places[name]}: tensor {name} is not {tables[0]}; expected one table for source, target and "
-                "head. Use a model that shares them."
+    def export_config(self, config: TransformerConfig) -> Values:
+        """The values of a `MarianConfig`, as config.json holds them."""
+        for name, expected in (("norm", "post"), ("positions", "sinusoidal")):
+            if getattr(config, name) != expected:
+                raise ConfigError(
+                    f"{name} = {getattr(config, name)!r} has no twin in Marian, so it cannot be exported there. Train "
+                    f"one with {name} = {expected!r}."
+                )
+        numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
+        numbers |= {"decoder_layers": config.decoder_layers or config.layers, "decoder_vocab_size": config.vocabulary}
+        hidden = config.hidden or 4 * config.width
+        numbers |= {"encoder_ffn_dim": hidden, "decoder_ffn_dim": hidden, "decoder_attention_heads": config.heads}
+        named = {"model_type": "marian", "architectures": [ARCHITECTURE], "dtype": "float32"}
+        activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+        fixed = {key: FIXED[key] for key in KNOWN}
+        dropout = {"attention_dropout": 0.0, "activation_dropout": 0.0}
+        return {**named, **numbers, "activation_function": activation, **dropout, **fixed}
+
+    def import_config(self, values: Settings) -> TransformerConfig:
+        """A `MarianConfig`'s values as ours; what our figure does not have is refused."""
+        said = CONFIG_DEFAULTS | {key: value for key, value in values.items() if value is not None}
+        if said.get("architectures", [ARCHITECTURE]) != [ARCHITECTURE]:
+            raise ConfigError(f"config.json: architectures = {said['architectures']!r}: expected [{ARCHITECTURE!r}].")
+        found = sizes(said, SIZES)
+        require(said, FIXED | {"model_type": "marian"}, "Marian")
+        same = {"decoder_ffn_dim": found["hidden"], "decoder_attention_heads": found["heads"]}
+        require(said, {**same, "decoder_vocab_size": found["vocabulary"]}, "Marian")
+        if found["activation"] not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise ConfigError(
+                f"Marian: activation_function = {found['activation']!r} has no twin here; known: {known}."
             )
-    for name in WAVES:
-        if name in files and not _waves(files[name], config):
-            raise RefusedError(
-                f"{files.places[name]}: tensor {name} does not hold Marian's sines and cosines; learned positions have "
-                "no twin here. Use another model."
-            )
+        for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
+            number = said[key]
+            if type(number) is not int or not 0 <= number < found["vocabulary"]:
+                raise ConfigError(
+                    f"Marian: {key} = {number!r} is not one id of the vocabulary of {found['vocabulary']!r}."
+                )
+        decoder = 0 if found["decoder_layers"] == found["layers"] else found["decoder_layers"]
+        parts = {"activation": ACTIVATIONS[found["activation"]], "decoder_layers": decoder}
+        return parse(TransformerConfig, {**found, **parts}, "config.json")
 
 
 def _waves(found: Tensor, config: TransformerConfig) -> bool:
@@ -192,41 +225,4 @@ def _waves(found: Tensor, config: TransformerConfig) -> bool:
     return torch.allclose(found, sinusoids(config.context, config.width, "concatenated"), atol=HALF, rtol=0.0)
 
 
-def export_config(config: TransformerConfig) -> dict[str, Any]:
-    """The values of a `MarianConfig`, as config.json holds them."""
-    for name, expected in (("norm", "post"), ("positions", "sinusoidal")):
-        if getattr(config, name) != expected:
-            raise ConfigError(
-                f"{name} = {getattr(config, name)!r} has no twin in Marian, so it cannot be exported there. Train one "
-                f"with {name} = {expected!r}."
-            )
-    numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
-    numbers |= {"decoder_layers": config.decoder_layers or config.layers, "decoder_vocab_size": config.vocabulary}
-    hidden = config.hidden or 4 * config.width
-    numbers |= {"encoder_ffn_dim": hidden, "decoder_ffn_dim": hidden, "decoder_attention_heads": config.heads}
-    named = {"model_type": "marian", "architectures": [ARCHITECTURE], "dtype": "float32"}
-    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
-    fixed = {key: FIXED[key] for key in KNOWN}
-    dropout = {"attention_dropout": 0.0, "activation_dropout": 0.0}
-    return {**named, **numbers, "activation_function": activation, **dropout, **fixed}
-
-
-def import_config(values: Mapping[str, Any]) -> TransformerConfig:
-    """A `MarianConfig`'s values as ours; what our figure does not have is refused."""
-    said = CONFIG_DEFAULTS | {key: value for key, value in values.items() if value is not None}
-    if said.get("architectures", [ARCHITECTURE]) != [ARCHITECTURE]:
-        raise ConfigError(f"config.json: architectures = {said['architectures']!r}: expected [{ARCHITECTURE!r}].")
-    found = sizes(said, SIZES)
-    require(said, FIXED | {"model_type": "marian"}, "Marian")
-    same = {"decoder_ffn_dim": found["hidden"], "decoder_attention_heads": found["heads"]}
-    require(said, {**same, "decoder_vocab_size": found["vocabulary"]}, "Marian")
-    if found["activation"] not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
-        raise ConfigError(f"Marian: activation_function = {found['activation']!r} has no twin here; known: {known}.")
-    for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
-        number = said[key]
-        if type(number) is not int or not 0 <= number < found["vocabulary"]:
-            raise ConfigError(f"Marian: {key} = {number!r} is not one id of the vocabulary of {found['vocabulary']!r}.")
-    decoder = 0 if found["decoder_layers"] == found["layers"] else found["decoder_layers"]
-    parts = {"activation": ACTIVATIONS[found["activation"]], "decoder_layers": decoder}
-    return parse(TransformerConfig, {**found, **parts}, "config.json")
+marian = MarianArchitecture()

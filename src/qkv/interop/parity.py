@@ -1,12 +1,8 @@
 """Is a copy of a model the same model? Both read the same texts; the largest difference of their answers is kept.
 
-A language model also writes: what the original writes greedily is given to the copy, which must choose every token of
-it, or one that is as likely within the tolerance.
-
-Is a copy of a translator the same translator? Both read the same sources and score the same targets.
-
-The targets are real sentences, which a translator need not have written, and what the original translates greedily:
-the copy must choose every token of it, the end too, or one that is as likely within the tolerance.
+What a language model writes greedily is given to the copy, which must choose every token of it, or one that is as
+likely within the tolerance. A translator scores real sentences as targets, which it need not have written, and what it
+translates greedily, the end included.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from qkv.data.encode import end_of, room_for
-from qkv.generation.beam import Search, translate
+from qkv.generation.beam import Search, Translator, translate
 from qkv.generation.sampling import NEVER, Sampling
 from qkv.generation.writing import write
 from qkv.models.language_model import LanguageModel
@@ -35,12 +31,33 @@ SENTENCES = (
     "for index, word in enumerate(words):\n    print(index, word)\n",
 )
 
-# ids (B, T), who is present (B, T), and of pairs which text each belongs to, to answers (B, T, _) or (B, _)
+# ids (B, T), who is present (B, T), and of pairs which text each belongs to, to answers (B, T, _) or (B, _); or
+# sources (B, S), who is present (B, S), what is written (B, T), to scores (B, T, V)
 Reader = Callable[..., Tensor]
 
 
+@runtime_checkable
+class Exportable(Protocol):
+    """What is needed of a model to write it (recipe.bundle.Bundle has it)."""
+
+    @property
+    def model(self) -> Any: ...
+    @property
+    def config(self) -> Any: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def target_tokenizer(self) -> Tokenizer: ...
+    @property
+    def opening(self) -> tuple[int, ...]: ...
+    @property
+    def marks(self) -> tuple[int, int]: ...
+    @property
+    def unwritten(self) -> frozenset[int]: ...
+
+
 @dataclass(frozen=True)
-class Comparison:
+class Parity:
     """What two readers of one model answer."""
 
     reader: str  # whose answers were compared with the original's
@@ -55,9 +72,9 @@ class Comparison:
         return self.largest <= TOLERANCE * max(1.0, self.scale) and self.agreed == self.written
 
     def __str__(self) -> str:
-        said = f"{self.reader}: largest difference {self.largest:.1e} of answers up to {self.scale:.3g}"
-        said += f", {self.tokens:,} tokens"
-        return said + (f"; greedy text equal in {self.agreed} of {self.written} tokens" if self.written else "")
+        answers = f"largest difference {self.largest:.1e} of answers up to {self.scale:.3g}, {self.tokens:,} tokens"
+        greedy = f"; greedy text equal in {self.agreed} of {self.written} tokens" if self.written else ""
+        return f"{self.reader}: {answers}{greedy}"
 
 
 def texts(tokenizer: Tokenizer, opening: Sequence[int], closing: Sequence[int], context: int) -> list[list[int]]:
@@ -84,8 +101,8 @@ def greedy(model: LanguageModel, prompt: list[int], vocabulary: int) -> list[int
 def reads(model: nn.Module) -> Reader:
     """A model of ours as a reader."""
 
-    def read(tokens: Tensor, present: Tensor, segments: Tensor | None = None) -> Tensor:
-        return model(tokens) if isinstance(model, LanguageModel) else model(tokens, present, segments)
+    def read(tokens: Tensor, present: Tensor, *more: Tensor) -> Tensor:
+        return model(tokens) if isinstance(model, LanguageModel) else model(tokens, present, *more)
 
     return read
 
@@ -101,69 +118,82 @@ def coupled(tokenizer: Tokenizer, context: int, fill: int) -> tuple[Tensor, Tens
     return tokens, present, ((torch.arange(tokens.size(1)) >= where) & present).long()
 
 
+@dataclass(frozen=True)
+class Case:
+    """What a model is given, which of its answers count, and after which places it chose which token, if it did."""
+
+    inputs: tuple[Tensor, ...]
+    kept: Tensor  # (B, T)
+    tokens: int
+    chosen: Tensor | None = None  # (B, T); -1 where nothing was chosen
+
+
 @torch.inference_mode()
-def compare(
-    model: nn.Module,
-    others: dict[str, Reader],
-    tokenizer: Tokenizer,
-    opening: Sequence[int],
-    context: int,
-    *,
-    pairs: bool = False,
-) -> list[Comparison]:
-    """The answers of each reader beside the model's own, on real sentences and on what the model writes.
-
-    `pairs`: it judges two texts together, so that two are given.
-    """
-    model.eval()
-    writes = isinstance(model, LanguageModel)
-    closing = () if writes else tokenizer.closing
-    rows = texts(tokenizer, opening if writes else tokenizer.opening, closing, context)
-    fill = tokenizer.filler
-    tables: list[tuple[Tensor, ...]] = [coupled(tokenizer, context, fill) if pairs else padded(rows, fill)]
-    prompt = rows[0][: max(1, len(rows[0]) // 2)]
-    written = greedy(model, prompt, tokenizer.vocabulary) if writes else []  # type: ignore[arg-type]
-    if written:
-        tables.append(padded([[*prompt, *written][:context]], fill))
-    own = reads(model)
-    expected = [own(*table) for table in tables]
-    return [_one(name, reader, tables, expected, written, tokenizer.vocabulary) for name, reader in others.items()]
+def compare(bundle: Exportable, others: Mapping[str, Reader]) -> list[Parity]:
+    """The answers of each reader and the model's own, on real sentences and on what the model writes."""
+    own = reads(bundle.model.eval())
+    cases = translations(bundle) if isinstance(bundle.model, Translator) else readings(bundle)
+    expected = [own(*case.inputs) for case in cases]
+    return [_compared(name, reader, cases, expected, bundle) for name, reader in others.items()]
 
 
-def _one(
-    name: str, reader: Reader, tables: list[Any], expected: list[Tensor], written: list[int], vocabulary: int
-) -> Comparison:
+def _compared(name: str, reader: Reader, cases: list[Case], expected: list[Tensor], bundle: Exportable) -> Parity:
     largest = scale = 0.0
-    count = agreed = 0
-    for (tokens, present, *more), answer in zip(tables, expected, strict=True):
-        found = reader(tokens, present, *more).float()
+    written = agreed = 0
+    for case, answer in zip(cases, expected, strict=True):
+        found = reader(*case.inputs).float()
         assert found.shape == answer.shape, f"{tuple(found.shape)} answers instead of {tuple(answer.shape)}"
-        kept = present if answer.dim() == 3 else torch.ones(len(tokens), dtype=torch.bool)
+        kept = case.kept if answer.dim() == 3 else torch.ones(len(answer), dtype=torch.bool)
         gap = (found - answer)[kept].abs().max()
         largest = max(largest, float("inf") if gap.isnan() else float(gap))
         scale = max(scale, float(answer[kept].abs().max()))
-        count += int(present.sum())
-    if written:
-        scores = found[0, -len(written) - 1 : -1, :vocabulary] if found.size(1) > len(written) else found[0, :0]
-        taken = torch.tensor(written[: len(scores)]).unsqueeze(1)
-        chosen = scores.gather(1, taken).squeeze(1) >= scores.amax(1) - TOLERANCE * max(1.0, scale)
-        agreed = int(chosen.sum())
-    return Comparison(name, largest, scale, count, len(written), agreed)
+        if case.chosen is not None:
+            beyond = range(bundle.tokenizer.vocabulary, found.size(2))
+            never = sorted(bundle.unwritten) if isinstance(bundle.model, Translator) else beyond
+            scores = found.index_fill(2, torch.tensor(never, dtype=torch.long), NEVER)
+            taken = scores.gather(2, case.chosen.clamp(min=0).unsqueeze(2)).squeeze(2)
+            asked = case.chosen >= 0
+            written = int(asked.sum())
+            agreed = int((asked & (taken >= scores.amax(2) - TOLERANCE * max(1.0, scale))).sum())
+    return Parity(name, largest, scale, sum(case.tokens for case in cases), written, agreed)
 
 
-# sources (B, S), who is present (B, S), what is written (B, T), to scores (B, T, V)
-Translates = Callable[[Tensor, Tensor, Tensor], Tensor]
+def readings(bundle: Exportable) -> list[Case]:
+    """Real sentences, or pairs of them, and of a language model what it writes after the first half of one."""
+    model, tokenizer, context = bundle.model, bundle.tokenizer, bundle.config.context
+    fill, writes = tokenizer.filler, isinstance(model, LanguageModel)
+    closing = () if writes else tokenizer.closing
+    rows = texts(tokenizer, bundle.opening if writes else tokenizer.opening, closing, context)
+    inputs = coupled(tokenizer, context, fill) if judges_pairs(bundle) else padded(rows, fill)
+    cases = [Case(inputs, inputs[1], int(inputs[1].sum()))]
+    if writes:
+        prompt = rows[0][: max(1, len(rows[0]) // 2)]
+        row = [*prompt, *greedy(model, prompt, tokenizer.vocabulary)][:context]
+        chosen = [*[-1] * (len(prompt) - 1), *row[len(prompt) :], -1]
+        inputs = padded([row], fill)
+        cases.append(Case(inputs, inputs[1], len(row), torch.tensor([chosen])))
+    return cases
 
 
-@dataclass(frozen=True)
-class Case:
-    """Sources, targets as they are fed, which of these are real, and what comes next, where that is asked."""
+def judges_pairs(bundle: Exportable) -> bool:
+    return getattr(bundle.config, "texts", 1) == 2
 
-    source: Tensor
-    present: Tensor
-    tokens: Tensor
-    there: Tensor
-    next: Tensor | None = None
+
+def translations(bundle: Exportable) -> list[Case]:
+    """Real sentences, each with the next one as its translation, then with what the model makes of it."""
+    start, end = bundle.marks
+    rows = sources(bundle, bundle.config.context)
+    next_rows = [row[:-1][: bundle.config.context - 1] for row in (*rows[1:], rows[0])]
+    best = [each[0] for each in translate(bundle.model, rows, Search(never=bundle.unwritten), start=start, end=end)]
+    written = [[*each.tokens, *([end] if each.ended else [])] for each in best]
+    source, present = padded(rows, end)
+    cases = []
+    for targets, chosen in ((next_rows, None), ([ids[:-1] for ids in written], padded(written, end))):
+        tokens, kept = padded([[start, *ids] for ids in targets], end)
+        count = int(present.sum() + kept.sum())
+        wanted = None if chosen is None else chosen[0].masked_fill(~kept, -1)
+        cases.append(Case((source, present, tokens), kept, count, wanted))
+    return cases
 
 
 def sources(bundle: Exportable, most: int) -> list[list[int]]:
@@ -174,71 +204,3 @@ def sources(bundle: Exportable, most: int) -> list[list[int]]:
     before = [[*tokenizer.opening, *tag] for tag in asked]
     rows = [[*opening, *ids] for opening, ids in zip(before, inside, strict=True)]
     return [[*row[: max(1, most - len(end))], *end] for row in rows]
-
-
-def forced(bundle: Exportable, rows: list[list[int]], most: int) -> Case:
-    """Each source with the next sentence as its translation."""
-    start, end = bundle.marks
-    inside = [row[:-1][: most - 1] for row in (*rows[1:], rows[0])]
-    return Case(*padded(rows, end), *padded([[start, *ids] for ids in inside], end))
-
-
-def greedy_translations(bundle: Exportable, rows: list[list[int]]) -> Case:
-    """Each source with what the model makes of it."""
-    start, end = bundle.marks
-    search = Search(never=bundle.unwritten)
-    made = [each[0] for each in translate(bundle.model, rows, search, start=start, end=end)]
-    wanted = [[*each.tokens, *([end] if each.ended else [])] for each in made]
-    tokens, there = padded([[start, *ids[:-1]] for ids in wanted], end)
-    return Case(*padded(rows, end), tokens, there, padded(wanted, end)[0])
-
-
-@torch.inference_mode()
-def compare_translators(bundle: Exportable, others: Mapping[str, Translates]) -> list[Comparison]:
-    """The scores of each reader beside the model's own."""
-    model: Any = bundle.model.eval()
-    most = bundle.config.context
-    rows = sources(bundle, most)
-    cases = [forced(bundle, rows, most), greedy_translations(bundle, rows)]
-    expected = [model(case.source, case.present, case.tokens) for case in cases]
-    return [_compared_translator(name, reader, cases, expected, bundle.unwritten) for name, reader in others.items()]
-
-
-def _compared_translator(
-    name: str, reader: Translates, cases: list[Case], expected: list[Tensor], unwritten: frozenset[int]
-) -> Comparison:
-    largest = scale = 0.0
-    count = written = agreed = 0
-    for case, answer in zip(cases, expected, strict=True):
-        found = reader(case.source, case.present, case.tokens).float()
-        assert found.shape == answer.shape, f"{tuple(found.shape)} answers instead of {tuple(answer.shape)}"
-        gap = (found - answer)[case.there].abs().max()
-        largest = max(largest, float("inf") if gap.isnan() else float(gap))
-        scale = max(scale, float(answer[case.there].abs().max()))
-        count += int(case.present.sum() + case.there.sum())
-        if case.next is not None:
-            scores = found.index_fill(2, torch.tensor(sorted(unwritten), dtype=torch.long), NEVER)
-            taken = scores.gather(2, case.next.unsqueeze(2)).squeeze(2)
-            chosen = taken >= scores.amax(2) - TOLERANCE * max(1.0, scale)
-            written, agreed = int(case.there.sum()), int(chosen[case.there].sum())
-    return Comparison(name, largest, scale, count, written, agreed)
-
-
-@runtime_checkable
-class Exportable(Protocol):
-    """What is needed of a model to write it (recipe.bundle.Bundle has it)."""
-
-    @property
-    def model(self) -> Any: ...
-    @property
-    def config(self) -> Any: ...
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-    @property
-    def target_tokenizer(self) -> Tokenizer: ...
-    @property
-    def opening(self) -> tuple[int, ...]: ...
-    @property
-    def marks(self) -> tuple[int, int]: ...
-    @property
-    def unwritten(self) -> frozenset[int]: ...

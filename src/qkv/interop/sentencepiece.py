@@ -29,14 +29,14 @@ Value = int | bytes
 
 
 @dataclass(frozen=True)
-class Pieces:
+class SentencePieces:
     """Of one language: log-probabilities of pieces, and the table of characters as it is packed."""
 
     scores: dict[str, float]
     table: bytes
 
 
-def read(path: Path) -> Pieces:
+def read(path: Path) -> SentencePieces:
     """A unigram vocabulary; anything else is refused."""
     refuse = Refuse(path)
     try:
@@ -68,7 +68,7 @@ def read(path: Path) -> Pieces:
     if not scores or unknown != 1 or not trained:
         found = f"{len(scores):,} pieces, {unknown} of them for the unknown"
         raise refuse("model", f"{found}; expected a whole sentencepiece model, with one")
-    return Pieces(scores, table)
+    return SentencePieces(scores, table)
 
 
 def _piece(data: bytes, refuse: Refuse, number: int) -> tuple[str, float, int]:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from torch import Tensor
 from qkv.errors import ConfigError, InputError
 
 Weights = Mapping[str, Tensor]
+Settings = Mapping[str, Any]  # a config.json as it is parsed
+Values = dict[str, Any]  # some of its values, or of a config of ours
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,9 @@ class Row:
 Table = tuple[Row, ...]
 
 
-def untied(tied: bool, names: Iterable[str]) -> dict[str, str]:
-    """Of a decoder's published tensors, those that count: no angles of positions, and a tied head not twice."""
-    kept = (name for name in names if not name.endswith(".rotary_emb.inv_freq"))
-    return {name: name for name in kept if not (tied and name == "lm_head.weight")}
+def pairs(*names: tuple[str, str]) -> Table:
+    """Weight and bias of each layer, by its name here and there."""
+    return tuple(Row(f"{ours}.{part}", f"{theirs}.{part}") for ours, theirs in names for part in ("weight", "bias"))
 
 
 def import_weights(table: Table, theirs: Weights) -> dict[str, Tensor]:
@@ -115,11 +116,9 @@ def _lines(table: Table, weights: Weights) -> list[tuple[Transform, list[str], s
 
 def _complete(expected: set[str], weights: Weights) -> None:
     missing, unknown = sorted(expected - set(weights)), sorted(set(weights) - expected)
-    said = [
-        f"{len(names)} {what} ({names[0]})" for what, names in (("missing", missing), ("unknown", unknown)) if names
-    ]
-    if said:
-        raise InputError(f"these are not the tensors of this architecture: {', '.join(said)}.")
+    kinds = (("missing", missing), ("unknown", unknown))
+    if problems := [f"{len(names)} {what} ({names[0]})" for what, names in kinds if names]:
+        raise InputError(f"these are not the tensors of this architecture: {', '.join(problems)}.")
 
 
 def _unshared(tensor: Tensor, source: Tensor) -> Tensor:
@@ -127,14 +126,14 @@ def _unshared(tensor: Tensor, source: Tensor) -> Tensor:
     return tensor if tensor is source else tensor.clone(memory_format=torch.contiguous_format)
 
 
-def require(values: Mapping[str, Any], expected: Mapping[str, Any], architecture: str) -> None:
+def require(values: Settings, expected: Settings, architecture: str) -> None:
     """Refuse a foreign config that asks for what our model does not have; a key that is absent is as expected."""
     for key, value in expected.items():
         if values.get(key, value) != value:
             raise ConfigError(f"{architecture}: {key} = {values[key]!r} has no twin here; expected {value!r}.")
 
 
-def sizes(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def sizes(values: Settings, names: Mapping[str, str]) -> Values:
     """Their values under our names, as `names` pairs ours with theirs."""
     for theirs in names.values():
         if values.get(theirs) is None:

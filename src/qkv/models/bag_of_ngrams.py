@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.blocks.dropout import Dropout
-from qkv.blocks.embeddings import NgramSum
+from qkv.blocks.embeddings import NgramSum, Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
 from qkv.config import Context, Count, CountOrZero, Share, Width, WidthOrZero, strict
 
@@ -52,12 +52,7 @@ class Bag(nn.Module):
         self.blocks = nn.ModuleList()  # none: a bag has no layers
         self._initialize()
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         x = self.embedding(tokens, present)
         kept = self.words(torch.ones_like(x[..., :1]))  # one draw a word: it stays with all its n-grams, or goes
         return self.embedded(x * kept)
@@ -97,10 +92,5 @@ class Linear(nn.Module):
         for part in self.embedding.parameters():
             nn.init.zeros_(part)  # every label equally likely
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         return self.embedded(self.embedding(tokens, present) + self.bias)

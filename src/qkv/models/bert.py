@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block, FeedForward, PostNorm
 from qkv.blocks.dropout import Dropout
-from qkv.blocks.embeddings import Embedding
+from qkv.blocks.embeddings import Embedding, Segments, TokenMask, Tokens
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions
 from qkv.blocks.tap import Tap
@@ -98,12 +98,7 @@ class Bert(nn.Module):
         self.pooler = Pooler(nn.Linear(width, width)) if config.pooler == "first" else nn.Identity()
         initialization.normal_(self.modules(), 0.02)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 unless said."""
         where = torch.arange(tokens.size(1), device=tokens.device)
         x = self.positions(self.embedding(tokens), where)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization
 from qkv.blocks.dropout import Dropout
+from qkv.blocks.embeddings import Segments, TokenMask, Tokens
 from qkv.blocks.heads import AttentionPooling, FirstPooling, LastPooling, MaxPooling, MeanPooling, MultiLayerHead
 from qkv.blocks.tap import Tap
 from qkv.config import Positive, Share, strict
@@ -54,7 +55,7 @@ class ClassifierConfig(Encoded):
     def build(self) -> Classifier:
         made = self._built()
         if (self.center, self.spread) != (0.0, 1.0):
-            made.scale = Scale(self.center, self.spread)
+            made.scale = ScoreScale(self.center, self.spread)
         return made
 
     def _built(self) -> Classifier:
@@ -87,7 +88,7 @@ class EncoderPooling(nn.Module):
         return self._pooler[0](x, present)
 
 
-class Scale(nn.Module):
+class ScoreScale(nn.Module):
     """From scores around zero to numbers as people give them."""
 
     def __init__(self, center: float, spread: float) -> None:
@@ -147,11 +148,6 @@ class Tagger(nn.Module):
         self.logits = Tap()
         initialization.normal_(head.modules(), 0.02)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T L"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T L"]:
         """A score for every label at every token."""
         return self.logits(self.head(self.dropout(self.encoder(tokens, present, segments))))

@@ -24,7 +24,7 @@ from qkv.blocks.block import PreNorm
 from qkv.blocks.bounded_state import PastState
 from qkv.blocks.convolution import Convolution, GatedConvolution
 from qkv.blocks.dropout import Dropout
-from qkv.blocks.embeddings import Embedding
+from qkv.blocks.embeddings import Embedding, Segments, TokenMask, Tokens
 from qkv.blocks.norms import LayerNorm, RMSNorm
 from qkv.blocks.state import LayerStates
 from qkv.blocks.tap import Tap
@@ -100,10 +100,8 @@ class CNN(nn.Module):
 
     def _initialize(self) -> None:
         """As modern.py: every block starts as the identity, and every next piece equally likely."""
-        initialization.fan_in_(self.modules(), 0.5)
+        initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5)
-        outputs = [module for name, module in self.named_modules() if name.endswith((".down", "head"))]
-        initialization.zero_([module for module in outputs if isinstance(module, nn.Linear)])
 
 
 @strict
@@ -155,12 +153,7 @@ class TextCNN(nn.Module):
         initialization.fan_in_(self.modules(), 1.0)
         nn.init.normal_(self.embedding.weight, std=0.5)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         x = self.embedded(self.dropout(self.embedding(tokens)))
         for block in self.blocks:
             x = block(x, present)

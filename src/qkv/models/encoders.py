@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, get_args
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from qkv.blocks.embeddings import Segments, TokenMask, Tokens
 from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
 from qkv.models.bert import BertConfig
 from qkv.models.cnn import CNNConfig, TextCNNConfig
@@ -83,11 +84,6 @@ class FromLanguageModel(nn.Module):
         for name, part in model.named_children():
             self.add_module(name, part)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """Padding stands behind the text, where nobody looks: it needs no mask."""
         return self._model[0].vectors(tokens)

@@ -81,7 +81,7 @@ class PictureCNN(nn.Module):
         self.embedded = Tap()
         self.blocks = nn.ModuleList(block(*sizes) for sizes in zip(inputs, features, strict=True))
         flat = nn.Sequential(nn.Flatten(), nn.Linear(config.cells * width, width), nn.ReLU(), nn.Unflatten(1, (1, -1)))
-        self.joined = flat if config.joined == "flat" else Cells()
+        self.joined = flat if config.joined == "flat" else GridCells()
 
     def forward(
         self, pixels: Float[Tensor, "B H W C"], present: None = None, segments: None = None
@@ -93,7 +93,7 @@ class PictureCNN(nn.Module):
         return self.joined(x)
 
 
-class Cells(nn.Module):
+class GridCells(nn.Module):
     """The grid as a sequence, row by row."""
 
     def forward(self, x: Float[Tensor, "B D H W"]) -> Float[Tensor, "B T D"]:

@@ -12,10 +12,11 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
+from qkv.blocks.embeddings import Segments, TokenMask, Tokens
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.tap import Tap
 from qkv.config import strict
@@ -74,12 +75,7 @@ class Masked(nn.Module):
         self.logits = Tap()
         initialization.normal_([head.dense, order], 0.02)
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T V"]:
         """A score for every piece at every position."""
         return self.logits(self.head(self.encoder(tokens, present, segments)))
 

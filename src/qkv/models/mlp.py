@@ -84,7 +84,5 @@ class MLP(nn.Module):
 
     def _initialize(self) -> None:
         """As modern.py: every block starts as the identity, and every next piece equally likely."""
-        initialization.fan_in_(self.modules(), 0.5)
+        initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5)
-        outputs = [module for name, module in self.named_modules() if name.endswith((".outer", "head"))]
-        initialization.zero_([module for module in outputs if isinstance(module, nn.Linear)])

@@ -119,8 +119,5 @@ class Modern(nn.Module):
 
     def _initialize(self) -> None:
         """Every block starts as the identity and every next piece equally likely; the rest keeps its size."""
-        own = isinstance(self.head, nn.Linear)
-        initialization.fan_in_(self.modules(), 0.5)
-        nn.init.normal_(self.embedding.weight, std=0.5 if own else 0.02)
-        outputs = [module for name, module in self.named_modules() if name.endswith((".output", ".down"))]
-        initialization.zero_([m for m in [*outputs, self.head] if isinstance(m, nn.Linear)])
+        initialization.calm_(self, 0.5)
+        nn.init.normal_(self.embedding.weight, std=0.5 if isinstance(self.head, nn.Linear) else 0.02)

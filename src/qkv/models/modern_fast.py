@@ -112,8 +112,6 @@ class ModernFast(nn.Module):
 
     def _initialize(self) -> None:
         """Every block starts as the identity, the n-grams say nothing, and every next piece is equally likely."""
-        initialization.fan_in_(self.modules(), 0.5)
+        initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.tokens.weight, std=0.5)
         nn.init.zeros_(self.embedding.ngrams.weight)
-        outputs = [module for name, module in self.named_modules() if name.endswith((".output", ".outer", "head"))]
-        initialization.zero_([module for module in outputs if isinstance(module, nn.Linear)])

@@ -11,16 +11,16 @@ whatever stands behind it, and mean or max pooling hears both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
 from qkv.blocks.dropout import Dropout
-from qkv.blocks.embeddings import Embedding, OneHot, SpelledEmbedding
-from qkv.blocks.recurrent import Directions, LearnedStart, Recurrent, ZeroStart
+from qkv.blocks.embeddings import Embedding, OneHot, Segments, SpelledEmbedding, TokenMask, Tokens
+from qkv.blocks.recurrent import CELLS, Directions, LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.state import RecurrentState
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
@@ -59,19 +59,12 @@ class RecurrentConfig:
         return RecurrentLanguageModel(self)
 
 
-LAYERS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {
-    "rnn": (nn.RNN, 1),
-    "gru": (nn.GRU, 1),
-    "lstm": (nn.LSTM, 2),
-}
-
-
 class RecurrentLanguageModel(nn.Module):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         width, layers, vocabulary = config.width, config.layers, config.vocabulary
         self.vocabulary, self.context = vocabulary, config.context
-        layer, parts = LAYERS[config.kind]
+        layer, parts = CELLS[config.kind]
         embedded = config.input == "embedding"
         self.embedding = Embedding(vocabulary, width) if embedded else OneHot(vocabulary)
         between = config.dropout if layers > 1 else 0.0  # torch warns of a dropout that has no place
@@ -96,13 +89,6 @@ class RecurrentLanguageModel(nn.Module):
         x = self.embedded(self.dropout(self.embedding(tokens)))
         x = self.recurrent(x, state=state)
         return self.dropout(x)
-
-
-CELLS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {
-    "rnn": (nn.RNN, 1),
-    "gru": (nn.GRU, 1),
-    "lstm": (nn.LSTM, 2),
-}
 
 
 @strict
@@ -155,12 +141,7 @@ class RecurrentEncoder(nn.Module):
         initialization.normal_(self.embedding.modules(), 0.05)
         initialization.recurrent_(self.modules())
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "B T"],
-        present: Bool[Tensor, "B T"] | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """Padding stands behind the text."""
         x = self.embedded(self.embedding(tokens))
         for block in self.blocks:

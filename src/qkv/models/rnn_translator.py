@@ -10,7 +10,7 @@ would make training a walk from word to word, is left out. The encoder may read 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -21,18 +21,13 @@ from qkv.blocks import initialization, masks
 from qkv.blocks.decoder import DecoderState, GlobalAttention, Memory, NoAttention, Present, Source
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
-from qkv.blocks.recurrent import Directions, Recurrent, ZeroStart
+from qkv.blocks.recurrent import CELLS, Directions, Recurrent, ZeroStart
 from qkv.blocks.state import MemoryState, RecurrentState
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
 from qkv.models.defaults import ModelDefaults, adamw
 
 Remembered = DecoderState[RecurrentState]
-CELLS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {
-    "rnn": (nn.RNN, 1),
-    "gru": (nn.GRU, 1),
-    "lstm": (nn.LSTM, 2),
-}
 
 
 @strict

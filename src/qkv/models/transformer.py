@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
-from qkv.blocks.block import Block, FeedForward, PostNorm, PreNorm
-from qkv.blocks.decoder import DecoderState, Memory, Present, SharedCrossBlock, Source, TiedBiasedHead
+from qkv.blocks.block import Block, CrossBlock, FeedForward, PostNorm, PreNorm
+from qkv.blocks.decoder import DecoderState, Memory, Present, Source, TiedBiasedHead
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.norms import LayerNorm
@@ -87,7 +87,7 @@ class Transformer(nn.Module):
         self.dropout, self.embedded, self.logits = Dropout(dropout), Tap(), Tap()
         self.encoder = nn.ModuleList(Block(attention(), feedforward()) for _ in range(config.layers))
         depth = config.decoder_layers or config.layers
-        self.decoder = nn.ModuleList(SharedCrossBlock(attention(), attention(), feedforward()) for _ in range(depth))
+        self.decoder = nn.ModuleList(CrossBlock(attention(), attention(), feedforward()) for _ in range(depth))
         last = nn.Identity if config.norm == "post" else lambda: LayerNorm(width)
         self.encoder_norm, self.decoder_norm = last(), last()
         self.head = TiedBiasedHead(self.embedding)
