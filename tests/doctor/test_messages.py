@@ -62,8 +62,8 @@ def recipe(model: str = "modern", **training: Any) -> Recipe:
 @pytest.mark.parametrize(
     ("bits", "said"),
     [
-        (7.0, "7.00 bits per byte: no better than guessing among all pieces (6.00)."),
-        (5.0, "better than guessing (6.00), worse than the frequencies of single pieces (4.80) and xz (2.60)."),
+        (7.0, "7.00 bits per byte: no better than guessing among all tokens (6.00)."),
+        (5.0, "better than guessing (6.00), worse than the frequencies of single tokens (4.80) and xz (2.60)."),
         (3.0, "better than a 2-gram model (3.60), worse than a 3-gram model (2.90) and xz (2.60)."),
         (2.59, "better than a 3-gram model (2.90), worse than a 4-gram model (2.50) and xz (2.60)."),
         (2.55, "better than a 3-gram model (2.90) and than xz (2.60), worse than a 4-gram model (2.50)."),
@@ -143,5 +143,5 @@ def test_a_short_text_that_was_seen_often_enough_is_not_said_to_need_more_time()
     assert not time_budget.learned(replace(model, layers=5), 10.0)
     found = replace(FOUND, enough=True)
     assert (found.gain, found.more_helps) == (0.0, False)
-    assert "learned by heart" in remarks.verdict(found, BASELINES)
+    assert "memorised" in remarks.verdict(found, BASELINES)
     assert remarks.advice(found, recipe(), 100, 60.0).startswith("more text")

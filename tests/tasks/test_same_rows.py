@@ -71,7 +71,7 @@ def test_a_count_of_a_part_never_makes_a_model_better(bits: float) -> None:
     said = remarks.comparison(bits, part)
     assert "better than a " not in said
     assert "than xz" not in said
-    assert "better than the frequencies of single pieces (4.80)" in said
+    assert "better than the frequencies of single tokens (4.80)" in said
     if bits == 4.0:
         assert "worse than a 2-gram model (3.60)" in said
     else:
@@ -140,7 +140,7 @@ def test_one_answer_for_all_has_the_figure_that_the_model_has(task: str, tmp_pat
     assert task != "spans" or is_spans(found.labels.names)
     for rows in (found.valid.rows, found.valid.rows[: len(found.valid) // 2]):
         scored = replace(found.valid, rows=rows)
-        constant = labelled_words.untaught(found.train, scored)
+        constant = labelled_words.constant_answer(found.train, scored)
         assert constant is not None
         assert constant.value == pytest.approx(by_hand(found, scored, opened.problem), abs=1e-6)
 

@@ -135,7 +135,7 @@ class Doctor:
         part = "" if found.whole else f" (of {found.counted:,} tokens)"
         marks = [
             f"{found.bits(found.uniform):.2f} guessing",
-            f"{found.bits(found.unigram):.2f} single pieces",
+            f"{found.bits(found.unigram):.2f} single tokens",
             f"{found.bits(found.ngram):.2f} {found.order}-grams{part}",
         ]
         if found.xz is not None:

@@ -25,7 +25,7 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
         case "learning":
             fell = f"the second half of the run took {found.fell:.2f} {NATS} off the validation loss"
             if found.enough:
-                return f"learned what it can: {fell}; seen more often, this text would be learned by heart."
+                return f"learned what it can: {fell}; seen more often, this text would be memorised."
             said = f"still learning: {fell}; a run twice as long would take off about {found.gain:.2f} more."
             return said + aside(found, baselines)
         case "plateau":
@@ -40,7 +40,7 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
             rose = f"the validation loss rose from {lowest} to {last} {NATS}"
             return f"overfitting since step {found.since:,}: {rose} while the training loss fell to {training}."
         case "memorised":
-            return f"learned by heart: {training} {NATS} on the training text, but {last} on the validation text{was}."
+            return f"memorised: {training} {NATS} on the training text, but {last} on the validation text{was}."
         case "unstable":
             rose = f"after step {found.since:,} the training loss jumped up"
             return f"unstable: {rose}, then came back to {training} {NATS}."
@@ -49,7 +49,7 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
             return f"diverged: after step {found.since:,} it got worse and stayed so; {end}."
         case "underfit":
             return (
-                f"underfit: {best} {NATS}, hardly better than the frequencies of single pieces "
+                f"underfit: {best} {NATS}, hardly better than the frequencies of single tokens "
                 f"({baselines.unigram:.2f}); on the training text {training}."
             )
         case "leak":
@@ -58,10 +58,10 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
             return f"the text repeats itself: {share} of the validation text also stands in the training text."
         case "noise":
             pairs = f"{baselines.order}-grams {baselines.bits(baselines.ngram):.2f}"
-            counted = f"single pieces {alone:.2f} bits per byte, {pairs}"
-            return f"this text is like noise: what comes before a piece does not help to predict it ({counted})."
+            counted = f"single tokens {alone:.2f} bits per byte, {pairs}"
+            return f"this text is like noise: what comes before a token does not help to predict it ({counted})."
         case "trivial":
-            return f"the text hardly varies: to know its most frequent piece is enough ({alone:.2f} bits per byte)."
+            return f"the text hardly varies: to know its most frequent token is enough ({alone:.2f} bits per byte)."
         case "suspicious":
             counted = f"training loss {training}, {baselines.order}-grams {baselines.ngram:.2f}"
             return f"too good to be true: {best} {NATS} on validation text, far below all else ({counted})."
@@ -94,14 +94,14 @@ def comparison(bits: float, baselines: Baselines) -> str:
     A count of a part of the training text tells how good counting is at least: with it a model can be worse than
     counting, never better.
     """
-    ladder = {"guessing": baselines.uniform, "the frequencies of single pieces": baselines.unigram}
+    ladder = {"guessing": baselines.uniform, "the frequencies of single tokens": baselines.unigram}
     counted = {f"a {order}-gram model": value for order, value in enumerate(baselines.ngrams, 2)}
     rungs = {name: baselines.bits(value) for name, value in (ladder | counted).items()}
     sound = [name for name in rungs if name in ladder or baselines.whole]
     beaten = {name: rungs[name] for name in sound if bits < NEAR * rungs[name]}
     said = f"{bits:.2f} bits per byte"
     if not beaten:
-        return f"{said}: no better than guessing among all pieces ({rungs['guessing']:.2f})."
+        return f"{said}: no better than guessing among all tokens ({rungs['guessing']:.2f})."
     lowest = min(beaten, key=lambda name: beaten[name])
     said += f": better than {lowest} ({beaten[lowest]:.2f})"
     ahead = {name: value for name, value in rungs.items() if bits >= NEAR * value and value < beaten[lowest]}

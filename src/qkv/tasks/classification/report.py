@@ -32,7 +32,7 @@ MISTAKES = 5
 
 def plan(session: Session, task: ClassificationTask) -> list[str]:
     found, training = task.prepared.labelled, session.recipe.training
-    constant = untaught(found.train, found.valid)
+    constant = constant_answer(found.train, found.valid)
     return [
         f"data    {len(found.train):,} examples to learn from, {len(found.valid):,} to check on"
         + (f", {len(found.test):,} to test with" if found.test is not None else ""),
@@ -79,7 +79,7 @@ def judgement_sections(
             (kind, f"{each.precision:.3f}", f"{each.recall:.3f}", f"{each.f1:.3f}", f"{each.support:,}")
             for kind, each in score.by_type.items()
         )
-        sections += [lines(""), TableSection("", ("span", "precision", "recall", "F1", "there"), by_type)]
+        sections += [lines(""), TableSection("", ("span", "precision", "recall", "F1", "support"), by_type)]
     elif isinstance(score, ClassScore):
         sections += [lines(""), _confusion(score)]
     if isinstance(score, ClassScore | NumberScore) and (wrong := mistakes(judgement, examples)):
@@ -195,13 +195,13 @@ def remarks(session: Session, task: ClassificationTask, found: dict[str, Labelle
     data, judged = task.prepared.labelled, found["valid"]
     logged = metrics_log.read(session.run.folder / "metrics.jsonl")
     checks = [line for line in logged if None not in (line.get("validation_judged"), line.get("validation_loss"))]
-    constant = untaught(data.train, task.scored("valid"))
+    constant = constant_answer(data.train, task.scored("valid"))
     assert constant is not None, "a run has scored something"
     said = [f"{in_words(judged)}; without learning: {constant.words}"]
     if checks:  # a log that somebody altered may have none
         best, last = min(checks, key=lambda line: line["validation_judged"])["step"], checks[-1]["step"]
         if best == last:
-            said.append(f"the model is of the last step, {last:,}, the best of {len(checks)} looks")
+            said.append(f"the model is of the last step, {last:,}, the best of {len(checks)} evaluations")
         else:
             said.append(f"the model is of step {best:,} of {last:,}; later ones were no better")
     if no_better(judged, constant):
@@ -248,7 +248,7 @@ class Constant:
     words: str
 
 
-def untaught(train: Examples, scored: Examples) -> Constant | None:
+def constant_answer(train: Examples, scored: Examples) -> Constant | None:
     """What is reached without learning anything, on the examples that are scored; None where there are none."""
     if not len(scored):
         return None
@@ -284,7 +284,7 @@ def _likely(targets: NDArray[Any]) -> list[int]:
 
 
 def in_words(judged: LabelledScore) -> str:
-    """The score with every figure that `untaught` has."""
+    """The score with every figure that `constant_answer` has."""
     match judged.score:
         case NumberScore():
             return f"squared error {judged.loss:.3f}, {NAMES[judged.name]} {judged.value:.4f}"

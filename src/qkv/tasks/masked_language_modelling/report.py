@@ -52,7 +52,7 @@ def plan(session: Session, prepared: Prepared, constant: float) -> list[str]:
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
         *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
-        f"marks   {constant:.1%} of hidden pieces by always saying the most frequent one",
+        f"marks   {constant:.1%} masked-token accuracy by always predicting the most frequent token",
         f"folder  {session.run.folder}",
     ]
 
@@ -81,9 +81,9 @@ def card_content(session: Session, prepared: Prepared, score: MaskedScore, remar
 def remarks(session: Session, score: MaskedScore) -> list[str]:
     """What was learned beside counting, in a few lines."""
     times = score.accuracy / max(score.baseline_accuracy, 1e-9)
-    said = [f"{times:.1f} times as many hidden pieces are told as by always saying the most frequent one"]
+    said = [f"{times:.1f} times the accuracy of always predicting the most frequent token"]
     if score.accuracy_low <= score.baseline_accuracy:
-        said = ["no more hidden pieces are told than by always saying the most frequent one: give it more time"]
+        said = ["no more masked tokens are right than by always predicting the most frequent one: give it more time"]
     if score.pairs:
         known = score.followed_low > 0.5
         said.append("it knows what follows" if known else "it does not know yet which passage follows which")
@@ -94,10 +94,10 @@ def remarks(session: Session, score: MaskedScore) -> list[str]:
 
 def score_table(score: MaskedScore) -> TableSection:
     rows = [
-        ("hidden pieces", f"{score.pieces:,}", ""),
-        ("hidden pieces told", f"{score.accuracy:.4f}", f"{score.accuracy_low:.4f} to {score.accuracy_high:.4f}"),
-        ("the same by the most frequent piece", f"{score.baseline_accuracy:.4f}", ""),
-        ("loss (nats a hidden piece)", f"{score.loss:.4f}", ""),
+        ("masked tokens", f"{score.pieces:,}", ""),
+        ("masked-token accuracy", f"{score.accuracy:.4f}", f"{score.accuracy_low:.4f} to {score.accuracy_high:.4f}"),
+        ("the same by the most frequent token", f"{score.baseline_accuracy:.4f}", ""),
+        ("loss (nats per masked token)", f"{score.loss:.4f}", ""),
         ("the same by frequency alone", f"{score.baseline_loss:.4f}", ""),
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
