@@ -89,14 +89,14 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
     for part in (range(windows // 4), range(3 * windows // 4, windows)):
         made = doctor._on(part)
         places, reach = WindowPlan(len(valid.tokens), 16, 16).predictions_of(part)
-        alone = baselines.measure(
+        alone = text_baselines.measure(
             session.task.prepared.train, valid, session.task.prepared.tokenizer.vocabulary, places, reach
         )
         assert made.unigram == pytest.approx(alone.unigram)
         assert made.ngrams == pytest.approx(alone.ngrams)
         both = (valid.tokens[places], session.task.prepared.train.tokens)
         text, known = (spelled(session.task.prepared.tokenizer, each) for each in both)
-        assert made.xz == pytest.approx(baselines.xz_bits(text, known), rel=0.05, abs=0.01)
+        assert made.xz == pytest.approx(text_baselines.xz_bits(text, known), rel=0.05, abs=0.01)
         assert made.ngram < 0.5 * whole.ngram or made.ngram > 1.5 * whole.ngram
 
 
