@@ -321,7 +321,7 @@ def _odd_but_read() -> Iterator[Case]:
     once, again = ([(f"{word} {n} is good", n % 2) for n in range(100)] for word in forms[:2])
     yield odd("forms-of-texts.csv", csv([*once, *again]), "copies of others")
     yield odd("semicolons.csv", csv(FILMS, mark=";"), "semicolons")
-    yield odd("tabs.csv", csv(FILMS, mark="\t"), "parted by tabs")
+    yield odd("tabs.csv", csv(FILMS, mark="\t"), "separated by tabs")
     yield odd("bars.csv", csv(FILMS, mark="|"), "vertical bars")
     yield odd("no-header.csv", csv(FILMS, ""), "no header")
     yield odd("one-ragged.csv", GOOD + b"a,b,c,d\n", "1 of 201 rows left out")

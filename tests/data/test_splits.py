@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_at_hand import real
-from qkv.data.formats.text import Piece
+from qkv.data.formats.text import DocumentPiece
 from qkv.data.split import Census
 
 
@@ -16,7 +16,7 @@ def split(documents: list[str], fraction: float = 0.1, size: int = 7) -> tuple[l
     pieces = []
     for document in documents:
         parts = [document[start : start + size] for start in range(0, len(document), size)] or [""]
-        pieces += [Piece(part, number == len(parts) - 1) for number, part in enumerate(parts)]
+        pieces += [DocumentPiece(part, number == len(parts) - 1) for number, part in enumerate(parts)]
     census = Census()
     for text, ends in pieces:
         census.add(text, ends)

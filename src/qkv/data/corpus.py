@@ -1,9 +1,4 @@
-"""Which text to learn from and how to read it: the `corpus` section of a recipe.
-
-Which examples to learn from and how to read them: the labelled counterpart of a recipe's `corpus` section.
-
-Which pairs of texts to learn from and how to read them: the `corpus` section of a recipe that translates.
-"""
+"""Which data to learn from and how to read it: the `corpus` section of a recipe, for text, labelled examples, pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +18,7 @@ class CorpusConfig:
     files: tuple[str, ...]
     """Files, folders, names of the catalog, or "-" for standard input."""
     valid: tuple[str, ...] = ()
-    """Text to validate on; when nothing is said, a part of `files` is held out."""
+    """Text to validate on; by default a part of `files` is held out."""
     documents: Documents = "files"
     """What one document is in a text file: the whole file, a line, or a paragraph."""
     encoding: str = "utf-8"
@@ -49,9 +44,9 @@ class ExamplesConfig:
     files: tuple[str, ...]
     """Files, folders or a name of the catalog. Several files may be named for their side: train, dev, test."""
     valid: tuple[str, ...] = ()
-    """What to validate on; when nothing is said, a part of `files` is held out."""
+    """What to validate on; by default a part of `files` is held out."""
     test: tuple[str, ...] = ()
-    """What the model is judged by in the end; may be left out."""
+    """What the model is evaluated on in the end; may be left out."""
     text: str | None = None
     """The column that holds the text: its name, or its number counted from 1; none: a table of numbers."""
     text2: str | None = None
@@ -92,12 +87,12 @@ class ParallelConfig:
     """Source and target file, one after the other, several such pairs for several languages; or tables of two columns,
     a folder, or a name of the catalog."""
     valid: tuple[str, ...] = ()
-    """What to validate on; when nothing is said, what stands beside the training files, else a part is held out."""
+    """What to validate on; by default the files next to the training files, else a part is held out."""
     test: tuple[str, ...] = ()
-    """What the model is judged by in the end; may be left out."""
+    """What the model is evaluated on in the end; may be left out."""
     languages: tuple[str, ...] = ()
     """Source and target language of each pair of files, one after the other, as in ("en", "de", "en", "cs"); the
-    endings of the files say them when nothing is said. Of a folder or named set they choose the files."""
+    endings of the files say them by default. Of a folder or named set they choose the files."""
     source: str | None = None
     """The column that is translated from: its name, or its number counted from 1."""
     target: str | None = None
@@ -109,7 +104,7 @@ class ParallelConfig:
     vocabulary: Vocabulary = "joint"
     """separate: byte pairs are learned for each language by itself, half as many for each; one direction only."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
-    """How much is held out for validation; when nothing is said, a twentieth, but hardly more than 2,000 pairs."""
+    """How much is held out for validation; by default a twentieth, but hardly more than 2,000 pairs."""
     seed: CountOrZero = 0
     """Another seed holds out other pairs."""
     encoding: str = "utf-8"

@@ -1,9 +1,4 @@
-"""What a corpus holds, counted: the answer of `qkv data describe`.
-
-What labelled files hold: the answer of `qkv data describe` for tables, tagged words and pictures.
-
-What parallel text holds: the answer of `qkv data describe` for texts and their translations.
-"""
+"""What data holds, counted: the answer of `qkv data describe` for text, labelled examples and parallel text."""
 
 from __future__ import annotations
 
@@ -15,7 +10,16 @@ import numpy as np
 from qkv.config import plain
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
-from qkv.data.examples import Examples, Labelled, NumberExample, NumberExamples, Pairs, TagExample, TextExample
+from qkv.data.examples import (
+    Examples,
+    ImageExample,
+    Labelled,
+    NumberExample,
+    NumberExamples,
+    Pairs,
+    TagExample,
+    TextExample,
+)
 from qkv.data.files import standard_input
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import Builtin
@@ -191,7 +195,7 @@ def _ranges(examples: NumberExamples) -> dict[str, dict[str, float]]:
     return found
 
 
-def _shown(example: Any) -> dict[str, Any]:
+def _shown(example: TextExample | TagExample | ImageExample | NumberExample) -> dict[str, Any]:
     match example:
         case TextExample(text=text, second=second, label=label):
             more = {} if second is None else {"second": excerpt(second, 100)}

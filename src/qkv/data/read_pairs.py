@@ -128,7 +128,7 @@ class PairReader:
 
 
 def _reason(first: str, second: str, learn: bool) -> str | None:
-    """Why a pair cannot be used, or None; two blank texts are told from these, since files may be parted by them."""
+    """Why a pair cannot be used, or None; two blank texts are no such pair, since they may separate parts of files."""
     some = bool(first.strip()), bool(second.strip())
     if some[0] != some[1]:
         return f"a {'source' if some[0] else 'target'} without a {'target' if some[0] else 'source'}"

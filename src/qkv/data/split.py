@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.findings import Caution
-from qkv.data.formats.text import Piece
+from qkv.data.formats.text import DocumentPiece
 from qkv.data.identity import hash64
 
 GOLDEN = (5**0.5 - 1) / 2
@@ -176,7 +176,7 @@ class Border(NamedTuple):
     """The only document, or the longest with its copies: what follows `character` in it is held out."""
     character: int
 
-    def sides(self, pieces: Iterable[Piece]) -> Iterator[SplitText]:
+    def sides(self, pieces: Iterable[DocumentPiece]) -> Iterator[SplitText]:
         number = 0
         left = self.character
         for text, ends in pieces:

@@ -27,7 +27,7 @@ from qkv.data.files.unpack import (
     unreadable,
 )
 from qkv.data.findings import Caution, Findings, Progress, Watch, counted, silent
-from qkv.data.formats.text import Piece, read
+from qkv.data.formats.text import DocumentPiece, read
 from qkv.data.split import Border, Census, SplitText
 from qkv.data.tokens import Cutter
 from qkv.text.vocabulary import Counting, Statistics
@@ -78,7 +78,7 @@ class Survey:
     def characters(self) -> int:
         return self.statistics.characters
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[DocumentPiece]:
         """All documents again, for another pass; what is noticed was noticed already."""
         return read(self.parts.files, self.parts.corpus, Findings())
 

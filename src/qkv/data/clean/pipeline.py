@@ -25,7 +25,7 @@ from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, Progress, counted, shown, silent
-from qkv.data.formats.text import Piece, read
+from qkv.data.formats.text import DocumentPiece, read
 from qkv.data.survey import Parts, Stamp
 from qkv.errors import InputError
 
@@ -219,7 +219,7 @@ def _facts(document: Document, reason: Reason) -> dict[str, object]:
     return facts
 
 
-def batches(pieces: Iterable[Piece], longest: int) -> Iterator[list[Document]]:
+def batches(pieces: Iterable[DocumentPiece], longest: int) -> Iterator[list[Document]]:
     """Documents in batches; of one that is longer than `longest` characters only the beginning is held."""
     batch: list[Document] = []
     held: list[str] = []

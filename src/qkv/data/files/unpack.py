@@ -1,9 +1,7 @@
-"""Holes: parts of a file that the disk does not hold and that are read as zeros. A terabyte of them costs nothing to
+"""Bytes of a source, unpacked, in chunks of bounded size: a gigabyte on one line takes as little memory as a page.
+
+Sparse files are refused: parts that the disk does not hold are read as zeros, and a terabyte of them costs nothing to
 make and hours to read.
-
-Bytes of a source, unpacked, in pieces of bounded size; and what a file really is, whatever its name says.
-
-Nothing is ever read whole: a gigabyte on one line takes as little memory as a page.
 """
 
 from __future__ import annotations

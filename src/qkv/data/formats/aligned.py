@@ -1,12 +1,8 @@
-"""The languages that files and columns are named for: train.en, corpus_de.txt, src-train.txt; en, pt-BR, German.
+"""Files that are aligned line by line: the languages in their names, and their lines side by side.
 
-The validation and test files that stand beside training files and are plainly theirs: val.en and val.de by train.en
-and train.de, in the same folder or archive.
-
-The lines of a file as translators count them: only \n ends a line.
-
-Other readers make \n of a lone \r. Here that would shift one file against the other, so \r, \x0b, \x85 and \u2028
-stay inside of their line; one \r before \n is taken off, and counted.
+Languages are found in names as train.en, corpus_de.txt, src-train.txt; columns are called en, pt-BR, German. Only \\n
+ends a line. Other readers make \\n of a lone \\r; here that would shift one file against the other, so \\r, \\x0b,
+\\x85 and \\u2028 stay inside of their line; one \\r before \\n is taken off, and counted.
 """
 
 from __future__ import annotations
@@ -55,7 +51,7 @@ _FIRST = re.compile(r"(?P<language>src|source|tgt|trg|target)(?P<stem>[._-].+)")
 
 
 class Named(NamedTuple):
-    """A file's name, parted: the file of its translations has the same rest and another language."""
+    """A file's name, split: the file of its translations has the same rest and another language."""
 
     rest: str
     language: str

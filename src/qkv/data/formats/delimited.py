@@ -1,4 +1,4 @@
-"""Delimited text (.csv, .tsv and their cousins): which mark parts the cells, and whether quotes are marks or text.
+"""Delimited text (.csv, .tsv and their cousins): which mark separates the cells, and whether quotes are marks or text.
 
 Both are found out on the first rows. A file in which quotes are plain text, as in most of GLUE's, is told by quotes
 that open a cell and do not close one; read as marks they would swallow whole rows.
@@ -43,7 +43,7 @@ class Dialect:
             "doubled": "cells may be quoted",
             "escaped": 'cells may be quoted, with \\"',
         }
-        return f"cells parted by {NAMES[self.delimiter]}, {quotes[self.quotes]}"
+        return f"cells separated by {NAMES[self.delimiter]}, {quotes[self.quotes]}"
 
 
 class _Counted:

@@ -110,7 +110,7 @@ LABEL_ARRAYS = ("labels", "label", "y", "target", "targets")
 
 
 class Npz:
-    """The arrays of an npz, looked at one by one; one that would need a pickle is refused."""
+    """The arrays of an npz, read one by one; one that would need a pickle is refused."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.where = source, source.shown

@@ -1,8 +1,6 @@
-"""What a file holds, by its name and, where that says nothing, by its first lines.
+"""What a file holds, by its name and, where that says nothing, by its first lines; each file is opened once for it.
 
-The beginnings of files, each opened once: what a file is, and the first rows of a table.
-
-Detection and reading share one object of this class, so that nothing is opened again to be recognised again.
+Detection and reading share one `Beginnings`, so that nothing is opened again to be recognised again.
 """
 
 from __future__ import annotations

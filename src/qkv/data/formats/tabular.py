@@ -1,4 +1,4 @@
-"""Any table, row by row: delimited text, .jsonl, .json, .parquet. The first rows are kept for guessing what is what."""
+"""A table, row by row: delimited text, .jsonl, .json, .parquet. The first rows are kept for guessing what is what."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from qkv.data.formats.rows import HALF_A_PAIR, BadRows, JsonReader, encodable, o
 from qkv.errors import DataError
 
 
-class Piece(NamedTuple):
+class DocumentPiece(NamedTuple):
     text: str
     ends: bool
     """Whether a document ends here."""
@@ -26,7 +26,7 @@ class Piece(NamedTuple):
 
 def read(
     sources: Sequence[Source | Builtin], corpus: CorpusConfig, findings: Findings, watch: Watch | None = None
-) -> Iterator[Piece]:
+) -> Iterator[DocumentPiece]:
     """All documents of the sources; empty ones are left out and counted. DataError when nothing is left."""
     require_encoding(corpus.encoding)
     some = False
@@ -41,12 +41,14 @@ def read(
 
 def read_source(
     source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None = None
-) -> Iterator[Piece]:
+) -> Iterator[DocumentPiece]:
     """The documents of one source, which may have none."""
     return _without_empty(_pieces(source, corpus, findings, watch), findings)
 
 
-def _pieces(source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None) -> Iterator[Piece]:
+def _pieces(
+    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None
+) -> Iterator[DocumentPiece]:
     if isinstance(source, Builtin):
         for document in source.documents():
             yield from _documents(iter([document]), corpus.documents)
@@ -54,13 +56,13 @@ def _pieces(source: Source | Builtin, corpus: CorpusConfig, findings: Findings, 
     if source.format == "table":
         raise DataError(source.shown, "is a table", "For a language model give plain text or .jsonl.")
     if source.format == "parquet":
-        yield from (Piece(text, True) for text in _parquet(source, corpus.text, findings, watch))
+        yield from (DocumentPiece(text, True) for text in _parquet(source, corpus.text, findings, watch))
         return
     texts = decode(watched(read_bytes(source), watch), source.shown, corpus.encoding, findings)
     if source.format == "text":
         yield from _documents(texts, corpus.documents)
     else:
-        yield from (Piece(text, True) for text in _json(source, texts, corpus.text, findings))
+        yield from (DocumentPiece(text, True) for text in _json(source, texts, corpus.text, findings))
 
 
 def _json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
@@ -135,29 +137,29 @@ def _text_column(where: str, wanted: str | None, texts: set[str], columns: Seque
     return named[0] if named else next(iter(texts))
 
 
-def _documents(texts: Iterator[str], documents: Documents) -> Iterator[Piece]:
+def _documents(texts: Iterator[str], documents: Documents) -> Iterator[DocumentPiece]:
     if documents == "lines":
         yield from lines(texts)
     elif documents == "paragraphs":
         yield from paragraphs(texts)
     else:
         for text in texts:
-            yield Piece(text, False)
-        yield Piece("", True)
+            yield DocumentPiece(text, False)
+        yield DocumentPiece("", True)
 
 
-def lines(texts: Iterable[str]) -> Iterator[Piece]:
+def lines(texts: Iterable[str]) -> Iterator[DocumentPiece]:
     """Every line a document; only \\n ends a line."""
     for text in texts:
         *whole, rest = text.split("\n")
         for line in whole:
-            yield Piece(line, True)
+            yield DocumentPiece(line, True)
         if rest:
-            yield Piece(rest, False)
-    yield Piece("", True)
+            yield DocumentPiece(rest, False)
+    yield DocumentPiece("", True)
 
 
-def paragraphs(texts: Iterable[str]) -> Iterator[Piece]:
+def paragraphs(texts: Iterable[str]) -> Iterator[DocumentPiece]:
     """Lines up to a blank one are a document."""
     inside = False  # a paragraph has begun
     begun = False  # a line of it has begun
@@ -165,17 +167,17 @@ def paragraphs(texts: Iterable[str]) -> Iterator[Piece]:
     for text, ends in lines(texts):
         held += text
         if begun or held.strip() or len(held) > CHUNK:
-            yield Piece("\n" + held if inside and not begun else held, False)
+            yield DocumentPiece("\n" + held if inside and not begun else held, False)
             inside, begun, held = True, not ends, ""
         elif ends:
             if inside:
-                yield Piece("", True)
+                yield DocumentPiece("", True)
             inside, held = False, ""
     if inside:
-        yield Piece("", True)
+        yield DocumentPiece("", True)
 
 
-def _without_empty(pieces: Iterable[Piece], findings: Findings) -> Iterator[Piece]:
+def _without_empty(pieces: Iterable[DocumentPiece], findings: Findings) -> Iterator[DocumentPiece]:
     """Leave out documents of nothing but white space: hold a document's start back until something else is in it."""
     held = ""
     solid = False
@@ -185,7 +187,7 @@ def _without_empty(pieces: Iterable[Piece], findings: Findings) -> Iterator[Piec
         else:
             held += piece.text
             if len(held) > CHUNK or held.strip():
-                yield Piece(held, piece.ends)
+                yield DocumentPiece(held, piece.ends)
                 held, solid = "", True
             elif piece.ends:
                 findings.empty += 1
