@@ -186,7 +186,7 @@ def found_roles(subject: Subject, stack: StackName, texts: Sequence[Inputs]) -> 
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeadShare:
     """A share and its interval; where that is unknown, the share alone."""
 
     value: float
@@ -194,7 +194,7 @@ class Measured:
     high: float
 
 
-def shares(hits: Array, count: Array) -> list[Measured]:
+def shares(hits: Array, count: Array) -> list[HeadShare]:
     """Of each column of `hits`, (texts, columns), its share of what `count` counts, with its interval over texts."""
 
     def statistic(drawn: Array) -> Array:
@@ -203,7 +203,7 @@ def shares(hits: Array, count: Array) -> list[Measured]:
 
     estimates = bootstrap(np.ones(len(count), dtype=np.int64), statistic)
     values = [(each.value or 0.0, each.low, each.high) for each in estimates]
-    return [Measured(v, v if low is None else low, v if high is None else high) for v, low, high in values]
+    return [HeadShare(v, v if low is None else low, v if high is None else high) for v, low, high in values]
 
 
 def ranked(heads: Sequence[Head]) -> list[Head]:
