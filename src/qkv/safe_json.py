@@ -65,8 +65,8 @@ def read_json(path: Path) -> JsonObject:
     except FileNotFoundError:
         raise RefusedError(f"{path}: missing. This is not a whole qkv folder.") from None
     except (OSError, ValueError, RecursionError) as error:
-        said = error if isinstance(error, NotTaken) else type(error).__name__
-        raise RefusedError(f"{path}: not readable as JSON ({said}). The file is damaged.") from None
+        reason = error if isinstance(error, NotTaken) else type(error).__name__
+        raise RefusedError(f"{path}: not readable as JSON ({reason}). The file is damaged.") from None
     if not isinstance(values, dict):
         raise RefusedError(f"{path}: expected a JSON object, found {type(values).__name__}.")
     return values
@@ -106,7 +106,7 @@ def require_replaceable(folder: Path, mark: str, force: bool) -> None:
 
 
 def _only_a_model(folder: Path, mark: str) -> bool:
-    """Empty, or settings of a model and no folders beside them: many a project has a config.json."""
+    """Empty, or settings of a model and no folders among them: many a project has a config.json."""
     entries = list(folder.iterdir())
     if not entries:
         return True

@@ -222,7 +222,7 @@ def before(link: Path) -> Path:
 
 
 def point(link: Path, target: Path) -> None:
-    """Make `link` name `target`, a folder beside it, in one step; where links are not to be had, move the folder."""
+    """Make `link` name `target`, a folder next to it, in one step; where links are not to be had, move the folder."""
     with writing(link):
         aside = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL}")
         aside.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from data.bad_inputs import Case, build, state
-from qkv.data.checking import check
+from qkv.data.check import check
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import shown
 from qkv.text.tokenizer import TokenizerConfig

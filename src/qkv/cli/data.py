@@ -141,7 +141,7 @@ def check(
     """Report everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
     from qkv.cli import progress as shown
     from qkv.cli.options import which
-    from qkv.data.checking import check as look
+    from qkv.data.check import check as look
     from qkv.recipe.resolve import context_for
 
     others = ("task", "text2", "label", "id", "source", "target", "languages", "test")

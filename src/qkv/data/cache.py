@@ -25,7 +25,7 @@ _LEFT_OVER_SECONDS, _OLD_PART_SECONDS = 2 * 24 * 3600, 24 * 3600
 
 
 def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
-    """The folder of a key: as found, or as `build` fills it now. `note` is told when a damaged one is made anew."""
+    """The folder of a key: as it is there, or as `build` fills it now. `note` hears of a damaged one."""
     folder = cache_folder(room) / key
     if is_whole(folder):
         return folder

@@ -1,4 +1,4 @@
-"""What was noticed or changed while reading, counted, to be said in one line each.
+"""What was noticed or changed while reading, counted, to be reported in one line each.
 
 Long work reports how far it is: the stage, what is done, and the whole where it is known.
 """
@@ -48,14 +48,14 @@ class Findings:
     empty: int = 0
     columns: dict[str, str] = field(default_factory=dict)
     """The text column that was guessed, by file."""
-    said: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def say(self, line: str) -> None:
-        if line not in self.said:
-            self.said.append(line)
+        if line not in self.remarks:
+            self.remarks.append(line)
 
     def notes(self) -> tuple[str, ...]:
-        lines = list(self.said)
+        lines = list(self.remarks)
         if self.boms:
             more = f" and {len(self.boms) - 1:,} more" if len(self.boms) > 1 else ""
             lines.append(f"{self.boms[0]}{more}: a byte order mark at the start was left out.")

@@ -103,7 +103,7 @@ def _words(texts: Iterable[str]) -> tuple[Keys, np.ndarray]:
 
 
 def _runs(ids: Keys, ends: np.ndarray, size: int) -> tuple[Keys, np.ndarray]:
-    """A key for every run of so many words within a text, and the text it is of; text after text."""
+    """A key for every run of `size` words within a text, and the text it is of; text after text."""
     if len(ids) < size:
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
     count = len(ids) - size + 1

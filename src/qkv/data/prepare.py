@@ -33,7 +33,7 @@ __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_te
 TOKENIZER_VERSION, LAYOUT_VERSION = 1, 2
 # a vocabulary is learned from at most this many characters, taken evenly from the whole; an alphabet from all of them
 LEARN_FROM = 16_000_000
-SAY_EVERY = 2**18
+REPORT_EVERY = 2**18
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Prepared:
     train: TokenStream
     valid: TokenStream
     notes: tuple[str, ...]
-    """What was changed, left out or decided, to be said to the user; some are a `Caution`."""
+    """What was changed, left out or decided, to be reported to the user; some are a `Caution`."""
     fingerprint: str
     """Of data, tokenizer and layout together."""
     tokenizer_config: TokenizerConfig
@@ -142,9 +142,9 @@ class _Work:
 
     def learned(self, config: TokenizerConfig) -> tuple[Tokenizer, TokenizerConfig]:
         """The tokenizer of this corpus, from the cache or learned now, and the resolved config."""
-        said = json.dumps(plain(config), sort_keys=True)
+        settings = json.dumps(plain(config), sort_keys=True)
         part = "all" if self.whole else "training part"
-        key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, said, part)
+        key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, settings, part)
 
         def learn(aside: Path) -> None:
             found = self.survey()
@@ -207,7 +207,7 @@ class _Work:
         train = TokenWriter(aside / "train.bin", tokenizer)
         valid = None if self.whole else TokenWriter(aside / "valid.bin", tokenizer)
         overlap = Overlap()
-        done = said = 0
+        done = reported = 0
         for side in self._sides():
             writer = valid if side.valid else train
             assert writer is not None
@@ -215,9 +215,9 @@ class _Work:
             if not self.whole:
                 overlap.add(side)
             done += len(side.text)
-            if done - said > SAY_EVERY:
+            if done - reported > REPORT_EVERY:
                 self.progress("encoding", done, found.characters)
-                said = done
+                reported = done
         self.stamp.require_unchanged()
         notes = list(found.notes())
         streams = {"train": train.close()}

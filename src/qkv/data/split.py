@@ -169,7 +169,7 @@ class DocumentGroups:
 
 
 class Border(NamedTuple):
-    """Where the sides part: by whole documents, and at a character of those that are cut."""
+    """Where text is split: by whole documents, and at a character of those that are cut."""
 
     valid: Mask
     cut: Mask
@@ -256,8 +256,8 @@ class Overlap:
         if not self.units[True] and copies:  # nothing in it has two letters side by side
             share = copies / documents
         whole = f", and {copies:,} of {documents:,} documents whole" if copies else ""
-        said = f"overlap: {share:.1%} of the lines and sentences held out also stand in the training text{whole}."
-        return Caution(said) if copies or share >= MUCH else said
+        note = f"overlap: {share:.1%} of the lines and sentences held out also stand in the training text{whole}."
+        return Caution(note) if copies or share >= MUCH else note
 
 
 def units(text: str) -> Iterator[str]:

@@ -50,8 +50,8 @@ def survive(text: str, where: str) -> None:
     except subprocess.TimeoutExpired:
         raise refuse("file", f"the tokenizers library did not finish with it in {SECONDS} s") from None
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise refuse("file", f"the tokenizers library fails on it: {said[-1][:200]}")
+        output = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+        raise refuse("file", f"the tokenizers library fails on it: {output[-1][:200]}")
 
 
 def read(path: Path, roles: Roles | None = None) -> Tokenizer:
@@ -155,8 +155,8 @@ def numbered(path: Path) -> dict[str, int]:
     try:
         ids = parse_json(_text(path))
     except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, NotTaken) else "not JSON"
-        raise RefusedError(f"{path}: {said}. Expected an object of tokens and ids.") from None
+        problem = error if isinstance(error, NotTaken) else "not JSON"
+        raise RefusedError(f"{path}: {problem}. Expected an object of tokens and ids.") from None
     if not isinstance(ids, dict) or not ids or any(type(number) is not int for number in ids.values()):
         raise RefusedError(f"{path}: expected a JSON object of tokens and ids.")
     if sorted(ids.values()) != list(range(len(ids))):

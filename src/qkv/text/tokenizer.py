@@ -99,7 +99,7 @@ class TokenizerConfig:
     kind: Literal["auto", "characters", "words", "bpe", "wordpiece", "file"] = "auto"
     """auto looks at the corpus; file takes the tokenizer.json named by `file`."""
     size: Annotated[int, Field(ge=1, le=int(VOCABULARY.high))] | None = None
-    """How many tokens the vocabulary may have; the kind decides when nothing is said."""
+    """How many tokens the vocabulary may have; by default the kind decides."""
     file: str | None = None
     """A tokenizer.json that is already there, for kind "file"."""
     case: Literal["kept", "lower"] = "kept"

@@ -99,7 +99,7 @@ RARE_WORDS_MATTER = 200_000  # characters
 # the library's trainers take time quadratic in the length of a word, and would learn tokens as long
 LONGEST_WORD = 256
 LONGEST_TOKEN = 32
-SAY_EVERY = 2**18
+REPORT_EVERY = 2**18
 
 
 def choose(statistics: Statistics) -> TokenizerConfig:
@@ -142,14 +142,14 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: 
 
 
 def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
-    done = said = 0
+    done = reported = 0
     for text in texts:
         require_unicode(text)
         yield text
         done += len(text)
-        if progress is not None and done - said > SAY_EVERY:
+        if progress is not None and done - reported > REPORT_EVERY:
             progress("learning the tokenizer", done, None)
-            said = done
+            reported = done
 
 
 def _characters(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:

@@ -22,7 +22,7 @@ from qkv.data.clean.measures import Counts, Measures
 from qkv.errors import ConfigError
 
 LONGEST = 10_000_000
-"""Documents are judged whole and held in memory for it. A row of .jsonl that is longer could not be read again."""
+"""Documents are measured whole and held in memory for it. A row of .jsonl that is longer could not be read again."""
 
 LOOSEST = 0.7
 """Documents that are less similar than this are hardly ever compared."""

@@ -4,7 +4,7 @@ All documents of a batch are measured at once, in numpy. They are cut into parts
 parts add up to those of the document, so a document of any length takes no more memory than its text.
 
 A word is what stands between spaces, without case and punctuation, or one character of a script without spaces: there,
-rules about words judge Chinese, Japanese or Thai text by the same numbers as English. The kind of a character is one
+rules about words treat Chinese, Japanese or Thai text by the same numbers as English. The kind of a character is one
 byte of flags, looked up in a table of all of Unicode. A word's hash is a polynomial of its characters, the sum of
 c_k B^k modulo 2^64: a running sum over the text gives all of them.
 """
@@ -24,8 +24,8 @@ from qkv.data.tokens import Cutter
 
 Counts = npt.NDArray[np.int64]
 SPACE, WORD, LETTER, UNSPACED, LATIN, VOWEL, BROKEN, SIGN = (1 << bit for bit in range(8))
-"""SPACE parts words; WORD is a letter, mark or digit; LETTER a letter or a mark on one; UNSPACED a letter of a script
-without spaces; LATIN and VOWEL say themselves; BROKEN is what no text should hold; SIGN is # or an ellipsis."""
+"""SPACE separates words; WORD is a letter, mark or digit; LETTER a letter or a mark on one; UNSPACED a letter of a
+script without spaces; LATIN and VOWEL say themselves; BROKEN is what no text should hold; SIGN is # or an ellipsis."""
 
 Flags = npt.NDArray[np.uint8]
 
@@ -164,7 +164,7 @@ def total(found: Sequence[Measures], owner: Counts) -> Measures:
 def measure(texts: Sequence[str]) -> tuple[Measures, HashedWords]:
     """Measures and words of texts that are short enough to be measured at once."""
     lowered = [text.lower() for text in texts]
-    ends = np.cumsum([len(text) + 1 for text in lowered])  # a line end parts them
+    ends = np.cumsum([len(text) + 1 for text in lowered])  # a line end separates them
     codes = np.frombuffer("\n".join([*lowered, ""]).encode("utf-32-le", "surrogatepass"), dtype="<u4")
     kinds = flags(codes)
     starts = np.concatenate(([0], ends[:-1]))
@@ -199,10 +199,10 @@ def measure(texts: Sequence[str]) -> tuple[Measures, HashedWords]:
 
 def _first(kinds: npt.NDArray[np.uint8], places: Counts) -> Counts:
     """Which of the word characters begin a word."""
-    parting = (kinds & SPACE) != 0
+    spaces = (kinds & SPACE) != 0
     alone = (kinds & UNSPACED) != 0
-    begins = ~parting
-    begins[1:] &= parting[:-1] | alone[:-1] | alone[1:]
+    begins = ~spaces
+    begins[1:] &= spaces[:-1] | alone[:-1] | alone[1:]
     token = np.cumsum(begins)[places]
     return np.flatnonzero(np.diff(token, prepend=0))
 

@@ -29,7 +29,7 @@ from qkv.data.formats.text import DocumentPiece, read
 from qkv.data.survey import Parts, Stamp
 from qkv.errors import InputError
 
-# a batch is full when it has so many characters or documents
+# a batch is full with this many characters or documents
 BATCH, MOST_DOCUMENTS = 2**20, 4096
 EXAMPLES, EXAMPLE_LENGTH = 3, 70
 
@@ -212,7 +212,7 @@ def _require_apart(path: Path | None, sources: Sequence[Source | Builtin]) -> No
 
 
 def _facts(document: Document, reason: Reason) -> dict[str, object]:
-    """What is written beside a dropped document; one that was not held says how long it is."""
+    """What is written with a dropped document; one that was not held says how long it is."""
     facts: dict[str, object] = {"filter": reason.filter, "value": round(reason.value, 4)}
     if document.characters > len(document.text):
         facts["characters"] = document.characters
