@@ -11,7 +11,6 @@ from qkv.tasks.registry import TASKS
 ALLOWED = {
     "cli/describe.py",  # kinds of labelled data
     "cli/train.py",  # which section of a recipe --task belongs to
-    "tasks/classification/systems.py",  # systems by kind of labelled data
     "studies/compare_labelled.py",  # sentences or rows
     "studies/probe.py",
     "studies/space.py",

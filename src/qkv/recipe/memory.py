@@ -35,7 +35,7 @@ BYTES = 4  # of an f32 number
 
 
 @dataclass(frozen=True)
-class Measured:
+class MemoryFigures:
     """What bench/memory.py found in one number format."""
 
     program: int  # torch's code as it comes into use, buffers, what learning a tokenizer leaves behind
@@ -45,8 +45,8 @@ class Measured:
 
 # in bf16 kernels are made as they are asked for, and values that are kept in half the bytes are worked on in f32
 MEASURED = {
-    "f32": Measured(60 * 2**20, 1.4, 1.0),
-    "bf16": Measured(90 * 2**20, 1.9, 1.9),
+    "f32": MemoryFigures(60 * 2**20, 1.4, 1.0),
+    "bf16": MemoryFigures(90 * 2**20, 1.9, 1.9),
 }
 MAPPED = 2.5  # addresses that a process maps for each byte in use
 PARTED = 1.25  # more where gradients of one part lie between the values of the next
@@ -69,7 +69,7 @@ class Needs:
         return self.program + self.weights + self.values
 
 
-def measured(recipe: Recipe) -> Measured:
+def measured(recipe: Recipe) -> MemoryFigures:
     return MEASURED[recipe.training.dtype]
 
 
