@@ -12,8 +12,8 @@ import pytest
 
 import qkv
 from cli.commands import run
-from qkv.cli.classify import shown
-from qkv.cli.lines import bunches
+from qkv.cli.classify import cells
+from qkv.cli.lines import batches
 from qkv.evaluation.decisions import Decision
 from small_tasks import sentences, trained, write
 
@@ -70,18 +70,18 @@ def test_a_pipe_is_answered_before_it_ends(model: str) -> None:
         assert [line.rstrip("\n").split("\t")[-1] for line in child.stdout] == TEXTS[3:]
 
 
-def test_bunches(tmp_path: Path) -> None:
+def test_batches(tmp_path: Path) -> None:
     """Of a file they are full, and no line is lost."""
     texts = [f"text {number}" for number in range(1000)]
     (tmp_path / "texts.txt").write_text("\r\n".join(texts))
-    found = list(bunches([], str(tmp_path / "texts.txt"), "classify", 300))
-    assert [len(bunch) for bunch in found] == [300, 300, 300, 100]
-    assert [text for bunch in found for text in bunch] == texts
+    found = list(batches([], str(tmp_path / "texts.txt"), "classify", 300))
+    assert [len(batch) for batch in found] == [300, 300, 300, 100]
+    assert [text for batch in found for text in batch] == texts
 
 
 def test_several_labels_have_their_probabilities() -> None:
     found = Decision(("drama", "war"), {"comedy": 0.1, "drama": 0.9, "war": 0.75})
-    assert shown("a film", found, 1) == ["drama, war", "0.9000, 0.7500", "a film"]
-    assert shown("a film", Decision((), {"comedy": 0.1}), 1) == ["-", "-", "a film"]
-    both = shown(("a\tfilm", "a  plot"), Decision("yes", {"yes": 0.9, "no": 0.1}), 1)
+    assert cells("a film", found, 1) == ["drama, war", "0.9000, 0.7500", "a film"]
+    assert cells("a film", Decision((), {"comedy": 0.1}), 1) == ["-", "-", "a film"]
+    both = cells(("a\tfilm", "a  plot"), Decision("yes", {"yes": 0.9, "no": 0.1}), 1)
     assert both == ["yes", "0.9000", "a film", "a plot"]

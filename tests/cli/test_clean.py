@@ -129,7 +129,7 @@ def test_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     ("words", "mention"),
     [
         (["CRAWL"], "--out corpus.jsonl"),
-        (["--dry-run"], "no text was named"),
+        (["--dry-run"], "no data was named"),
         (["CRAWL", "--out", "corpus.csv"], ".jsonl.gz"),
         (["CRAWL", "--out", "gone/corpus.txt"], "the folder gone is not there"),
         (["CRAWL", "--out", "a.jsonl", "--keep-dropped", "a.jsonl"], "named twice"),

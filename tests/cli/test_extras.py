@@ -17,7 +17,7 @@ from interop import tiny_gguf
 from qkv import errors
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.read_examples import read_examples
-from qkv.studies import baselines
+from qkv.studies import classical_baselines
 from qkv.tasks.classification.systems import PROBLEMS
 from studies import tables
 
@@ -154,7 +154,7 @@ def test_baselines_that_need_nothing_stay(
 ) -> None:
     name = {"table": "t.csv", "pictures": "p.npz", "tagged": "t.conll"}[made]
     found = read_examples(ExamplesConfig(files=(getattr(tables, made)(tmp_path / name),), report="valid"))
-    whole = [each.name for each in baselines.fitted(found, PROBLEMS[found.task])]
+    whole = [each.name for each in classical_baselines.fitted(found, PROBLEMS[found.task])]
     hide("sklearn", monkeypatch)
-    assert [each.name for each in baselines.fitted(found, PROBLEMS[found.task])] == left
+    assert [each.name for each in classical_baselines.fitted(found, PROBLEMS[found.task])] == left
     assert len(whole) > len(left)

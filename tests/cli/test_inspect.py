@@ -96,7 +96,7 @@ def test_a_translator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     where = str(tmp_path / "run")
     assert run(["train", *files, *settings, "--run", where, "--tokenizer", "words", "--steps", "2"], True) == 0
     found = said(capsys, where, "one two three", "--head", "1.2")
-    assert "said:" in found
+    assert "output:" in found
     made = json.loads(said(capsys, where, "one two three", "--target", "eins zwei", "--json"))
     assert [each["name"] for each in made["attention"]] == ["encoder", "decoder", "cross"]
     assert len(made["tokens"]) == 3

@@ -21,7 +21,20 @@ from qkv.models.classifier import ClassifierConfig, TaggerConfig
 from qkv.recipe import bundle
 from text.kinds import tokenizer
 
-READ = {"data", "valid", "test", "recipe", "file", "tokenizer", "train", "among", "probe", "model", "beside", "start"}
+READ = {
+    "data",
+    "valid",
+    "test",
+    "recipe",
+    "file",
+    "tokenizer",
+    "train",
+    "among",
+    "probe",
+    "model",
+    "compare_with",
+    "start",
+}
 """Parameters of verbs that name what is read."""
 OTHER = {
     "minutes", "steps", "documents", "task", "text", "text2", "label", "id", "class_weights", "target", "languages",

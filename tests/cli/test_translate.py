@@ -79,11 +79,11 @@ def test_evaluate(model: str, tested: list[str], capsys: pytest.CaptureFixture[s
 def test_another_system_beside_it(
     model: str, other: str, tested: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = answer(capsys, "evaluate", model, *tested, "--beside", other, "--beams", "1")
-    assert found["beside"]["first"] == pytest.approx(found["bleu"])
-    assert found["beside"]["second"] < found["bleu"]
-    assert found["beside"]["p"] < 0.05
-    assert run(["evaluate", model, *tested, "--beside", other], True) == 0
+    found = answer(capsys, "evaluate", model, *tested, "--compare-with", other, "--beams", "1")
+    assert found["compared_with"]["first"] == pytest.approx(found["bleu"])
+    assert found["compared_with"]["second"] < found["bleu"]
+    assert found["compared_with"]["p"] < 0.05
+    assert run(["evaluate", model, *tested, "--compare-with", other], True) == 0
     assert f"beside {other}: BLEU" in capsys.readouterr().out
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_pair_or_no_translator(
     films.write_bytes(csv(FILMS))
     assert "name the columns: --source NAME --target NAME" in refused(capsys, "evaluate", other, str(films))
     assert "is a text without its translation" in refused(capsys, "evaluate", other, book)
-    assert "no pairs were named" in refused(capsys, "evaluate", other)
+    assert "no data was named" in refused(capsys, "evaluate", other)
     assert "the model learned en to de. Name the source first" in refused(capsys, "evaluate", other, *tested[::-1])
     assert "scored on pairs of texts; leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
     assert "expected a language, as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)
@@ -112,7 +112,7 @@ def test_what_is_no_pair_or_no_translator(
     assert run(["train", book, "--model", "gpt", *small, "--run", str(tmp_path / "gpt")], True) == 0
     gpt = str(tmp_path / "gpt")
     assert "scored on text; leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
-    assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--beside", gpt)
+    assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--compare-with", gpt)
     assert "needs a translator" in refused(capsys, "translate", gpt, "one two")
     for data in ([str(films)], tested, [book]):
         assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
@@ -287,7 +287,7 @@ def test_letters_to_phonemes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert sum(each["count"] for each in found["by_length"]) == 72
     assert "bleu" not in found
     assert answer(capsys, "evaluate", folder, table, "--metric", "bleu")["sentences"] == 74
-    beside = answer(capsys, "evaluate", folder, table, "--beside", folder)["beside"]
+    beside = answer(capsys, "evaluate", folder, table, "--compare-with", folder)["compared_with"]
     assert beside["difference"] == 0
     capsys.readouterr()
     assert run(["translate", folder, "s e v e n"], True) == 0

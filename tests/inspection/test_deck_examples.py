@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inspection.subjects import subject
-from qkv.cli.decks import RUNGS, show_decks
+from qkv.cli.inspect import RUNGS, show_decks
 from qkv.errors import InputError
 from qkv.inspection.trace import trace
 from qkv.inspection.worked_example import decks

@@ -15,7 +15,7 @@ from inspection.subjects import subject
 from qkv.errors import MissingExtraError
 from qkv.inspection.trace import trace
 from qkv.studies import attention_picture as drawing
-from qkv.studies.picture import Cells, Frame, Word
+from qkv.studies.picture import Frame, Squares, Word
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -28,12 +28,12 @@ def test_one_head_is_the_weights(family: str) -> None:
     shapes, width, height = drawing.one(given, 0, 0)
     steps = (weights**0.65 * drawing.STEPS).round()
     frame = next(each for each in shapes if isinstance(each, Frame))
-    drawn = [each for each in shapes if isinstance(each, Cells) and each.wide == frame.wide / weights.size(1)]
+    drawn = [each for each in shapes if isinstance(each, Squares) and each.wide == frame.wide / weights.size(1)]
     assert sum(len(each.corners) for each in drawn) == int((steps > 0).sum())
     words = [each.text for each in shapes if isinstance(each, Word)]
     assert all(drawing.label(token.text) in words for token in seen.tokens)
     for each in shapes:
-        if isinstance(each, Cells):
+        if isinstance(each, Squares):
             assert all(0 <= x < width and 0 <= y < height for x, y in each.corners)
 
 
@@ -69,6 +69,6 @@ def test_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_weight_is_as_dark_as_the_page_draws_it() -> None:
-    (full,) = drawing.cells(torch.ones(1, 1), 0.0, 0.0, 1.0, 1.0)
-    assert full == Cells(((0.0, 0.0),), 1.0, 1.0, "#1f4fa3")
-    assert drawing.cells(torch.zeros(2, 2), 0.0, 0.0, 1.0, 1.0) == []
+    (full,) = drawing.squares(torch.ones(1, 1), 0.0, 0.0, 1.0, 1.0)
+    assert full == Squares(((0.0, 0.0),), 1.0, 1.0, "#1f4fa3")
+    assert drawing.squares(torch.zeros(2, 2), 0.0, 0.0, 1.0, 1.0) == []

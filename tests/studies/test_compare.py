@@ -13,10 +13,11 @@ import small_pairs
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.read_examples import read_examples
 from qkv.errors import ConfigError, InputError
-from qkv.evaluation.labelled_evaluation import score_answers
-from qkv.studies import baselines, picture
-from qkv.studies.compare import compare
-from qkv.studies.comparison import Entry, Plan, difference, estimate, measure
+from qkv.evaluation.labelled_evaluation import score_answers, score_examples
+from qkv.studies import classical_baselines, picture
+from qkv.studies.comparison import Entry, compare
+from qkv.studies.significance import difference, estimate, measure
+from qkv.studies.study import ComparisonPlan
 from studies import tables
 
 
@@ -90,23 +91,24 @@ def test_pearson_of_totals(tmp_path: Path) -> None:
 
 def entry(name: str, *tables: np.ndarray) -> Entry:
     from qkv.evaluation.intervals import mean
-    from qkv.studies.comparison import Measure
+    from qkv.studies.significance import Measure
 
     measures = tuple(Measure("accuracy", each[:, None], mean) for each in tables)
-    return Entry(name, True, measures, None, None, 0, 0.0, 0.0, 0.0)
+    return Entry(name, True, measures, None, 0.0)
 
 
 def test_seeds_are_averaged_and_noise_is_told() -> None:
     random = np.random.default_rng(0)
     good, same, bad = (random.random(400) < share for share in (0.9, 0.9, 0.5))
     both = entry("both", good, same)
-    assert both.figure.value == pytest.approx((good.mean() + same.mean()) / 2)
-    close, far = difference(entry("good", good), entry("same", same)), difference(both, entry("bad", bad))
-    assert close is not None
+    assert both.score.value == pytest.approx((good.mean() + same.mean()) / 2)
+    close, far = (
+        difference(one.measures, other.measures)
+        for one, other in ((entry("good", good), entry("same", same)), (both, entry("bad", bad)))
+    )
     assert close.noise
-    assert far is not None
     assert not far.noise
-    assert far.difference == pytest.approx(both.figure.value - bad.mean())
+    assert far.difference == pytest.approx(both.score.value - bad.mean())
 
 
 @pytest.mark.parametrize("make", [tables.table, tables.numbers, tables.tagged, tables.pictures, tables.columns])
@@ -118,15 +120,15 @@ def test_systems_without_a_network_learn(tmp_path: Path, make: object) -> None:
     problem = "regression" if found.task == "regression" else "single"
     assert found.test is not None
     scores = {
-        each.name: baselines.judge(each.answers(found.test), found.test, problem).value
-        for each in baselines.fitted(found, problem)
+        each.name: score_examples(each.answers(found.test), found.test, problem).value
+        for each in classical_baselines.fitted(found, problem)
     }
     first, *others = scores.values()
     assert max(others) > max(0.9 if problem == "single" else 0.2, first)
 
 
-def plan(path: str, folder: Path, **more: object) -> Plan:
-    return Plan(corpus={"files": [path]}, folder=folder, minutes=0.2, **more)  # type: ignore[arg-type]
+def plan(path: str, folder: Path, **more: object) -> ComparisonPlan:
+    return ComparisonPlan(corpus={"files": [path]}, folder=folder, minutes=0.2, **more)  # type: ignore[arg-type]
 
 
 def test_a_comparison_of_a_table(tmp_path: Path) -> None:
@@ -134,27 +136,27 @@ def test_a_comparison_of_a_table(tmp_path: Path) -> None:
     path = tables.table(tmp_path / "reviews.csv")
     found, folder = compare(plan(path, tmp_path / "runs" / "compare-reviews", models=("linear", "lstm"), seeds=2))
     names = [each.name for each in found.entries]
-    assert set(names) == {"majority", "naive Bayes", baselines.TF_IDF, "linear", "lstm"}
+    assert set(names) == {"majority", "naive Bayes", classical_baselines.TF_IDF, "linear", "lstm"}
     values = json.loads((folder / "compare.json").read_text())
     systems = {each["system"]: each for each in values["systems"]}
     assert systems["lstm"]["training_flops"] > systems["linear"]["training_flops"] == 0
     assert len(systems["lstm"]["by_seed"]) == 2
     assert systems["lstm"]["predictions_per_second"] > 0
-    assert values["best"] == max((each for each in found.entries), key=lambda each: each.chosen_by or 0).name
+    assert values["best"] == max((each for each in found.entries), key=lambda each: each.held_out or 0).name
     assert all(Path(run["run"], "card.md").is_file() for run in systems["lstm"]["runs"])
-    assert baselines.TF_IDF in (folder / "compare.md").read_text()
+    assert classical_baselines.TF_IDF in (folder / "compare.md").read_text()
     assert (folder / "compare.svg").read_text().startswith("<svg")
     assert found.sentences()[0].startswith("Best on")
 
 
 def test_a_model_that_was_trained_on_these_files_is_told(tmp_path: Path) -> None:
-    from qkv.studies.compare_labelled import taught_here
+    from qkv.studies.compare_labelled import trained_on_these
 
     files = tables.table(tmp_path / "reviews.csv"), tables.table(tmp_path / "other.csv")
     (tmp_path / "run" / "best").mkdir(parents=True)
     (tmp_path / "run" / "recipe.toml").write_text('[corpus]\nfiles = ["reviews.csv"]\n')
     for start in ("run", "run/best"):
-        assert [len(list(taught_here(start, ExamplesConfig(files=(name,))))) for name in files] == [1, 0]
+        assert [len(list(trained_on_these(start, ExamplesConfig(files=(name,))))) for name in files] == [1, 0]
 
 
 def test_a_comparison_of_columns_of_numbers(tmp_path: Path) -> None:
@@ -172,14 +174,14 @@ def test_a_comparison_of_text(tmp_path: Path) -> None:
     sizes = [each.parameters for each in found.entries if each.parameters]
     assert max(sizes) < 1.1 * min(sizes)
     assert found.lower
-    figures = [each.figure.value for each in found.entries]
+    figures = [each.score.value for each in found.entries]
     assert figures == sorted(figures)
 
 
 def test_too_little_time_and_unknown_systems_are_told(tmp_path: Path) -> None:
     path = tables.table(tmp_path / "reviews.csv")
     with pytest.raises(InputError, match="Give more minutes"):
-        compare(Plan(corpus={"files": [path]}, folder=tmp_path / "a", minutes=0.01))
+        compare(ComparisonPlan(corpus={"files": [path]}, folder=tmp_path / "a", minutes=0.01))
     with pytest.raises(ConfigError, match="did you mean 'lstm'"):
         compare(plan(path, tmp_path / "b", models=("lstn",)))
     with pytest.raises(InputError, match=r"ends in \.svg"):
@@ -194,7 +196,7 @@ def test_a_picture_in_both_formats(tmp_path: Path) -> None:
         picture.Line("c", Estimate(None, None, None), False),
     ]
     for name, first in (("p.svg", b"<svg"), ("p.png", b"\x89PNG")):
-        picture.draw(tmp_path / name, lines, "title", "axis")
+        picture.draw_intervals(tmp_path / name, lines, "title", "axis")
         assert (tmp_path / name).read_bytes().startswith(first)
     assert "a &lt;b&gt; *" in (tmp_path / "p.svg").read_text()
     low, high, ticks = picture.scale([0.82, 0.97])
@@ -213,5 +215,5 @@ def test_an_axis_has_a_length_whatever_the_figures(values: list[float]) -> None:
 def test_pairs_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     files = small_pairs.write(tmp_path / "pairs")
     with pytest.raises(InputError, match="knows no translators"):
-        compare(Plan(corpus={"files": files}, folder=tmp_path / "found"))
+        compare(ComparisonPlan(corpus={"files": files}, folder=tmp_path / "found"))
     assert not (tmp_path / "found").exists()

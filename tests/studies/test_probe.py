@@ -17,8 +17,7 @@ from qkv.data.read_examples import read_examples
 from qkv.errors import InputError
 from qkv.models.bert import BertConfig
 from qkv.recipe import bundle
-from qkv.studies.probe import last_beside, layers_of, probe
-from qkv.tasks.predictor import Predictor
+from qkv.studies.linear_probe import last_compared_with, layers_of, probe
 from text.kinds import tokenizer
 
 
@@ -75,7 +74,7 @@ def test_the_figure_is_that_of_logistic_regression(opened: Predictor, tmp_path: 
     oracle = LogisticRegression(C=0.1, max_iter=200).fit(scaler.transform(train), found.train.targets)
     assert layers[2].judgement.value == oracle.score(scaler.transform(valid), found.valid.targets)
     assert layers[2].judgement.value > 0.9
-    difference = last_beside(layers, 0)
+    difference = last_compared_with(layers, 0)
     assert difference is not None
     assert difference.difference == pytest.approx(layers[2].judgement.value - layers[0].judgement.value)
 

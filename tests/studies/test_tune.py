@@ -17,8 +17,9 @@ import torch
 import small_pairs
 from qkv.errors import ConfigError, InputError, StorageError
 from qkv.recipe.recipe import read
-from qkv.studies import space, trials
-from qkv.studies.tune import BEST, JOURNAL, Search, Subject, tune
+from qkv.studies import search_space, trials
+from qkv.studies.search import BEST, JOURNAL, TuningPlan, TuningTask, tune
+from qkv.studies.study import LABELLED_MODELS, TEXT_CLASSIFIERS
 from studies import tables
 
 optuna = pytest.importorskip("optuna")
@@ -31,40 +32,40 @@ def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
 
 
-def search(tmp_path: Path, **more: object) -> Search:
+def search(tmp_path: Path, **more: object) -> TuningPlan:
     asked = {"model": "linear", "trials": 2, "folder": tmp_path / "search", **more}
-    return Search(corpus={"files": [tables.table(tmp_path / "reviews.csv", 120)]}, **asked)  # type: ignore[arg-type]
+    return TuningPlan(corpus={"files": [tables.table(tmp_path / "reviews.csv", 120)]}, **asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "images", "regression"])
-def test_the_usual_figures_can_be_drawn(task: str) -> None:
+def test_the_defaults_can_be_drawn(task: str) -> None:
     """Whatever the systems' own figures are, they lie within what is searched."""
-    for name in space.USUAL.get(task, space.OF_TEXTS):
-        figures = space.usual_labelled(name, task)
+    for name in LABELLED_MODELS.get(task, TEXT_CLASSIFIERS):
+        figures = search_space.labelled_defaults(name, task)
         fixed = optuna.trial.FixedTrial(figures)
-        values = space.labelled(fixed, name, task, 1000)
+        values = search_space.labelled(fixed, name, task, 1000)
         assert fixed.params == figures
         assert values["training"]["steps"] > 0
-    for name in space.WRITERS:
-        names = space._Names()
-        assert space.writing(names, name)["model"]["kind"] == name
+    for name in search_space.LANGUAGE_MODELS:
+        names = search_space._Names()
+        assert search_space.language_model(names, name)["model"]["kind"] == name
 
 
 def test_a_table_of_numbers(tmp_path: Path) -> None:
-    """Its systems, the usual figures first; linear regression is solved and not searched."""
-    for name in space.systems.TABLES:
-        fixed = optuna.trial.FixedTrial(space.usual_table(name))
-        space.table(fixed, name, 1000)
-        assert fixed.params == space.usual_table(name)
+    """Its systems, the defaults first; linear regression is solved and not searched."""
+    for name in search_space.systems.TABLES:
+        fixed = optuna.trial.FixedTrial(search_space.table_defaults(name))
+        search_space.table(fixed, name, 1000)
+        assert fixed.params == search_space.table_defaults(name)
     for task, target in (("class", lambda n: "ab"[n % 3 == 0]), ("size", lambda n: n / 7)):
         rows = "".join(f"{n % 3},{n % 5},{target(n)}\n" for n in range(90))
         (tmp_path / f"{task}.csv").write_text(f"x,y,{task}\n{rows}")
-    asked = Search({"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2)
+    asked = TuningPlan({"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2)
     found = tune(asked)
     assert [each["figures"]["system"] for each in found.trials] == ["linear", "mlp"]
     assert found.recipe is not None
     assert read(found.recipe)["model"]["kind"] in ("linear-table", "mlp-table")
-    regression = Search({"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1)
+    regression = TuningPlan({"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1)
     assert "mlp.activation" in tune(regression).trials[0]["figures"]
     with pytest.raises(InputError, match="the least squares"):
         tune(replace(regression, model="linear"))
@@ -75,7 +76,7 @@ def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
     found = tune(search(tmp_path, say=said.append))
     assert found.recipe == tmp_path / "search" / BEST
     assert [each["state"] for each in found.trials] == ["complete", "complete"]
-    assert found.trials[0]["figures"]["linear.learning_rate"] == space.systems.TEXTS["linear"].rate
+    assert found.trials[0]["figures"]["linear.learning_rate"] == search_space.systems.TEXTS["linear"].rate
     values = read(found.recipe)
     assert values["model"]["encoder"]["kind"] == "linear"
     assert values["training"]["steps"] > 0
@@ -156,11 +157,11 @@ def test_a_trial_that_lags_is_cut_short(tmp_path: Path) -> None:
 CHILD = """
 import sys, torch
 from pathlib import Path
-from qkv.studies.tune import Search, tune
+from qkv.studies.search import TuningPlan, tune
 torch.set_num_threads(1)
 def say(line):
     print(line, flush=True)
-tune(Search(corpus={"files": [sys.argv[1]]}, folder=Path(sys.argv[2]), model="linear", trials=50, say=say))
+tune(TuningPlan(corpus={"files": [sys.argv[1]]}, folder=Path(sys.argv[2]), model="linear", trials=50, say=say))
 """
 
 
@@ -197,10 +198,10 @@ def test_a_killed_search_loses_no_finished_trial(tmp_path: Path) -> None:
 
 
 def test_a_search_on_text_draws_language_models() -> None:
-    subject = Subject("language-modelling", space.WRITERS, 0, lower=True)
+    subject = TuningTask("language-modelling", search_space.LANGUAGE_MODELS, 0, lower=True)
     trial = optuna.create_study().ask()
-    assert subject.values(trial)["model"]["kind"] in space.WRITERS
-    assert subject.usual() == []
+    assert subject.values(trial)["model"]["kind"] in search_space.LANGUAGE_MODELS
+    assert subject.defaults() == []
 
 
 def test_pairs_are_refused_before_the_first_trial(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import torch
 import qkv
 from qkv import session as sessions
 from qkv.cli.output import print_message
-from qkv.cli.report import finish
+from qkv.cli.train import finish
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import detect
 from qkv.errors import ConfigError

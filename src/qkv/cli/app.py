@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "train": ("qkv.cli.train:train", "a file, files or a folder in, a trained and evaluated model out"),
-    "finetune": ("qkv.cli.finetune:finetune", "the same, from a trained or imported model: full, frozen or LoRA"),
+    "finetune": ("qkv.cli.train:finetune", "the same, from a trained or imported model: full, frozen or LoRA"),
     "generate": ("qkv.cli.generate:generate", "write with a model"),
     "chat": ("qkv.cli.generate:chat", "talk with a model that has a chat format"),
     "evaluate": ("qkv.cli.evaluate:evaluate", "scores of a model: bits per byte of text, mistakes on labels"),
@@ -25,11 +25,11 @@ VERBS = {
     "classify": ("qkv.cli.classify:classify", "labels of texts, with probabilities"),
     "tag": ("qkv.cli.classify:tag", "a tag for every word of a text"),
     "translate": ("qkv.cli.translate:translate", "texts in another language, by a model trained on pairs of texts"),
-    "fill": ("qkv.cli.fill:fill", "what may stand under [MASK], by a model such as BERT"),
+    "fill": ("qkv.cli.classify:fill", "what may stand under [MASK], by a model such as BERT"),
     "inspect": ("qkv.cli.inspect:inspect", "a model's parts, what they do with a text: attention, heads, why"),
     "import": ("qkv.cli.transfer:import_model", "a model of another project into a folder of qkv, with checksums"),
     "export": ("qkv.cli.transfer:export", "a model as a Hugging Face folder, compared with the original"),
-    "verify": ("qkv.cli.verify:verify", "proofs: files unaltered, cache = full pass, export = original"),
+    "verify": ("qkv.cli.transfer:verify", "proofs: files unaltered, cache = full pass, export = original"),
     "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
     "data": ("qkv.cli.data:app", "named data sets; what a file holds and what is wrong; cleaning"),
 }

@@ -1,36 +1,55 @@
-"""`qkv classify`: labels of texts, with probabilities.
-
-`qkv tag`: a tag for every word of a text.
-"""
+"""Verbs that label texts: `qkv classify` (a label each, with probabilities), `qkv tag` (a tag for every word) and
+`qkv fill` (the tokens that may stand in the gaps)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli.lines import TOGETHER, bunches
-from qkv.cli.options import Column, Second, Top, named
-from qkv.cli.output import Growing, Json, notes, print_rows
+from qkv.cli.lines import TOGETHER, answer, batches, lines, require
+from qkv.cli.options import Column, Flag, SecondColumn, TextFile, Texts, Top, named, refuse
+from qkv.cli.output import Growing, Json, print_answer, print_rows, table
 
 if TYPE_CHECKING:
     from qkv.evaluation.decisions import Decision, TaggedWord
+    from qkv.generation.writing import Filled
+
+Row = Any  # a text, a pair of texts, or a list of numbers
 
 
 def classify(
-    model: str,
-    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    file: str | None = None,
+    model: Annotated[str, Parameter(help="A run folder or a model folder, of a classifier.")],
+    *texts: Annotated[
+        Texts,
+        Parameter(
+            help="The texts, one each. - reads them from standard input, one a line. A pair is two texts with a tab "
+            "between, a row of numbers has commas between them."
+        ),
+    ],
+    file: Annotated[
+        str | None,
+        Parameter(
+            help="A file with one text, or one pair with a tab between, a line. Of a table (.csv, .jsonl, .parquet) "
+            "the columns that the model learned from are read."
+        ),
+    ] = None,
     text: Column = None,
-    text2: Second = None,
-    top: Top = 1,
-    precision: Literal["f32", "bf16"] = "f32",
+    text2: SecondColumn = None,
+    top: Annotated[Top, Parameter(help="How many labels are shown for each text, the likeliest first.")] = 1,
+    precision: Annotated[
+        Literal["f32", "bf16"],
+        Parameter(
+            help="The number format of products. bf16 is faster where the processor has it; probabilities are right "
+            "to about two digits."
+        ),
+    ] = "f32",
     json: Json = False,
 ) -> None:
-    """Judge texts: the label of each, with its probability.
+    """Classify texts: the label of each, with its probability.
 
     qkv classify runs/reviews-lstm "A film that nobody needs."
     qkv classify runs/reviews-lstm --file reviews.txt > labels.tsv
@@ -39,97 +58,69 @@ def classify(
     Prints label, probability and text, separated by tabs; control characters within them, tabs and line ends too, are
     shown as escapes (\\t, \\n, \\x1b), and --json has them as they are. Long
     files and slow pipes are answered as they are read, in their order.
-
-    Parameters
-    ----------
-    model
-        A run folder or a model folder, of a classifier.
-    texts
-        The texts, one each. - reads them from standard input, one a line. A pair is two texts with a tab between, a
-        row of numbers has commas between them.
-    file
-        A file with one text, or one pair with a tab between, a line. Of a table (.csv, .jsonl, .parquet) the columns
-        that the model learned from are read.
-    top
-        How many labels are shown for each text, the likeliest first.
-    precision
-        The number format of products. bf16 is faster where the processor has it; probabilities are right to about two
-        digits.
     """
     import qkv
     from qkv.data.findings import Findings
+    from qkv.evaluation.decisions import require as require_kind
     from qkv.tasks.classification.evaluate import rows_in
 
     opened = qkv.load(model)
-    said: set[str] = set()
-    grown = Growing({"model": model}, "texts")
     findings = Findings()
-    tabled = None
+    rows = None
     if file is not None and not texts:
-        answers_of(opened.bundle.config)
-        tabled = rows_in(opened.bundle, file, findings, text=text, text2=text2)
+        if not hasattr(
+            opened.bundle.config, "columns"
+        ):  # a model that decides nothing is refused before a file is read
+            require_kind(opened.bundle.config, "classifier", "classify")
+        rows = rows_in(opened.bundle, file, findings, text=text, text2=text2)
+    for option, column in (("text", text), ("text2", text2)):
+        if column is not None and rows is None:
+            refuse(option, column, "only a table that --file names has columns")
     pairs = opened.pairs
-    if tabled is None:
-        typed = bunches(named(texts, "classify"), file, "classify")
-        given: Iterator[list[Any]] = ([pair(line, pairs) for line in bunch] for bunch in typed)
-    else:
-        given = parts(tabled)
-    for part in given:
-        found = opened.classify(part, precision=precision)
-        for note in opened.notes:
-            said.add(note) if json else notes([note])
-        if json:
-            grown.add(map(values, part, found))
-        else:
-            print_rows(map(partial(shown, top=top), part, found))
-    said.update(findings.notes()) if json else notes(findings.notes())
-    if json:
-        grown.end({"notes": sorted(said)})
+    typed = batches(named(texts, "classify"), file, "classify")
+    given: Iterator[list[Row]] = ([pair(line, pairs) for line in batch] for batch in typed)
+    answer(
+        opened,
+        given if rows is None else in_batches(rows),
+        lambda batch: opened.classify(batch, precision=precision),
+        lambda row, decision: {
+            "numbers" if isinstance(row, list) else "text": row_text(row),
+            **decision.values(),
+        },
+        lambda batch, decisions: print_rows(cells(row, one, top) for row, one in zip(batch, decisions, strict=True)),
+        {"model": model} if json else None,
+        findings,
+    )
 
 
-def answers_of(config: Any) -> None:
-    """Refuse, before a file is read, a model that decides nothing."""
-    from qkv.evaluation.decisions import require
-
-    if not hasattr(config, "columns"):
-        require(config, "classifier", "classify")
+def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    source = iter(rows)
+    while batch := list(islice(source, TOGETHER)):
+        yield batch
 
 
-def values(row: Any, decision: Decision) -> dict[str, Any]:
-    """A row and its answer for JSON."""
-    return {"numbers" if isinstance(row, list) else "text": written(row), **decision.values()}
-
-
-def written(row: Any) -> str:
-    """A row as it is printed beside its answer."""
+def row_text(row: Row) -> str:
+    """A row as it is printed with its answer."""
     if isinstance(row, list):
         return ", ".join("?" if number != number else f"{number:g}" for number in row)
     return row if isinstance(row, str) else "\t".join(row)
 
 
-def parts(given: Iterable[Any]) -> Iterator[list[Any]]:
-    from itertools import islice
-
-    source = iter(given)
-    while part := list(islice(source, TOGETHER)):
-        yield part
-
-
 def pair(text: str, wanted: bool) -> str | tuple[str, str]:
-    """A line with a tab is a pair, where the model judges pairs."""
+    """A line with a tab is a pair, where the model classifies pairs."""
     from qkv.errors import InputError
 
     if not wanted:
         return text
     first, tab, second = text.partition("\t")
     if not tab:
-        raise InputError(f"{text[:60]!r}: this model judges pairs; expected two texts with a tab between them.")
+        raise InputError(f"{text[:60]!r}: this model classifies pairs; expected two texts with a tab between them.")
     return first, second
 
 
-def shown(row: Any, decision: Decision, top: int) -> list[str]:
+def cells(row: Row, decision: Decision, top: int) -> list[str]:
     """The cells of a line: label, probability, text or texts; of several labels those that hold."""
-    texts = row if isinstance(row, tuple) else (written(row),)
+    texts = row if isinstance(row, tuple) else (row_text(row),)
     plain = [" ".join(text.split()) for text in texts]
     if isinstance(decision.label, float):
         return [f"{decision.label:.4f}", *plain]
@@ -141,56 +132,77 @@ def shown(row: Any, decision: Decision, top: int) -> list[str]:
 
 
 def tag(
-    model: str,
-    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    file: str | None = None,
-    words: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    probabilities: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    model: Annotated[str, Parameter(help="A run folder or a model folder, of a tagger.")],
+    *texts: Texts,
+    file: TextFile = None,
+    words: Annotated[Flag, Parameter(help="The texts are cut into words already, with spaces between them.")] = False,
+    probabilities: Annotated[
+        Flag, Parameter(help="The probability of each tag, between the word and the tag.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Tag every word: its part of speech, or the name it belongs to, as the model was taught.
+    """Tag every word: its part of speech, or the name it belongs to, as the model has learned.
 
     qkv tag runs/ewt-lstm "Time flies like an arrow."
 
     Prints a word and its tag a line, and a blank line after each text, as CoNLL files are. Control characters, tabs and
     line ends within words and tags are shown as escapes (\\t, \\n, \\x1b).
-
-    Parameters
-    ----------
-    model
-        A run folder or a model folder, of a tagger.
-    texts
-        The texts, one each. - reads them from standard input, one a line.
-    file
-        A file with one text a line.
-    words
-        The texts are cut into words already, with spaces between them.
-    probabilities
-        How sure the model is of each tag, between the word and the tag.
     """
     import qkv
 
+    def cells(word: TaggedWord) -> list[str]:  # CoNLL has the word first and the tag last, whatever is between
+        return [word.word, *([f"{word.probability:.4f}"] if probabilities else []), word.tag]
+
     opened = qkv.load(model)
-    said: set[str] = set()
-    grown = Growing({"model": model}, "texts")
-    for part in bunches(named(texts, "tag"), file, "tag"):
-        found = opened.tag([text.split() if words else text for text in part])
-        for note in opened.notes:
-            said.add(note) if json else notes([note])
+    answer(
+        opened,
+        batches(named(texts, "tag"), file, "tag"),
+        lambda batch: opened.tag([text.split() if words else text for text in batch]),
+        lambda text, tagged: {"text": text, "words": [asdict(word) for word in tagged]},
+        lambda batch, answers: print_rows(row for tagged in answers for row in (*map(cells, tagged), [])),
+        {"model": model} if json else None,
+    )
+
+
+def fill(
+    model: Annotated[str, Parameter(help="A run folder or a model folder, of a masked language model, as BERT.")],
+    *texts: Annotated[
+        Texts,
+        Parameter(
+            help="The texts, one each, with [MASK] or ___ for what is missing. - reads them from standard input, one "
+            "a line."
+        ),
+    ],
+    file: TextFile = None,
+    top: Annotated[Top, Parameter(help="How many tokens are shown for each gap.")] = 5,
+    json: Json = False,
+) -> None:
+    """Fill the gaps of texts: the likeliest tokens for each, with their probabilities.
+
+    qkv fill MODEL "Paris is the capital of [MASK]." "the ___ of the ___"
+    """
+    import qkv
+
+    require(list(texts), file, "fill")
+    opened = qkv.load(model)
+    document = Growing({"model": model}, "texts")
+    for text in lines(named(texts, "fill"), file, "fill"):
+        filled = opened.fill(text, top)
         if json:
-            grown.add(map(tagged_values, part, found))
-            continue
-        for tagged in found:
-            print_rows([*(line(each, probabilities) for each in tagged), []])
+            gaps = [[asdict(token) for token in gap] for gap in filled.gaps]
+            document.add([{"text": text, "filled": filled.text, "gaps": gaps}])
+        else:
+            show_filled(filled)
     if json:
-        grown.end({"notes": sorted(said)})
+        document.end({})
 
 
-def tagged_values(text: str, tagged: list[TaggedWord]) -> dict[str, Any]:
-    """A text and its tags for JSON."""
-    return {"text": text, "words": [asdict(each) for each in tagged]}
-
-
-def line(found: TaggedWord, probabilities: bool) -> list[str]:
-    """The cells of a line: a word and its tag; CoNLL has the word first and the tag last, whatever stands between."""
-    return [found.word, *([f"{found.probability:.4f}"] if probabilities else []), found.tag]
+def show_filled(filled: Filled) -> None:
+    """The filled text, and a column of tokens for each gap."""
+    columns = [name for number in range(len(filled.gaps)) for name in (f"gap {number + 1}", "probability")]
+    rows = [
+        tuple(cell for token in line for cell in (token.piece, f"{token.probability:.4f}"))
+        for line in zip(*filled.gaps, strict=True)
+    ]
+    print_answer(filled.text)
+    table("", columns, rows)

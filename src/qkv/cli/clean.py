@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.options import Column, Data, Documents, Encoding, Filter
+from qkv.cli.options import NO_CORPUS, CorpusOptions, Data, Flag, read_config
 from qkv.cli.output import Json, document, notes, print_answer, table
 from qkv.data.clean.filters import Limits, Skippable
 from qkv.visible import counted
@@ -22,18 +22,13 @@ DEFAULTS = Limits()
 def clean(
     *data: Data,
     out: Annotated[str | None, Parameter(help="The file to write: .txt, .jsonl, or one of them with .gz.")] = None,
-    documents: Documents = None,
-    text: Column = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
-    dry_run: Annotated[
-        bool, Parameter(help="Count what would be dropped; write nothing.", negative="", show_default=False)
-    ] = False,
+    reading: CorpusOptions = NO_CORPUS,
+    dry_run: Annotated[Flag, Parameter(help="Count what would be dropped; write nothing.")] = False,
     keep_dropped: Annotated[
         str | None, Parameter(help="Write the dropped documents, and why, to this .jsonl.", negative="")
     ] = None,
     report: Annotated[str | None, Parameter(help="Write the counts to this .json.")] = None,
-    force: Annotated[bool, Parameter(help="Replace files that are there.", negative="", show_default=False)] = False,
+    force: Annotated[Flag, Parameter(help="Replace files that exist.")] = False,
     skip: Annotated[
         list[Skippable] | None, Parameter(help="A filter to leave out; may be repeated.", negative="")
     ] = None,
@@ -49,19 +44,19 @@ def clean(
 
     A .jsonl keeps any document. In a .txt a line or a paragraph is one, as --documents says: read it back so.
     """
-    from qkv.cli.options import corpus as corpus_of
-    from qkv.cli.progress import reading
+    from qkv.cli.progress import reading as bar
     from qkv.data.clean.pipeline import clean as run
+    from qkv.data.corpus import CorpusConfig
     from qkv.errors import InputError
 
     _require_known(data)
-    corpus = corpus_of(data, "data clean", documents=documents, text=text, filter=filter, encoding=encoding)
+    corpus = read_config(CorpusConfig, data, "data clean", reading, "qkv data clean reads plain text", example="crawl/")
     if dry_run and (keep_dropped or report):
         raise InputError("--dry-run writes nothing. Leave it out, or leave out --keep-dropped and --report.")
     if out is None and not dry_run:
         raise InputError("say where to write with --out corpus.jsonl, or only count with --dry-run.")
     kept, dropped, counts = _new_files(out, keep_dropped, report, force)
-    with reading() as watch:
+    with bar() as watch:
         found = run(corpus, limits, skip or (), None if dry_run else kept, dropped, watch)
     facts = _facts(found, list(data), None if dry_run else out)
     if counts is not None:

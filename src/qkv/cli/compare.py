@@ -1,31 +1,29 @@
-"""`qkv compare`: every architecture that fits the data under one time budget, beside systems that need no network."""
+"""`qkv compare`: every architecture that fits the data under one time budget, compared with baselines."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from qkv import ranges
 from qkv.cli.options import (
     DATA,
     MODEL,
     NO_SPLIT,
+    TIME,
     Data,
-    Minutes,
     SplitOptions,
     TokenizerName,
     TrainingSeed,
-    named,
-    which,
+    named_data,
+    tokenizer_section,
     within,
 )
-from qkv.cli.output import OUTPUT, STARTED, Json, document, notes, print_answer, table
+from qkv.cli.output import OUTPUT, STARTED, Json, document, note, print_answer, show
 from qkv.cli.train import stem
 from qkv.ranges import Range
-
-if TYPE_CHECKING:
-    from qkv.studies.comparison import Comparison
 
 
 def compare(
@@ -55,7 +53,10 @@ def compare(
         int, within(Range(1, 1_000), group=MODEL, help="How often each network is trained; scores are means.")
     ] = 1,
     seed: TrainingSeed = 0,
-    minutes: Minutes = 10.0,
+    minutes: Annotated[
+        float,
+        within(ranges.MINUTES, group=TIME, help="The time budget, in all; divided evenly among the networks."),
+    ] = 10.0,
     picture: Annotated[
         Path | None, Parameter(group=OUTPUT, help="Also plot the scores with their intervals: FILE.svg or FILE.png.")
     ] = None,
@@ -75,80 +76,36 @@ def compare(
     qkv compare sst2/ --minutes 30 --seeds 3
     qkv compare reviews.csv --models bag,lstm --from MINILM
     qkv compare book.txt --equal parameters --picture book.png
-
-    Parameters
-    ----------
-    minutes
-        The time budget, in all; divided evenly among the networks.
     """
     from qkv.cli import progress as shown
-    from qkv.config import plain
-    from qkv.errors import InputError
-    from qkv.studies import compare as study
+    from qkv.studies import comparison as study
     from qkv.studies import picture as drawing
-    from qkv.studies.comparison import Plan
+    from qkv.studies.study import ComparisonPlan
 
-    files = named(data, "compare")
-    if not files:
-        raise InputError("no data was named. Give a table, a folder or a text, as in: qkv compare reviews.csv")
+    files = named_data(data, "compare")
     if picture is not None:
         drawing.check(picture)
-    corpus: dict[str, Any] = {"files": files, **reading.given(), **({"report": report} if report else {})}
     with shown.reading() as progress:
-        plan = Plan(
-            corpus=corpus,
+        plan = ComparisonPlan(
+            corpus={"files": files, **reading.given(), **({"report": report} if report else {})},
             folder=run or Path("runs") / f"compare-{stem(files[0])}",
             minutes=minutes,
             models=tuple(name.strip() for name in (models or "").split(",") if name.strip()),
             starts=tuple(start or ()),
             seeds=seeds,
             seed=seed,
-            tokenizer=plain(which(tokenizer)[0]) if tokenizer else {},
+            tokenizer=tokenizer_section(tokenizer),
             metric=metric,
             equal=equal,
             began=STARTED,
             progress=progress,
-            say=lambda line: notes([line]),
+            say=note,
             watch=shown.show,
         )
-        found, folder = study.compare(plan)
+        comparison, folder = study.compare(plan)
     if picture is not None:
-        study.draw(found, picture)
+        comparison.draw(picture)
     if json:
-        return document({"folder": str(folder), **found.values()})
-    return tell(found, folder)
-
-
-def tell(found: Comparison, folder: Path) -> None:
-    """The table, the picture in characters, and what may be said about them."""
-    from qkv.studies.compare import FLOPS, cells, columns
-
-    table("", columns(found), [cells(entry, found) for entry in found.entries])
-    print_answer("", *drawn(found).split("\n"), "")
-    print_answer(*found.sentences())
-    for name, reason in found.failed.items():
-        print_answer(f"{name} is left out: {reason}")
-    print_answer(FLOPS, "", f"The table, the picture and every run are in {folder}.")
-
-
-def drawn(found: Comparison, width: int = 60) -> str:
-    """Figures with their intervals in characters; an o for the figure."""
-    from qkv.studies.picture import scale
-
-    ends = [(each.name, each.figure.low, each.figure.value, each.figure.high) for each in found.entries]
-    known = [value for _, *values in ends for value in values if value is not None]
-    low, high, _ = scale(known)
-    longest = max(len(name) for name, *_ in ends)
-
-    def place(value: float) -> int:
-        return round((value - low) / (high - low) * (width - 1))
-
-    lines = []
-    for name, left, value, right in ends:
-        row = [" "] * width
-        if value is not None:
-            if left is not None and right is not None:
-                row[place(left) : place(right) + 1] = "-" * (place(right) - place(left) + 1)
-            row[place(value)] = "o"
-        lines.append(f"{name:>{longest}} |{''.join(row).rstrip()}")
-    return "\n".join([*lines, f"{'':>{longest}}  {low:<{width // 2}g}{high:>{width - width // 2}g}"])
+        return document({"folder": str(folder), **comparison.values()})
+    show(comparison.sections())
+    return print_answer("", f"The table, the picture and every run are in {folder}.")

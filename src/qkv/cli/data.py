@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App
 
 from qkv import ranges
 from qkv.cli.clean import clean
-from qkv.cli.options import MODEL, NO_SPLIT, Data, SplitOptions, TokenizerName, refuse, within
-from qkv.cli.options import corpus as corpus_of
-from qkv.cli.output import Json, document, notes, print_answer, table
+from qkv.cli.options import MODEL, NO_SPLIT, Data, SplitOptions, TokenizerName, named_data, read_config, which, within
+from qkv.cli.output import Json, document, notes, print_answer, show, table
 from qkv.visible import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
+    from qkv.tasks.report import Section, TableSection
+
+MOST_LABELS = 30
+RANGES = ("lowest", "mean", "highest")
+_TASKS = {
+    "classification": "one class for each text",
+    "regression": "a number for each text",
+    "multi-label": "any number of labels for each text",
+    "tagging": "a tag for each word",
+    "images": "one class for each image",
+}
 
 app = App(
     name="data",
@@ -87,44 +102,157 @@ def get(name: str, *, json: Json = False) -> None:
 
 
 @app.command
-def describe(
-    *data: Data,
-    reading: SplitOptions = NO_SPLIT,
-    json: Json = False,
-) -> None:
+def describe(*data: Data, reading: SplitOptions = NO_SPLIT, json: Json = False) -> None:
     """Describe what files hold: of text the counts, the beginning and the tokenizer that `auto` would choose; of
     tables, tagged words and images the task, the columns, the labels with their counts, lengths and copies; of
     parallel text the languages, the pairs, their lengths and copies."""
-    from qkv.cli import progress as shown
-    from qkv.cli.describe import describe_examples, describe_pairs, detected_in
-    from qkv.data.descriptions import describe as look
+    from qkv.cli.progress import reading as bar
+    from qkv.data import descriptions
+    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+    from qkv.data.detect import detect
+    from qkv.data.findings import TaskNote
+    from qkv.errors import InputError
 
-    given = reading.given()
+    verb, given = "data describe", reading.given()
     columns = {name: given.get(name) for name in ("text2", "label", "id", "task")}
-    detected = detected_in(data, columns, reading.documents, reading.filter, reading.encoding)
-    of_pairs, verb = ("source", "target", "languages"), "qkv data describe"
+    if option := next((name for name, value in columns.items() if value and reading.documents), None):
+        raise InputError(
+            f"--documents {reading.documents} is for plain text, --{option} for labelled examples. Give one."
+        )
+    shared = {name: given.get(name) for name in ("documents", "filter", "encoding")}
+    detected = detect({"files": named_data(data, verb), **shared, **columns})
+    reason = f"qkv {verb} reads these files as "
+    description: Description | ExamplesDescription | PairsDescription
     if detected.content == "pairs":
-        refuse(reading, ("text", "valid", "test", "filter"), verb, "these files as parallel text")
-        pairs = {name: given.get(name) for name in (*of_pairs, "encoding")}
-        return describe_pairs(data, pairs, detected, json)
-    if detected.content == "examples":
-        refuse(reading, of_pairs, verb, "these files as labelled examples")
-        return describe_examples(data, given, detected, json)
-    refuse(reading, (*of_pairs, "test"), verb, "these files as plain text")
-    corpus = corpus_of(data, "data describe", **given)
-    with shown.reading() as watch:
-        found = look(corpus, watch)
+        pairs = read_config(
+            ParallelConfig,
+            data,
+            verb,
+            reading,
+            f"{reason}parallel text",
+            without=("valid", "test"),
+            example="a.en a.de",
+        )
+        with bar() as watch:
+            description = descriptions.describe_pairs(pairs, watch, detected.beginnings)
+        sections = _pairs_sections(description, ", ".join(data))
+    elif detected.content == "examples":
+        examples = read_config(ExamplesConfig, data, verb, reading, f"{reason}labelled examples")
+        with bar() as watch:
+            description = descriptions.describe_examples(examples, watch, detected.beginnings)
+        sections = _examples_sections(description, ", ".join(data))
+    else:
+        corpus = read_config(CorpusConfig, data, verb, reading, f"{reason}plain text")
+        with bar() as watch:
+            description = descriptions.describe(corpus, watch)
+        sections = _text_sections(description, ", ".join(data))
     if json:
-        return document({"data": list(data), **found.values()})
-    notes(found.notes)
-    values = found.values()
-    counted = [(name.replace("_", " "), f"{value:,}") for name, value in values.items() if isinstance(value, int)]
-    rows: list[tuple[str, str]] = [("kind", found.kind), *counted]
-    size = f", {found.tokenizer['size']:,} tokens" if "size" in found.tokenizer else ""
-    rows.append(("tokenizer (auto)", f"{found.tokenizer['kind']}{size}"))
-    table(", ".join(data), ("what", "value"), rows)
-    print_answer("", "begins:", *found.beginning.split("\n"))
-    return None
+        return document({"data": list(data), **description.values()})
+    notes(note for note in description.notes if not isinstance(note, TaskNote))  # the table has the task
+    return show(sections)
+
+
+def _facts(title: str, rows: Iterable[tuple[str, str]], *, words: bool = True) -> TableSection:
+    from qkv.tasks.report import TableSection
+
+    return TableSection(title, ("what", "value"), tuple(rows), words=("value",) if words else ())
+
+
+def _text_sections(description: Description, title: str) -> list[Section]:
+    from qkv.tasks.report import lines
+
+    values = description.values()
+    counts = [(name.replace("_", " "), f"{value:,}") for name, value in values.items() if isinstance(value, int)]
+    tokenizer = description.tokenizer
+    size = f", {tokenizer['size']:,} tokens" if "size" in tokenizer else ""
+    rows = [("kind", description.kind), *counts, ("tokenizer (auto)", f"{tokenizer['kind']}{size}")]
+    return [_facts(title, rows, words=False), lines("", "begins:", *description.beginning.split("\n"))]
+
+
+def _pairs_sections(description: PairsDescription, title: str) -> list[Section]:
+    from qkv.tasks.report import lines
+
+    directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
+    rows = [("task", f"translation: {directions}")]
+    rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
+    rows += [(f"{side} pairs", f"{count:,}") for side, count in description.sides.items()]
+    for side, lengths in description.lengths.items():
+        rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
+    rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
+    pairs = [f"  {pair['source']}  |  {pair['target']}" for pair in description.beginning]
+    return [_facts(title, rows), lines("", "for example:", *pairs)]
+
+
+def _examples_sections(description: ExamplesDescription, title: str) -> list[Section]:
+    from qkv.tasks.report import lines
+
+    sections: list[Section] = [_facts(title, _examples_facts(description))]
+    if description.ranges:
+        sections += [lines(""), *_range_table(description)]
+    if description.labels:
+        sections += [lines(""), *_label_table(description)]
+    examples = [
+        "  " + "  |  ".join(_shown(value) for key, value in example.items() if key != "shape")
+        for example in description.beginning
+    ]
+    return [*sections, lines("", "for example:", *examples)]
+
+
+def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
+    unit = "each pair of texts" if description.pairs else "each row of numbers" if description.ranges else "each text"
+    rows = [("task", f"{description.task}: {_TASKS[description.task].replace('each text', unit)}")]
+    rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
+    alone = len(description.sides) == 1
+    rows += [("examples" if alone else f"{side} examples", f"{count:,}") for side, count in description.sides.items()]
+    if description.labels:
+        rows.append(("labels", f"{len(description.labels):,}"))
+    if description.numbers is not None:
+        rows.append(("numbers", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items())))
+    lengths = ", ".join(f"{name} {value:,}" for name, value in description.lengths.items())
+    if description.task == "images":
+        lengths = " x ".join(map(str, description.beginning[0]["shape"]))
+    if description.ranges:
+        lengths = f"{len(description.ranges):,} of numbers"
+    rows.append((description.unit, lengths))
+    copies = description.copies
+    rows.append(("copies", f"{copies:,} ({copies / description.sides['train']:.1%})" if copies else "none"))
+    return rows
+
+
+def _range_table(description: ExamplesDescription) -> list[Section]:
+    rows = [
+        (
+            _shown(name),
+            *(f"{values[key]:.4g}" if key in values else "" for key in RANGES),
+            f"{int(values['missing']):,}",
+        )
+        for name, values in description.ranges.items()
+    ]
+    return _first_rows(("column", *RANGES, "missing"), rows, "columns")
+
+
+def _label_table(description: ExamplesDescription) -> list[Section]:
+    total = sum(counts.get("train", 0) for counts in description.labels.values()) or 1
+    ordered = sorted(description.labels.items(), key=lambda item: -item[1].get("train", 0))
+    sides = tuple(description.sides)
+    rows = [
+        (_shown(name), *(f"{counts.get(side, 0):,}" for side in sides), f"{counts.get('train', 0) / total:.1%}")
+        for name, counts in ordered
+    ]
+    alone = len(sides) == 1 and description.task != "tagging"
+    return _first_rows(("label", *(("examples",) if alone else sides), "share"), rows, "labels")
+
+
+def _first_rows(columns: tuple[str, ...], rows: list[tuple[str, ...]], what: str) -> list[Section]:
+    from qkv.tasks.report import TableSection, lines
+
+    more = [lines(f"and {len(rows) - MOST_LABELS:,} {what} more")] if len(rows) > MOST_LABELS else []
+    return [TableSection("", columns, tuple(rows[:MOST_LABELS])), *more]
+
+
+def _shown(value: object) -> str:
+    """A value of an example on one line."""
+    return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 
 @app.command
@@ -139,21 +267,19 @@ def check(
     json: Json = False,
 ) -> None:
     """Report everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
-    from qkv.cli import progress as shown
-    from qkv.cli.options import which
-    from qkv.data.check import check as look
+    from qkv.cli.progress import reading as bar
+    from qkv.data.check import check as check_corpus
+    from qkv.data.corpus import CorpusConfig
     from qkv.recipe.resolve import context_for
 
-    others = ("task", "text2", "label", "id", "source", "target", "languages", "test")
-    refuse(reading, others, "qkv data check", "plain text")
-    corpus = corpus_of(data, "data check", **reading.given())
+    corpus = read_config(CorpusConfig, data, "data check", reading, "qkv data check reads plain text")
     config, given = which(tokenizer or "auto")
-    with shown.reading() as watch:
-        report = look(corpus, config, lambda tokens: context or context_for(tokens), given, watch)
+    with bar() as watch:
+        report = check_corpus(corpus, config, lambda tokens: context or context_for(tokens), given, watch)
     if json:
-        found = {"problems": [str(error) for error in report.problems], "more_problems": report.more_problems}
-        said = {"warnings": report.warnings, "notes": report.notes, "context": report.context}
-        document({"data": list(data), **found, **said, **_streams(report.prepared)})
+        problems = {"problems": [str(error) for error in report.problems], "more_problems": report.more_problems}
+        remarks = {"warnings": report.warnings, "notes": report.notes, "context": report.context}
+        document({"data": list(data), **problems, **remarks, **_streams(report.prepared)})
     else:
         notes(report.notes)
         for warning in report.warnings:

@@ -3,179 +3,148 @@ the translations of a translator on other pairs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.options import (
-    Column,
-    Data,
-    Documents,
-    Encoding,
-    Filter,
-    Identity,
-    Label,
-    Languages,
-    Metric,
-    Second,
-    SourceColumn,
-    TargetColumn,
-    Task,
-    corpus,
-    pairs,
-    within,
-)
-from qkv.cli.output import Json, document, notes, print_answer
+from qkv.cli.options import NO_DATA, Data, DataOptions, Metric, ModelFolder, read_config, refuse, within
+from qkv.cli.output import Json, document, notes, show
 from qkv.cli.progress import waiting
 from qkv.visible import counted
 
+if TYPE_CHECKING:
+    from qkv.api import Model
+    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+
 
 def evaluate(
-    model: str,
+    model: ModelFolder,
     *data: Data,
-    window: Annotated[int | None, within(ranges.CONTEXT)] = None,
-    documents: Documents = None,
-    text: Column = None,
-    text2: Second = None,
-    label: Label = None,
-    id: Identity = None,
-    task: Task = None,
-    source: SourceColumn = None,
-    target: TargetColumn = None,
-    languages: Languages = None,
+    reading: DataOptions = NO_DATA,
+    window: Annotated[
+        int | None,
+        within(
+            ranges.CONTEXT,
+            help="Score independent windows of this many tokens, as nanoGPT's validation does. Otherwise windows "
+            "overlap by half.",
+        ),
+    ] = None,
     metric: Metric = None,
-    beams: Annotated[int | None, within(ranges.BEAMS)] = None,
-    beside: str | None = None,
-    filter: Filter = None,
-    encoding: Encoding = None,
+    beams: Annotated[int | None, within(ranges.BEAMS, help="The beam width of a translator. Default: 5.")] = None,
+    compare_with: Annotated[
+        str | None,
+        Parameter(help="Another translator to compare with on the same sentences, by the paired bootstrap."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Score a model on text, on labelled examples, or on pairs of texts.
+    """Score a model on text, on labelled examples, or on parallel text.
 
     Of a language model every token counts once; the interval says how much the loss would move on other text of the
     same kind (95 %, from window to window). A classifier or a tagger is scored on a table, on tagged words or on
-    pictures: figures with intervals, which labels are confused, the surest mistakes. A translator is scored on two
+    images: scores with intervals, which labels are confused, the most confident mistakes. A translator is scored on two
     files that translate each other line by line, or on a table of both: BLEU and chrF with their signatures, by the
     length of the reference, the worst sentences.
 
     qkv evaluate runs/book-modern other.txt
     qkv evaluate runs/reviews-lstm other.csv --label stars
-    qkv evaluate runs/multi30k-transformer test.en test.de --beside runs/other
-
-    Parameters
-    ----------
-    model
-        A run folder or a model folder.
-    window
-        Score independent windows of this many tokens, as nanoGPT's validation does. Otherwise windows overlap by half.
-    beams
-        The beam width of a translator. Default: 5.
-    beside
-        Another translator to compare with on the same sentences, by the paired bootstrap.
+    qkv evaluate runs/multi30k-transformer test.en test.de --compare-with runs/other
     """
     import qkv
-    from qkv.errors import InputError
+    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
     from qkv.models.registry import TRANSLATORS
     from qkv.tasks.classification.evaluate import JUDGES
 
     opened = qkv.load(model)
     kind = opened.bundle.config.kind
-    wanted = "labelled examples" if kind in JUDGES else "pairs of texts" if kind in TRANSLATORS else "text"
-    others: dict[str, dict[str, Any]] = {
-        "text": {"--window": window, "--documents": documents},
-        "labelled examples": {"--text2": text2, "--label": label, "--id": id, "--task": task},
-        "pairs of texts": {
-            "--source": source, "--target": target, "--languages": languages, "--metric": metric, "--beams": beams,
-            "--beside": beside,
-        },
-    }  # fmt: skip
-    of_others = {option: value for what, named in others.items() if what != wanted for option, value in named.items()}
-    if wanted == "pairs of texts":
-        of_others |= {"--text": text, "--filter": filter}
-    for option, value in of_others.items():
-        if value is not None:
-            raise InputError(f"{option} {value}: this model is of kind {kind} and is scored on {wanted}; leave it out.")
-    if wanted == "labelled examples":
-        columns = {"text": text, "text2": text2, "label": label, "id": id, "task": task, "encoding": encoding}
-        columns["filter"] = filter
-        return judged(opened, model, data, columns, json)
-    if wanted == "pairs of texts":
-        aligned = pairs(data, "evaluate", source=source, target=target, languages=languages, encoding=encoding)
-        return judge(opened, model, aligned, metric, 5 if beams is None else beams, beside, json)
-    chosen = corpus(data, "evaluate", documents=documents, text=text, filter=filter, encoding=encoding)
-    if kind == "masked":
-        return filled(opened, model, data, chosen, json)
-    return scored(opened, model, data, chosen, window, json)
+    labelled, translates = kind in JUDGES, kind in TRANSLATORS
+    scored_on = "labelled examples" if labelled else "parallel text" if translates else "text"
+    reason = f"this model is of kind {kind} and is scored on {scored_on}"
+    of_text = {} if kind == "masked" else {"window": window}
+    of_translators = {"metric": metric, "beams": beams, "compare_with": compare_with}
+    applicable = {} if labelled else of_translators if translates else of_text
+    for option, value in {"window": window, **of_translators}.items():
+        if value is not None and option not in applicable:
+            refuse(option, value, reason)
+    if labelled:
+        return label(opened, model, read_config(ExamplesConfig, data, "evaluate", reading, reason), json)
+    if translates:
+        pairs = read_config(
+            ParallelConfig, data, "evaluate", reading, reason, without=("valid", "test"), example="MODEL a.en a.de"
+        )
+        return translate(opened, model, pairs, metric, 5 if beams is None else beams, compare_with, json)
+    corpus = read_config(CorpusConfig, data, "evaluate", reading, reason, example="MODEL book.txt")
+    return score_text(opened, model, corpus, window, json)
 
 
-def scored(opened: Any, model: str, data: tuple[str, ...], chosen: Any, window: int | None, json: bool) -> None:
-    """A language model on text."""
-    from qkv.cli.report import show
+def score_text(opened: Model, model: str, corpus: CorpusConfig, window: int | None, json: bool) -> None:
+    """A language model on text: its next tokens, or those under the mask."""
     from qkv.evaluation.timed_scoring import Pace
     from qkv.tasks.language_modelling.report import score_table
+    from qkv.tasks.masked_language_modelling import report as masked
 
     with waiting() as progress:
-        score = opened.evaluate(corpus=chosen, window=window, pace=Pace(progress=progress, stage="scoring tokens"))
-    notes(opened.notes)
+        if opened.bundle.config.kind == "masked":
+            gaps, noted = masked.score_gaps(opened.bundle, corpus, progress)
+            values: dict[str, object] = {**gaps.values()}
+            section = masked.score_table(gaps)
+        else:
+            score = opened.evaluate(corpus=corpus, window=window, pace=Pace(progress=progress, stage="scoring tokens"))
+            values, section, noted = {"window": window, **score.values()}, score_table(score), opened.notes
+    notes(noted)
     if json:
-        return document({"model": model, "data": list(data), "window": window, **score.values(), "notes": opened.notes})
-    return show([score_table(score)])
+        return document({"model": model, "data": list(corpus.files), **values, "notes": noted})
+    return show([section])
 
 
-def filled(opened: Any, model: str, data: tuple[str, ...], chosen: Any, json: bool) -> None:
-    """A model that fills gaps, on text."""
-    from qkv.cli.report import show
-    from qkv.tasks.masked_language_modelling.report import score_gaps, score_table
-
-    with waiting() as progress:
-        score, said = score_gaps(opened.bundle, chosen, progress)
-    notes(said)
-    if json:
-        return document({"model": model, "data": list(data), **score.values(), "notes": said})
-    return show([score_table(score)])
-
-
-def judged(opened: Any, model: str, data: tuple[str, ...], columns: dict[str, Any], json: bool) -> None:
+def label(opened: Model, model: str, examples: ExamplesConfig, json: bool) -> None:
     """A classifier or a tagger on labelled examples."""
-    from qkv.cli.options import examples
-    from qkv.cli.report import show
     from qkv.tasks.classification.report import judgement_sections, mistakes
 
     with waiting() as progress:
-        found, read = opened.examined(examples(data, "evaluate", **columns), progress)
+        judgement, read = opened.examined(examples, progress)
     notes(opened.notes)
     if not json:
-        return show(judgement_sections(found, read, ", ".join(data)))
-    values = {"model": model, "data": list(data), "examples": len(read), **found.values(), **found.tables()}
-    return document({**values, "mistakes": mistakes(found, read), "notes": opened.notes})
+        return show(judgement_sections(judgement, read, ", ".join(examples.files)))
+    values = {"model": model, "data": list(examples.files), "examples": len(read)}
+    values |= {**judgement.values(), **judgement.tables()}
+    return document({**values, "mistakes": mistakes(judgement, read), "notes": opened.notes})
 
 
-def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: str | None, json: bool) -> None:
-    """`qkv evaluate` of a translator: its scores, by length, the worst outputs; another system beside it."""
+def translate(
+    opened: Model,
+    model: str,
+    pairs: ParallelConfig,
+    metric: Metric,
+    beams: int,
+    compare_with: str | None,
+    json: bool,
+) -> None:
+    """A translator: its scores, by length, the worst outputs; compared with another system."""
     import qkv
-    from qkv.cli.report import show
     from qkv.evaluation.timed_scoring import Pace
+    from qkv.tasks.report import lines
     from qkv.tasks.translation import predict
     from qkv.tasks.translation.evaluate import Examiner
     from qkv.tasks.translation.report import WORST, detail_sections, score_sections
 
     examiner = Examiner(opened.bundle, pairs, metric)
-    other = None if beside is None else qkv.load(beside)
+    other = None if compare_with is None else qkv.load(compare_with)
     if other is not None:
         predict.require(other.bundle)
     with waiting() as progress:
         pace = Pace(progress=progress, stage="translating")
-        said, loss = examiner.outputs(opened.bundle, beams, opened.device, pace)
+        outputs, loss = examiner.outputs(opened.bundle, beams, opened.device, pace)
         compared = None
         if other is not None:
-            compared = said.compared_with(examiner.outputs(other.bundle, beams, other.device, pace)[0])
-    score = said.score(loss)
+            compared = outputs.compared_with(examiner.outputs(other.bundle, beams, other.device, pace)[0])
+    score = outputs.score(loss)
     notes(examiner.notes)
     if not json:
-        print_answer(f"{counted(len(said), 'source')}, {counted(beams, 'beam')}", "")
-        show([*score_sections({"": score}), *detail_sections(said)])
-        print_answer("", *([] if compared is None else [f"beside {beside}: {compared}"]))
-        return None
-    columns = {"source": said.sources, "said": said.translations, "references": said.references}
+        head = lines(f"{counted(len(outputs), 'source')}, {counted(beams, 'beam')}", "")
+        end = lines("", *([] if compared is None else [f"compared with {compare_with}: {compared}"]))
+        return show([head, *score_sections({"": score}), *detail_sections(outputs), end])
+    columns = {"source": outputs.sources, "said": outputs.translations, "references": outputs.references}
     return document(
         {
             "model": model,
@@ -183,12 +152,12 @@ def judge(opened: Any, model: str, pairs: Any, metric: Any, beams: int, beside: 
             "beams": beams,
             "metric": examiner.metric,
             **score.values(),
-            "by_length": [vars(each) for each in said.by_length()],
+            "by_length": [vars(group) for group in outputs.by_length()],
             "worst": [
                 {"row": row, "score": value, **{name: column[row] for name, column in columns.items()}}
-                for row, value in said.worst(WORST)
+                for row, value in outputs.worst(WORST)
             ],
-            **({} if compared is None else {"beside": {"model": beside, **compared.values()}}),
+            **({} if compared is None else {"compared_with": {"model": compare_with, **compared.values()}}),
             "notes": examiner.notes,
         }
     )

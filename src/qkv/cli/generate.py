@@ -8,12 +8,26 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.options import Length, Seed, Temperature, TopK, TopP, named, standard_input, within
+from qkv.cli.options import (
+    Flag,
+    Length,
+    Many,
+    ModelFolder,
+    Prompt,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    named,
+    standard_input,
+    within,
+)
 from qkv.cli.output import Json, document, notes, print_answer, print_message, print_text, table
 
 if TYPE_CHECKING:
@@ -21,64 +35,45 @@ if TYPE_CHECKING:
 
 
 def generate(
-    model: str,
-    *prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    length: Length = 200,
-    samples: Annotated[int, within(ranges.SAMPLES)] = 1,
-    temperature: Temperature = 0.8,
+    model: ModelFolder,
+    *prompt: Annotated[Prompt, Parameter(help="The text to continue. - reads it from standard input.")],
+    length: Annotated[Length, Parameter(help="Tokens to write, at most.")] = 200,
+    samples: Annotated[int, within(ranges.SAMPLES, help="How many continuations, written in one batch.")] = 1,
+    temperature: Annotated[Temperature, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.")] = 0.8,
     top_k: TopK = 0,
     top_p: TopP = 1.0,
-    min_p: Annotated[float, within(ranges.SHARE)] = 0.0,
-    repetition_penalty: Annotated[float, within(ranges.REPETITION)] = 1.0,
-    greedy: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    stop: Annotated[list[str] | None, Parameter(negative="")] = None,
-    seed: Seed = 0,
-    next: Annotated[int | None, within(ranges.COUNT)] = None,
-    cache: bool = True,
-    precision: Literal["auto", "f32", "bf16", "int8"] = "auto",
+    min_p: Annotated[
+        float, within(ranges.SHARE, help="Leave out what is less likely than this share of the likeliest.")
+    ] = 0.0,
+    repetition_penalty: Annotated[
+        float, within(ranges.REPETITION, help="Above 1, what was written becomes less likely.")
+    ] = 1.0,
+    greedy: Annotated[Flag, Parameter(help="Always the likeliest token, as --temperature 0.")] = False,
+    stop: Annotated[Many, Parameter(help="End before this text. Repeat it for several.")] = None,
+    seed: Annotated[Seed, Parameter(help="The same seed writes the same text.")] = 0,
+    next: Annotated[
+        int | None, within(ranges.COUNT, help="Write nothing. Show the table of the N likeliest next tokens.")
+    ] = None,
+    cache: Annotated[
+        bool,
+        Parameter(help="Remember keys and values between tokens. Without it all is computed again for each, in f32."),
+    ] = True,
+    precision: Annotated[
+        Literal["auto", "f32", "bf16", "int8"],
+        Parameter(
+            help="How the weights are kept while writing. auto: as they are (f32); large models as int8 where a check "
+            "at the end of training allowed it, else as bf16."
+        ),
+    ] = "auto",
     json: Json = False,
 ) -> None:
-    """Write with a model. The text appears as it is made.
+    """Write with a model. The text appears as it is generated.
 
     qkv generate runs/book-modern "Once upon a time"
     qkv generate runs/book-modern --samples 4 --temperature 0.6 --stop "."
     qkv generate runs/book-modern "The dog" --next 10
 
     A file or a pipe gets the text as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
-
-    Parameters
-    ----------
-    model
-        A run folder or a model folder.
-    prompt
-        What to go on from. - reads it from standard input.
-    length
-        Tokens to write, at most.
-    samples
-        How many continuations, written in one batch.
-    temperature
-        Below 1 safer, above 1 wilder, 0 greedy.
-    top_k
-        Choose among the k likeliest only. 0 for all.
-    top_p
-        Choose among the likeliest that together reach this share.
-    min_p
-        Leave out what is less likely than this share of the likeliest.
-    repetition_penalty
-        Above 1, what was written becomes less likely.
-    greedy
-        Always the likeliest token, as --temperature 0.
-    stop
-        End before this text. Repeat it for several.
-    seed
-        The same seed writes the same text.
-    next
-        Write nothing. Show the table of the N likeliest next pieces.
-    cache
-        Remember keys and values between tokens. Without it all is computed again for each, in f32.
-    precision
-        How the weights are kept while writing. auto: as they are (f32); large models as int8 where a check at the end
-        of training allowed it, else as bf16.
     """
     import qkv
 
@@ -125,13 +120,13 @@ def write_json(model: Model, prompt: str, samples: int, options: dict[str, Any])
     written = model.samples(prompt, samples, **options)
     rows = [
         {
-            "text": row.text,
-            "tokens": row.tokens,
-            "pieces": [model.tokenizer.piece(token) for token in row.tokens],
-            "logprobs": row.logprobs,
-            "finish": row.finish,
+            "text": sample.text,
+            "tokens": sample.tokens,
+            "pieces": [model.tokenizer.piece(token) for token in sample.tokens],
+            "logprobs": sample.logprobs,
+            "finish": sample.finish,
         }
-        for row in written
+        for sample in written
     ]
     document({"prompt": prompt, "samples": rows, "notes": model.notes})
 
@@ -140,24 +135,28 @@ def show_next(model: Model, prompt: str, top: int, json: bool) -> None:
     rows = model.next(prompt, top)
     notes(model.notes)
     if json:
-        found = [{"piece": r.piece, "token": r.token, "probability": r.probability} for r in rows]
-        return document({"prompt": prompt, "next": found, "notes": model.notes})
+        return document({"prompt": prompt, "next": [asdict(row) for row in rows], "notes": model.notes})
     cells = [(repr(r.piece), r.token, f"{r.probability:.4f}", f"{math.log(r.probability or 1e-45):.3f}") for r in rows]
-    return table(f"after {prompt!r}", ("piece", "id", "probability", "log"), cells)
+    return table(f"after {prompt!r}", ("token", "id", "probability", "log"), cells)
 
 
 LONGEST = 2**20  # bytes of a line that is typed or piped in
 
 
 def chat(
-    model: str,
-    *message: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    system: str | None = None,
-    format: str = "auto",
-    length: Length = 400,
-    temperature: Temperature = 0.8,
+    model: Annotated[str, Parameter(help="A model trained for conversation, as SmolLM2-Instruct.")],
+    *message: Annotated[
+        Prompt, Parameter(help="Ask once and exit. Without it, what you type is answered line by line.")
+    ],
+    system: Annotated[str | None, Parameter(help="The system prompt, before everything else.")] = None,
+    format: Annotated[
+        str,
+        Parameter(help="smollm2, qwen2, chatml, llama3 or llama2. auto: by the model's vocabulary and name."),
+    ] = "auto",
+    length: Annotated[Length, Parameter(help="Tokens of an answer, at most.")] = 400,
+    temperature: Annotated[Temperature, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.")] = 0.8,
     top_p: TopP = 0.95,
-    seed: Seed = 0,
+    seed: Annotated[Seed, Parameter(help="The same seed gives the same answers.")] = 0,
     json: Json = False,
 ) -> None:
     """Talk with a model that has a chat format. An empty line or Ctrl-D ends it.
@@ -166,25 +165,6 @@ def chat(
     qkv chat models/smollm2 "Name three rivers."
 
     A file or a pipe gets the answer as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
-
-    Parameters
-    ----------
-    model
-        A model that was taught to converse, as SmolLM2-Instruct.
-    message
-        Ask once and go. Without it, what you type is answered line by line.
-    system
-        What the model is told before everything else.
-    format
-        smollm2, qwen2, chatml, llama3 or llama2. auto: by the model's vocabulary and name.
-    length
-        Tokens of an answer, at most.
-    temperature
-        Below 1 safer, above 1 wilder, 0 always the likeliest.
-    top_p
-        Choose among the likeliest tokens that together reach this share.
-    seed
-        The same seed gives the same answers.
     """
     import qkv
     from qkv.errors import InputError
@@ -218,7 +198,7 @@ def chat(
 
 
 def _lines() -> Iterator[str]:
-    """What a person types, line by line, with a mark before each on a terminal."""
+    """What a person types, line by line, with a prompt before each on a terminal."""
     from qkv.errors import InputError
 
     while True:

@@ -1,4 +1,7 @@
-"""`qkv inspect`: a model's parts and what it does with a text, in the terminal, as JSON, or as a page."""
+"""`qkv inspect`: a model's parts and what it does with a text, in the terminal, as JSON, or as a page.
+
+What `qkv inspect --decks` shows: the decks' numbers, their ladder on your sentence, their variants in numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.decks import show_decks
-from qkv.cli.options import within
+from qkv.cli.options import Flag, within
 from qkv.cli.output import Json, document, notes, print_answer, table
 from qkv.ranges import Range
 from qkv.visible import counted, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from qkv.inspection.head_roles import Head
+    from qkv.inspection.logit_lens import Piece
     from qkv.inspection.subject import Subject
+    from qkv.inspection.worked_example import Decks
 
 SHOWN = 16  # rows of a table on a terminal
-PIECES = 64  # tokens of a text
+TOKENS = 64  # of a text
 WORDS = 40  # words of an attribution
 TEXTS = 200  # sentences that the finder reads of a file
 PAIRS = 20_000  # and pairs: the dictionary that marks alignments learns from them
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 def inspect(
@@ -58,27 +63,27 @@ def inspect(
     model
         A run folder, a model folder, a Hugging Face folder or a .gguf file.
     text
-        The text to look at; without one, deck 004's sentence.
+        The text to inspect; without one, deck 004's sentence.
     second
-        The second text, where the model judges pairs.
+        The second text, where the model classifies pairs.
     target
-        The translation to look at. Default: the model's own.
+        The translation to inspect. Default: the model's own.
     head
         LAYER.HEAD, both from 1, as 2.5: the worked example of that head, with every number.
     token
         The token that asks in the worked example, from 0; -1 is the last.
     heads
-        The head finder: what every head looks at, with intervals, and the loss without it.
+        The head finder: what every head attends to, with intervals, and the loss without it.
     data
         For --heads: a CoNLL-U file (grammar too), or a file with one text a line; for a translator, pairs with a tab.
     ablate
         For --heads: how many of the first heads are taken out, one at a time.
     lens
-        What the model would say after each layer.
+        What the model would predict after each layer.
     why
         Which words made the answer.
     decks
-        The lectures' sums: deck 002's numbers, the way from nothing learned to several heads, the variants' costs.
+        The lectures' sums: deck 002's numbers, from nothing learned to several heads, the variants' costs.
     html
         Write one page that opens from disk, with all of it.
     svg
@@ -90,32 +95,34 @@ def inspect(
     from qkv.errors import require_package
     from qkv.inspection import page
     from qkv.inspection.worked_example import decks as lectures
-    from qkv.tasks.predictor import inspected as looked_at
+    from qkv.studies.attention_picture import draw
+    from qkv.tasks.predictor import inspected as subject_of
 
     if png is not None:
         require_package("PIL", "--png (--svg needs nothing)")
-    opened = qkv.load(model)
     given: Any = text if second is None else (text or "", second)
-    subject = looked_at(opened.bundle, given, target=target)
+    subject = subject_of(qkv.load(model).bundle, given, target=target)
     at = parsed(subject, head) if head is not None else None
-    drawn = pictures(subject, at, svg, png)
-    found = finder(subject, data, ablate) if heads else []
+    pictures = [path for path in (svg, png) if path is not None]
+    if pictures:
+        draw(subject, at, to_svg=svg, to_png=png)
+    table_of_heads = finder(subject, data, ablate) if heads else []
     if heads and data is None:
-        notes(["without --data the heads are measured on this text and the decks' sentences: a file says more."])
+        notes(["without --data the heads are measured on this text and the decks' sentences: a file tells more."])
+    noted = [*subject.notes, *(f"the picture is {path}" for path in pictures)]
     if json or html is not None:
-        made = page.document(subject, heads=found, head=at, explain="whole" if why else "quick" if html else "")
+        content = page.document(
+            subject, heads=table_of_heads, head=at, explain="whole" if why else "quick" if html else ""
+        )
         if html is not None:
-            page.write(html, made)
+            page.write(html, content)
         if json:
             more = {"decks": lectures(subject, token).document()} if decks else {}
-            document({**made, **more, "notes": list(subject.notes)})
-            return
-        notes([*subject.notes, *drawn, f"the page is {html}"])
-        return
-    if drawn and not (heads or lens or why):
-        notes([*subject.notes, *drawn])
-        return
-    notes([*subject.notes, *drawn])
+            return document({**content, **more, "notes": list(subject.notes)})
+        return notes([*noted, f"the page is {html}"])
+    notes(noted)
+    if pictures and not (heads or lens or why):
+        return None
     show_essentials(subject)
     if at is None and not (heads or lens or why or decks):
         show_anatomy(subject)
@@ -123,13 +130,14 @@ def inspect(
     if at is not None:
         show_worked(subject, *at, token)
     if heads:
-        show_heads(found)
+        show_heads(table_of_heads)
     if lens:
         show_lens(subject)
     if why:
         show_why(subject)
     if decks:
         show_decks(lectures(subject, token))
+    return None
 
 
 def parsed(subject: Subject, head: str) -> tuple[int, int]:
@@ -147,23 +155,10 @@ def parsed(subject: Subject, head: str) -> tuple[int, int]:
     return int(match[1]) - 1, int(match[2]) - 1
 
 
-def pictures(subject: Subject, at: tuple[int, int] | None, svg: Path | None, png: Path | None) -> list[str]:
-    """Draws what is asked for, and says where it is."""
-    if svg is None and png is None:
-        return []
-    from qkv.studies.attention_picture import draw
-
-    draw(subject, at, to_svg=svg, to_png=png)
-    return [f"the picture is {path}" for path in (svg, png) if path is not None]
-
-
 def finder(subject: Subject, data: str | None, ablate: int) -> list[Head]:
     """Every head's clearest role, relations of a CoNLL-U file, alignments of a translator; the first ones ablated."""
-    from qkv.errors import InputError
     from qkv.inspection import head_table
 
-    if ablate < 0:
-        raise InputError(f"--ablate {ablate}: expected how many heads are taken out, 0 or more.")
     if data is None:
         return head_table.found(subject, ablate=ablate)
     if data.removesuffix(".gz").endswith(".conllu"):
@@ -181,18 +176,20 @@ def finder(subject: Subject, data: str | None, ablate: int) -> list[Head]:
 def show_essentials(subject: Subject) -> None:
     from qkv.inspection.page import described
 
-    said = described(subject)
-    seen = f"{counted(said['layers'], 'layer')}, {counted(said['heads'], 'head')}" if said["heads"] else "no attention"
+    facts = described(subject)
+    attention = "no attention"
+    if facts["heads"]:
+        attention = f"{counted(facts['layers'], 'layer')}, {counted(facts['heads'], 'head')}"
     print_answer(
-        f"{said['name']}: {said['kind']}, {seen}, "
-        f"width {said['width']}, {said['parameters']:,} parameters, context {said['context']:,}"
+        f"{facts['name']}: {facts['kind']}, {attention}, "
+        f"width {facts['width']}, {facts['parameters']:,} parameters, context {facts['context']:,}"
     )
     read = subject.inputs.read
-    pieces = " | ".join(shortened(each, 30) or repr(each) for each in subject.pieces(read[:PIECES]))
-    more = f" … and {len(read) - PIECES:,} more" if len(read) > PIECES else ""
-    print_answer(f"{counted(len(read), 'token')}: {pieces}{more}")
+    tokens = " | ".join(shortened(token, 30) or repr(token) for token in subject.pieces(read[:TOKENS]))
+    more = f" … and {len(read) - TOKENS:,} more" if len(read) > TOKENS else ""
+    print_answer(f"{counted(len(read), 'token')}: {tokens}{more}")
     if subject.inputs.source is not None:
-        print_answer(f"said: {subject.tokenizer.decode(subject.inputs.tokens)}")
+        print_answer(f"output: {subject.tokenizer.decode(subject.inputs.tokens)}")
 
 
 def show_anatomy(subject: Subject) -> None:
@@ -218,6 +215,10 @@ def short(number: int) -> str:
     return str(number)
 
 
+def likeliest(rows: Iterable[Piece]) -> str:
+    return "  ".join(f"{row.text!r} {row.p:.3f}" for row in rows)
+
+
 def show_next(subject: Subject) -> None:
     from qkv.inspection.logit_lens import next_words
 
@@ -226,7 +227,7 @@ def show_next(subject: Subject) -> None:
     rows = []
     for step in next_words(subject, top=5):
         knob = step.name if step.knob is None else f"{step.name} {step.knob:g}"
-        rows.append((knob, f"{step.left:,}", "  ".join(f"{row.text!r} {row.p:.3f}" for row in step.rows)))
+        rows.append((knob, f"{step.left:,}", likeliest(step.rows)))
     table("the next word, knob by knob", ("step", "left", "likeliest"), rows, words=("likeliest",))
 
 
@@ -272,10 +273,7 @@ def show_lens(subject: Subject) -> None:
     from qkv.inspection.logit_lens import lens
 
     last = len(subject.inputs.tokens) - 1
-    rows = [
-        (each.layer, "  ".join(f"{row.text!r} {row.p:.3f}" for row in each.top[0]))
-        for each in lens(subject, places=[last])
-    ]
+    rows = [(each.layer, likeliest(each.top[0])) for each in lens(subject, places=[last])]
     table("after each layer, the next word would be", ("layer", "likeliest"), rows, words=("likeliest",))
 
 
@@ -289,3 +287,31 @@ def show_why(subject: Subject) -> None:
     table(f"why {found.target!r} ({found.p:.3f})", ("word", *(method.name for method in found.methods)), rows)
     some = f"of {len(found.words):,} words the {WORDS} that count most are shown; --json gives all."
     notes([found.said, found.how, *([some] if len(found.words) > WORDS else [])])
+
+
+RUNGS = ("nothing", "U", "Q K V", "scaled", "masked", "all heads")
+
+
+def show_decks(found: Decks) -> None:
+    one = found.slide
+    rows = [
+        (word, f"{dot:g}", f"{scaled:g}", f"{true:.3f}", f"{printed:.2f}")
+        for word, dot, scaled, true, printed in zip(one.words, one.dots, one.scaled, one.true, one.printed, strict=True)
+    ]
+    table("deck 002, step 3: 'brown' asks", ("word", "q·k", "over 8", "softmax", "printed"), rows)
+    notes([one.said])
+    shares = [found.shares(each) for each in found.ladder]
+    rungs = [
+        (f"{place} {piece!r}", *(f"{each[place]:.3f}" for each in shares)) for place, piece in enumerate(found.pieces)
+    ]
+    print_answer()
+    table(f"from nothing learned to several heads: {found.pieces[found.token]!r} asks", ("word", *RUNGS), rungs)
+    for name, step in zip(RUNGS, found.ladder, strict=True):
+        print_answer(f"{name}: {step.formula} (deck {step.deck})")
+    sizes = []
+    for each in found.variants:
+        weights, flops = (each.parameters, each.more_parameters), (each.flops, each.more_flops)
+        sizes.append((each.name, each.deck, *(f"{a:,} ({b:+,})" for a, b in (weights, flops))))
+    columns = ("variant", "deck", "weights (more)", "FLOPs (more)")
+    print_answer()
+    table("one layer's attention in the decks' variants, at this model's sizes", columns, sizes, words=("deck",))

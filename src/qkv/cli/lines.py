@@ -1,6 +1,6 @@
 """Texts for verbs that answer: typed, piped in, or in a file; a line each, read as they are needed.
 
-They come in bunches, which are answered together. A bunch ends early where a pipe has no more for now: who writes one
+They come in batches, which are answered together. A batch ends early where a pipe has no more for now: who writes one
 line and waits gets its answer.
 """
 
@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from qkv.cli.output import notes
+from qkv.cli.output import Growing, notes
 
+if TYPE_CHECKING:
+    from qkv.api import Model
+    from qkv.data.findings import Findings
+
+T = TypeVar("T")
+Answer = TypeVar("Answer")
 CHUNK = 2**20
 TOGETHER = 2048  # texts that are read, sorted by length and answered before the next
 
@@ -29,14 +35,42 @@ def require(words: list[str], file: str | None, verb: str) -> None:
         )
 
 
+def answer(
+    model: Model,
+    batches: Iterable[list[T]],
+    respond: Callable[[list[T]], Sequence[Answer]],
+    values: Callable[[T, Answer], Mapping[str, Any]],
+    show: Callable[[list[T], Sequence[Answer]], None],
+    about: Mapping[str, Any] | None,
+    findings: Findings | None = None,
+) -> None:
+    """Answer batch by batch, each printed by `show`; or, where `about` is given, all as one growing JSON document that
+    begins with it. Notes of the model, and findings about the file, are printed or end the document."""
+    document = Growing(about, "texts") if about is not None else None
+    noted: set[str] = set()
+    for batch in batches:
+        answers = respond(batch)
+        if document is None:
+            notes(model.notes)
+            show(batch, answers)
+        else:
+            noted.update(model.notes)
+            document.add(map(values, batch, answers))
+    ending = findings.notes() if findings is not None else ()
+    if document is None:
+        notes(ending)
+    else:
+        document.end({"notes": sorted(noted.union(ending))})
+
+
 def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
     """The texts one by one; a file is never held whole."""
-    for bunch in bunches(words, file, verb):
-        yield from bunch
+    for batch in batches(words, file, verb):
+        yield from batch
 
 
-def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
-    """The texts in bunches of at most so many, in their order."""
+def batches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
+    """The texts in batches of at most `most`, in their order."""
     from qkv.errors import DataError, InputError
     from qkv.safe_json import require_regular
 
@@ -49,23 +83,23 @@ def bunches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
     if sys.stdin.isatty():
         require(words, file, verb)
     name = file or "standard input"
-    found = False
+    empty = True
     try:
         if file is not None:
             require_regular(Path(file), f"Pipe it in instead: `... | qkv {verb} MODEL -`.")
         with nullcontext(sys.stdin.buffer) if file is None else Path(file).open("rb") as stream:
-            for bunch in _bunched(stream, name, most):
-                found = True
-                yield bunch
+            for batch in _batched(stream, name, most):
+                empty = False
+                yield batch
     except DataError as error:  # these verbs have no --encoding
         raise DataError(error.where, error.problem, "Give text in UTF-8, one a line.") from None
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}. Check the name.") from None
-    if not found:
+    if empty:
         raise InputError(f"{name}: empty; expected one text a line.")
 
 
-def _bunched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
+def _batched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
     from qkv.data.files.decode import decode
     from qkv.data.findings import Findings
     from qkv.data.formats.rows import LONGEST_ROW

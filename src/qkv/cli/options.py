@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypedDict, TypeVar, Unpack
 
 from cyclopts import Group, Parameter
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
     from cyclopts import Argument
 
-    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
+Config = TypeVar("Config")
 DATA, MODEL, TIME = (Group(name, sort_key=at) for at, name in enumerate(("Data", "Model", "Time")))
 
 
@@ -49,88 +50,84 @@ Top = Annotated[int, within(ranges.COUNT)]
 Seed = Annotated[int, within(ranges.SEED)]
 Length = Annotated[int, within(ranges.LENGTH)]
 Temperature = Annotated[float, within(ranges.TEMPERATURE)]
-TopK = Annotated[int, within(ranges.TOP_K)]
-TopP = Annotated[float, within(ranges.ABOVE_ZERO)]
-Minutes = Annotated[float, within(ranges.MINUTES, group=TIME)]
+TopK = Annotated[int, within(ranges.TOP_K, help="Choose among the k likeliest tokens only. 0 for all.")]
+TopP = Annotated[
+    float, within(ranges.ABOVE_ZERO, help="Choose among the likeliest tokens that together reach this share.")
+]
 MinutesOrNone = Annotated[float | None, within(ranges.MINUTES, group=TIME)]
-StepsOrNone = Annotated[
-    int | None, within(ranges.STEPS, group=TIME, help="The number of steps, instead of a time budget.")
-]
 TrainingSeed = Annotated[int, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness.")]
-SeedOrNone = Annotated[
-    int | None, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness. Default: 0.")
-]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Many = Annotated[list[str] | None, Parameter(negative="")]
 Several = Annotated[list[str] | None, Parameter(negative="", consume_multiple=1)]  # --valid val.en val.de
+Force = Annotated[Flag, Parameter(help="Replace a model folder of this name.")]
 
 TOKENIZERS = ("auto", "characters", "words", "bpe", "wordpiece")
 TokenizerName = Annotated[
-    str | None,
-    Parameter(
-        group=MODEL,
-        help=f"{', '.join(TOKENIZERS)}, a file or model folder. Default: auto.",
-    ),
+    str | None, Parameter(group=MODEL, help=f"{', '.join(TOKENIZERS)}, a file or model folder. Default: auto.")
 ]
 Data = Annotated[
     str,
     Parameter(group=DATA, help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True),
 ]
-Encoding = Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. Default: utf-8.")]
+AnyModel = Annotated[
+    str,
+    Parameter(help="A run folder, a model folder, a Hugging Face folder, a .gguf file or a .bin of llama2.c."),
+]
+ModelFolder = Annotated[str, Parameter(help="A run folder or a model folder.")]
+Prompt = Annotated[str, Parameter(allow_leading_hyphen=True)]
+Texts = Annotated[
+    str,
+    Parameter(help="The texts, one each. - reads them from standard input, one a line.", allow_leading_hyphen=True),
+]
+TextFile = Annotated[str | None, Parameter(help="A file with one text a line.")]
 Column = Annotated[str | None, Parameter(help="The column of the text, in tables, .jsonl and .parquet.")]
-Second = Annotated[str | None, Parameter(help="The column of the second text, for pairs of texts.")]
-Label = Annotated[str | None, Parameter(help="The column of the label; of words also upos, xpos, feats, deprel.")]
-Identity = Annotated[str | None, Parameter(help="The column that identifies the examples.")]
-Task = Annotated[
-    Literal["classification", "regression", "multi-label", "tagging", "images"] | None,
-    Parameter(help="The task of labelled data, where the files leave it open."),
-]
-AnyTask = Annotated[
-    Literal["classification", "regression", "multi-label", "tagging", "images", "translation"] | None,
-    Parameter(help="The task, where the files leave it open."),
-]
-SourceColumn = Annotated[str | None, Parameter(help="The column to translate from: its name, or its number from 1.")]
-TargetColumn = Annotated[str | None, Parameter(help="The column to translate to.")]
-Languages = Annotated[
-    list[str] | None,
-    Parameter(
-        negative="",
-        consume_multiple=1,
-        help="Source and target language, as --languages en de. Default: by the file names.",
-    ),
-]
+SecondColumn = Annotated[str | None, Parameter(help="The column of the second text, for pairs of texts.")]
 Metric = Annotated[
     Literal["bleu", "errors"] | None,
     Parameter(help="The score of translations: bleu, or errors (of symbols)."),
-]
-Filter = Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")]
-Documents = Annotated[
-    Literal["files", "lines", "paragraphs"] | None, Parameter(help="What one document is. Default: files.")
 ]
 
 
 @Parameter(name="*", group=DATA)
 @dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """How data are read: the same options for every verb that reads data."""
+class CorpusOptions:
+    """How text is read."""
 
-    task: AnyTask = None
     text: Column = None
-    text2: Second = None
-    label: Label = None
-    id: Identity = None
-    source: SourceColumn = None
-    target: TargetColumn = None
-    languages: Languages = None
-    documents: Documents = None
-    filter: Filter = None
-    encoding: Encoding = None
+    documents: Annotated[
+        Literal["files", "lines", "paragraphs"] | None, Parameter(help="What one document is. Default: files.")
+    ] = None
+    filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")] = None
+    encoding: Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. Default: utf-8.")] = None
 
     def given(self) -> dict[str, str | list[str]]:
         """The options that were given, by the names of a recipe's section [corpus]."""
-        require_languages(self.languages)
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        require_languages(values.get("languages"))
         return {name: value for name, value in values.items() if value is not None}
+
+
+@Parameter(name="*", group=DATA)
+@dataclass(frozen=True, kw_only=True)
+class DataOptions(CorpusOptions):
+    """How data of any kind are read: the same options for every verb that reads them."""
+
+    task: Annotated[
+        Literal["classification", "regression", "multi-label", "tagging", "images", "translation"] | None,
+        Parameter(help="The task, where the files leave it open."),
+    ] = None
+    text2: SecondColumn = None
+    label: Annotated[
+        str | None, Parameter(help="The column of the label; of words also upos, xpos, feats, deprel.")
+    ] = None
+    id: Annotated[str | None, Parameter(help="The column that identifies the examples.")] = None
+    source: Annotated[str | None, Parameter(help="The column to translate from: its name, or its number from 1.")] = (
+        None
+    )
+    target: Annotated[str | None, Parameter(help="The column to translate to.")] = None
+    languages: Annotated[
+        Several, Parameter(help="Source and target language, as --languages en de. Default: by the file names.")
+    ] = None
 
 
 @Parameter(name="*", group=DATA)
@@ -144,19 +141,39 @@ class SplitOptions(DataOptions):
     test: Annotated[Several, Parameter(help="Test data, labelled or parallel, for the final scores.")] = None
 
 
-Run = Annotated[
-    Path | None, Parameter(group=OUTPUT, help="The run's folder. Default: runs/DATA-MODEL, numbered when taken.")
-]
-RecipeFile = Annotated[
-    Path | None,
-    Parameter(group=MODEL, help="A recipe: a file, or a name, as gpt-nano. Other options and --set override it."),
-]
-Settings = Annotated[
-    Many, Parameter(group=MODEL, help="One value of the recipe, as --set model.layers=4. Repeat it for more.")
-]
-ClassWeights = Annotated[Flag, Parameter(group=MODEL, help="Weight the classes equally, however rare.")]
-Resume = Annotated[Flag, Parameter(group=OUTPUT, help="Continue the run in --run where it stopped.")]
-NO_DATA, NO_SPLIT = DataOptions(), SplitOptions()
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """What `qkv train` and `qkv finetune` share, apart from the data."""
+
+    class_weights: Annotated[Flag, Parameter(group=MODEL, help="Weight the classes equally, however rare.")] = False
+    seed: Annotated[
+        int | None, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness. Default: 0.")
+    ] = None
+    recipe: Annotated[
+        Path | None,
+        Parameter(group=MODEL, help="A recipe: a file, or a name, as gpt-nano. Other options and --set override it."),
+    ] = None
+    set: Annotated[
+        Many, Parameter(group=MODEL, help="One value of the recipe, as --set model.layers=4. Repeat it for more.")
+    ] = None
+    minutes: Annotated[
+        MinutesOrNone,
+        Parameter(help="The time budget, in all: sets size, batch and steps for this machine. Default: 5."),
+    ] = None
+    steps: Annotated[
+        int | None, within(ranges.STEPS, group=TIME, help="The number of steps, instead of a time budget.")
+    ] = None
+    run: Annotated[
+        Path | None, Parameter(group=OUTPUT, help="The run's folder. Default: runs/DATA-MODEL, numbered when taken.")
+    ] = None
+    resume: Annotated[Flag, Parameter(group=OUTPUT, help="Continue the run in --run where it stopped.")] = False
+    tensorboard: Annotated[Flag, Parameter(group=OUTPUT, help="Also write TensorBoard files into the run folder.")] = (
+        False
+    )
+
+
+NO_CORPUS, NO_DATA, NO_SPLIT, DEFAULT_TRAINING = CorpusOptions(), DataOptions(), SplitOptions(), TrainingOptions()
 
 
 def named(words: tuple[str, ...], verb: str) -> list[str]:
@@ -183,51 +200,50 @@ def _arguments(verb: str) -> Iterable[Argument]:
     return part.assemble_argument_collection()
 
 
-def refuse(options: DataOptions, names: tuple[str, ...], verb: str, what: str) -> None:
-    """Refuse, by name, the options that do not apply to what a verb reads."""
+def refuse(option: str, value: object, reason: str) -> NoReturn:
+    """Refuse an option that does not apply."""
     from qkv.errors import InputError
 
+    shown = " ".join(map(str, value)) if isinstance(value, list) else value
+    raise InputError(f"--{option.replace('_', '-')} {shown}: does not apply, for {reason}. Leave it out.")
+
+
+def named_data(words: tuple[str, ...], verb: str, example: str = "reviews.csv") -> list[str]:
+    """The files, folders and data sets to read: at least one."""
+    from qkv.errors import InputError
+
+    if files := named(words, verb):
+        return files
+    raise InputError(
+        f"no data was named. Give files, a folder, or a name from `qkv data list`, as in: qkv {verb} {example}"
+    )
+
+
+def read_config(
+    kind: type[Config],
+    data: tuple[str, ...],
+    verb: str,
+    options: CorpusOptions,
+    reason: str,
+    *,
+    without: tuple[str, ...] = (),
+    example: str = "reviews.csv",
+) -> Config:
+    """The `CorpusConfig`, `ExamplesConfig` or `ParallelConfig` that the data and the options describe.
+
+    An option that the config does not have, or that the verb does `without`, is refused by name.
+    """
+    from qkv.config import parse
+
+    own = set(inspect.get_annotations(kind)).difference(without)
     given = options.given()
-    for name in names:
-        if (value := given.get(name)) is not None:
-            shown = " ".join(value) if isinstance(value, list) else value
-            raise InputError(f"--{name} {shown}: does not apply, for {verb} reads {what}. Leave it out.")
-
-
-def corpus(data: tuple[str, ...], verb: str, **options: Any) -> CorpusConfig:
-    """The `CorpusConfig` that the options describe."""
-    from qkv.config import parse
-    from qkv.data.corpus import CorpusConfig
-    from qkv.errors import InputError
-
-    files = named(data, verb)
-    if not files:
-        raise InputError("no text was named. Give a file, a folder, or a name from `qkv data list`.")
-    given = {key: value for key, value in options.items() if value is not None}
-    return parse(CorpusConfig, {"files": files, **given}, "the options")
-
-
-def examples(data: tuple[str, ...], verb: str, **options: Any) -> ExamplesConfig:
-    """The `ExamplesConfig` that the options describe."""
-    from qkv.config import parse
-    from qkv.data.corpus import ExamplesConfig
-
-    given = {key: value for key, value in options.items() if value is not None}
-    return parse(ExamplesConfig, {"files": named(data, verb), **given}, "the options")
-
-
-def pairs(data: tuple[str, ...], verb: str, **options: Any) -> ParallelConfig:
-    """The `ParallelConfig` that the options describe."""
-    from qkv.config import parse
-    from qkv.data.corpus import ParallelConfig
-    from qkv.errors import InputError
-
-    files = named(data, verb)
-    require_languages(options.get("languages"))
-    if not files:
-        raise InputError(f"no pairs were named. Give source and target file, or a table: qkv {verb} MODEL A.en A.de")
-    given = {key: value for key, value in options.items() if value is not None}
-    return parse(ParallelConfig, {"files": files, **given}, "the options")
+    if given.get("task") == "translation" and "languages" in own:
+        del given["task"]
+    for name, value in given.items():
+        if name not in own:
+            refuse(name, value, reason)
+    config: Config = parse(kind, {"files": named_data(data, verb, example), **given}, "the options")
+    return config
 
 
 def require_languages(languages: list[str] | None) -> None:
@@ -257,6 +273,13 @@ def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
         expected = f"{', '.join(TOKENIZERS)}, a tokenizer.json, or the folder of a model"
         raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
     return TokenizerConfig(kind="file", file=str(found)), Tokenizer.load(found)
+
+
+def tokenizer_section(name: str | None) -> dict[str, Any]:
+    """What `--tokenizer NAME` means in a recipe's section [tokenizer]; by default nothing."""
+    from qkv.config import plain
+
+    return plain(which(name)[0]) if name else {}
 
 
 def standard_input(encoding: str) -> str:

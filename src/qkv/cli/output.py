@@ -1,6 +1,6 @@
-"""What verbs print. Answers go to standard output; notes, progress and pictures go to standard error.
+"""What verbs print: lines, tables, the sections of a report, JSON.
 
-Print a report: its sections, samples of what the model writes, and the commands to try next.
+Answers go to standard output; notes, progress and pictures go to standard error.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from qkv.visible import visible, visible_json, visible_lines
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from qkv.tasks.report import Section
 
 STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
 
@@ -86,6 +87,11 @@ def notes(lines: Iterable[str]) -> None:
         print_message(f"note: {line}")
 
 
+def note(line: str) -> None:
+    """One of them."""
+    notes([line])
+
+
 def document(values: Mapping[str, Any]) -> None:
     """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
     print(_json(values), file=sys.stdout)
@@ -146,3 +152,14 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     if title:  # as rich's own title it would be cut to the table's width
         shown.print(Text(visible(title), style="italic"), soft_wrap=True)
     shown.print(grid)
+
+
+def show(sections: Iterable[Section]) -> None:
+    """Print the lines and tables of a report in their order."""
+    from qkv.tasks.report import LinesSection
+
+    for section in sections:
+        if isinstance(section, LinesSection):
+            print_answer(*section.lines)
+        else:
+            table(section.title, section.columns, section.rows, words=section.words)

@@ -1,6 +1,6 @@
-"""Progress: a live picture on a terminal, plain lines elsewhere.
+"""Progress of a training: a live picture on a terminal, plain lines elsewhere; TensorBoard files on request.
 
-How far long work is: a bar on a terminal, elsewhere a line now and then. What is over soon shows nothing.
+Of other long work: a bar on a terminal, elsewhere a line now and then. What is over soon shows nothing.
 """
 
 from __future__ import annotations
@@ -8,38 +8,51 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import STARTED, console, print_message
+from qkv.cli.output import STARTED, console, notes, print_message
+from qkv.errors import require_package
 from qkv.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from qkv.data.findings import Progress
     from qkv.tasks.protocol import Session
     from qkv.training.diagnosis import EarlyWarning
     from qkv.training.run import Event
 
 REFRESH_SECONDS = 0.5
-TOLD = 0.15  # a move of the end by more than this share is worth a line
+MOVED = 0.15  # a move of the end by more than this share is worth a line
 LINE_SECONDS = 5.0
 ENOUGH, ENOUGH_SECONDS = 5, 1.0  # steps and seconds after which the speed of a run is known
 LONG = 5.0  # seconds; what is over sooner needs no forecast
 
 
-@contextmanager
-def reading() -> Iterator[Callable[[str, int, int | None], None]]:
+def reading() -> AbstractContextManager[Progress]:
     """A bar for reading and tokenizing long texts; short ones are over before it would show."""
+    return _bar(lambda stage, done, total: None, of_bytes=True)
+
+
+def waiting() -> AbstractContextManager[Progress]:
+    """A bar for scoring, on a terminal; elsewhere a line now and then."""
+    return _bar(Lines(print_message), of_bytes=False)
+
+
+@contextmanager
+def _bar(elsewhere: Progress, *, of_bytes: bool) -> Iterator[Progress]:
     screen = console()
     if not screen.is_terminal:
-        yield lambda stage, done, total: None
+        yield elsewhere
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import progress as rich
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as bar:
-        stages: dict[str, Any] = {}
+    amount = rich.DownloadColumn() if of_bytes else rich.MofNCompleteColumn()
+    columns = (rich.TextColumn("{task.description}", markup=False), rich.BarColumn(), amount)
+    with rich.Progress(*columns, rich.TimeRemainingColumn(), console=screen, transient=True) as bar:
+        stages: dict[str, rich.TaskID] = {}
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in stages:
@@ -122,7 +135,7 @@ class Display:
             remarks += self._note({"step": event.step, "validation_loss": self.validation, "validation_parts": parts})
         elif isinstance(event, StepsChanged):
             self.total = event.after
-            if abs(event.after - event.before) > TOLD * event.before:
+            if abs(event.after - event.before) > MOVED * event.before:
                 pace = "slower" if event.after < event.before else "faster"
                 remarks.append(
                     f"steps are {pace} than measured: the run will have {event.after:,}, not {event.before:,}"
@@ -237,22 +250,69 @@ class Lines:
         self.write(f"{stage}: {done:,}" + ("" if total is None else f" of {total:,}"))
 
 
+def require_tensorboard() -> None:
+    """Report at once that the package is missing, not after the text was read."""
+    require_package("tensorboard", "--tensorboard")
+
+
 @contextmanager
-def waiting() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Who is told how far the work is, and shows it on standard error."""
-    screen = console()
-    if not screen.is_terminal:
-        yield Lines(print_message)
+def board(folder: Path, wanted: bool) -> Iterator[Callable[[Event], None]]:
+    """A place for events; without --tensorboard they go nowhere. Where it cannot be written, the run goes on."""
+    if not wanted:
+        yield lambda event: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    require_tensorboard()
+    from torch.utils.tensorboard import SummaryWriter
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as bar:
-        stages: dict[str, Any] = {}
+    from qkv.training.loop import Step
+    from qkv.training.run import Evaluation
 
-        def report(stage: str, done: int, total: int | None) -> None:
-            if stage not in stages:
-                stages[stage] = bar.add_task(stage, total=total)
-            bar.update(stages[stage], completed=done, total=total)
+    with _forgiving(folder) as write:
+        writer = write(lambda: SummaryWriter(str(folder / "tensorboard")))
 
-        yield report
+        def scalar(name: str, value: float, step: int) -> None:
+            write(lambda: writer.add_scalar(name, value, step))
+
+        def record(event: Event) -> None:
+            if isinstance(event, Step):
+                for name in ("loss", "gradient_norm", "rate_share"):
+                    scalar(f"training/{name}", getattr(event, name), event.number)
+            elif isinstance(event, Evaluation):
+                for name, value in event.scores.items():
+                    if not isinstance(value, list):
+                        scalar(f"validation/{name}", value, event.step)
+
+        try:
+            yield record
+        finally:
+            write(lambda: writer.close())
+
+
+@contextmanager
+def _forgiving(folder: Path) -> Iterator[Callable[[Callable[[], Any]], Any]]:
+    """Calls things until one of them cannot write; then it says so, once, and calls nothing more."""
+    import threading
+
+    failed = False
+
+    def write(call: Callable[[], Any]) -> Any:
+        nonlocal failed
+        if failed:
+            return None
+        try:
+            return call()
+        except OSError as error:
+            failed = True
+            reason = error.strerror or str(error)
+            notes([f"{folder / 'tensorboard'}: {reason}; the run goes on without TensorBoard files"])
+
+    def failing(thread: threading.ExceptHookArgs) -> None:
+        if not isinstance(thread.exc_value, OSError):  # else the next call is told of it
+            before(thread)
+
+    # the files are written by a thread of their own, whose failures would be shown as tracebacks
+    before, threading.excepthook = threading.excepthook, failing
+    try:
+        yield write
+    finally:
+        threading.excepthook = before

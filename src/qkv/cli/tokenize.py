@@ -1,4 +1,4 @@
-"""`qkv tokenize`: pieces, ids and compression of a text under a tokenizer; trains one alone."""
+"""`qkv tokenize`: tokens, ids and compression of a text under a tokenizer; trains one alone."""
 
 from __future__ import annotations
 
@@ -7,38 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.options import named, standard_input, which, within
+from qkv.cli.options import Flag, Prompt, named, standard_input, which, within
 from qkv.cli.output import Json, document, notes, print_answer, table
 
 if TYPE_CHECKING:
-    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+    from qkv.text.tokenizer import Tokenizer
 
 SHOWN = 200
 
 
 def tokenize(
-    *text: Annotated[
-        str, Parameter(help="The text to cut; - reads it from standard input.", allow_leading_hyphen=True)
-    ],
+    *text: Annotated[Prompt, Parameter(help="The text to tokenize; - reads it from standard input.")],
     tokenizer: Annotated[
-        str | None, Parameter(help="A model's folder, a tokenizer.json, or a kind to learn from --train.")
+        str | None, Parameter(help="A model's folder, a tokenizer.json, or a kind to train on --train.")
     ] = None,
-    file: Annotated[str | None, Parameter(help="Cut the text of a file, folder or named data set.")] = None,
+    file: Annotated[str | None, Parameter(help="Tokenize the text of a file, folder or named data set.")] = None,
     train: Annotated[
-        tuple[str, ...], Parameter(help="Learn a tokenizer from these files.", consume_multiple=True, negative="")
+        tuple[str, ...], Parameter(help="Train a tokenizer on these files.", consume_multiple=True, negative="")
     ] = (),
     kind: Annotated[
-        Literal["auto", "characters", "words", "bpe", "wordpiece"] | None, Parameter(help="Which kind to learn.")
+        Literal["auto", "characters", "words", "bpe", "wordpiece"] | None, Parameter(help="The kind to train.")
     ] = None,
     size: Annotated[int | None, within(ranges.VOCABULARY, help="How many tokens the vocabulary may have.")] = None,
     save: Annotated[str | None, Parameter(help="Write the tokenizer.json here.")] = None,
-    force: Annotated[
-        bool, Parameter(help="Replace a file that --save finds.", negative="", show_default=False)
-    ] = False,
+    force: Annotated[Flag, Parameter(help="Replace a file of the name --save.")] = False,
     encoding: Annotated[str, Parameter(help="The encoding of the files.")] = "utf-8",
     json: Json = False,
 ) -> None:
-    """Show how a text is cut into tokens, or learn a tokenizer.
+    """Show the tokens of a text, or train a tokenizer.
 
     qkv tokenize "O Romeo" --tokenizer runs/book-modern
     qkv tokenize --train book.txt --kind bpe --size 2000 --save tokenizer.json
@@ -50,7 +46,7 @@ def tokenize(
         words = standard_input(encoding)
     chosen, resolved = _choose(words, tokenizer, tuple(train), kind, size, encoding, file)
     saved = _save(chosen, save, force)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "tokenizer": {
             "kind": chosen.kind,
             "vocabulary": chosen.vocabulary,
@@ -60,12 +56,12 @@ def tokenize(
         }
     }
     if words:
-        found["text"] = _cut(chosen, words)
+        values["text"] = _tokens(chosen, words)
     if file is not None:
-        found["file"] = _measure(chosen, file, encoding)
+        values["file"] = _measure(chosen, file, encoding)
     if json:
-        return document(found)
-    return _print(chosen, found)
+        return document(values)
+    return _print(chosen, values)
 
 
 def _choose(
@@ -88,38 +84,28 @@ def _choose(
     if given is not None:
         if train or size is not None:
             raise InputError(
-                "--tokenizer names a finished tokenizer; --train and --size would learn another. Drop one."
+                "--tokenizer names a finished tokenizer; --train and --size would train another. Drop one."
             )
         return given, None
     config = replace(config, size=size)
-    if train:
+    if train or (not words and file is not None):
         from qkv.cli.progress import reading
         from qkv.data.corpus import CorpusConfig
         from qkv.data.prepare import learn_tokenizer
 
+        corpus = CorpusConfig(files=train or (str(file),), encoding=encoding)
         with reading() as watch:
-            learned, resolved, said = learn_tokenizer(
-                CorpusConfig(files=train, encoding=encoding), config, progress=watch
-            )
-        notes(said)
+            learned, resolved, noted = learn_tokenizer(corpus, config, progress=watch)
+        notes(noted)
         return learned, plain(resolved)
-    if not words and file is not None:
-        return _choose(words, tokenizer, (file,), kind, size, encoding, None)
     if not words:
-        raise InputError("nothing to do. Give a text and --tokenizer, or --train DATA to learn a tokenizer.")
-    return _from_text(words, config)
-
-
-def _from_text(words: str, config: TokenizerConfig) -> tuple[Tokenizer, dict[str, Any]]:
-    """Learn from the very text that is shown: enough to see how a kind works."""
-    from dataclasses import replace
-
-    from qkv.config import plain
+        raise InputError("nothing to do. Give a text and --tokenizer, or --train DATA to train a tokenizer.")
     from qkv.text.vocabulary import train_tokenizer
 
     if config.kind == "auto":
         config = replace(config, kind="characters")
-    notes([f"the {config.kind} tokenizer was learned from this text alone; --train or --tokenizer say otherwise."])
+    # enough to see how a kind works
+    notes([f"the {config.kind} tokenizer was trained on this text alone; --train or --tokenizer change that."])
     return train_tokenizer(config, [words]), plain(config)
 
 
@@ -141,7 +127,7 @@ def _save(tokenizer: Tokenizer, save: str | None, force: bool) -> str | None:
     return str(path)
 
 
-def _cut(tokenizer: Tokenizer, words: str) -> dict[str, Any]:
+def _tokens(tokenizer: Tokenizer, words: str) -> dict[str, Any]:
     ids = tokenizer.encode(words)
     pieces = [tokenizer.piece(number) for number in ids]
     unknown = tokenizer.unknown_characters(words)
@@ -155,41 +141,35 @@ def _measure(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, Any]:
     from qkv.data.prepare import stream
 
     with reading() as watch:
-        found, said = stream(tokenizer, CorpusConfig(files=(file,), encoding=encoding), progress=watch)
-    notes(said)
+        tokens, noted = stream(tokenizer, CorpusConfig(files=(file,), encoding=encoding), progress=watch)
+    notes(noted)
     # the separators between documents are not text
-    tokens = len(found.tokens) - found.documents - 1
-    counts = _counts(tokens, found.characters, found.bytes, None)
-    return {"name": file, **counts, "documents": found.documents, "unknown_tokens": found.unknown}
+    counts = _counts(len(tokens.tokens) - tokens.documents - 1, tokens.characters, tokens.bytes, None)
+    return {"name": file, **counts, "documents": tokens.documents, "unknown_tokens": tokens.unknown}
 
 
 def _counts(tokens: int, characters: int, size: int, words: int | None) -> dict[str, Any]:
     counts: dict[str, Any] = {"tokens": tokens, "characters": characters, "bytes": size}
     if words is not None:
-        counts["words"] = words
-        counts["tokens_per_word"] = tokens / words if words else None
+        counts |= {"words": words, "tokens_per_word": tokens / words if words else None}
     counts["tokens_per_character"] = tokens / characters if characters else None
     counts["tokens_per_byte"] = tokens / size if size else None
     return counts
 
 
-def _print(tokenizer: Tokenizer, found: dict[str, Any]) -> None:
+def _print(tokenizer: Tokenizer, values: dict[str, Any]) -> None:
     rows: list[tuple[str, str]] = [("kind", tokenizer.kind), ("vocabulary", f"{tokenizer.vocabulary:,}")]
-    if "saved" in found["tokenizer"]:
-        rows.append(("saved", found["tokenizer"]["saved"]))
-    if cut := found.get("text"):
-        if cut["unknown"]:
-            listed = ", ".join(repr(each) for each in cut["unknown"][:20])
+    if "saved" in values["tokenizer"]:
+        rows.append(("saved", values["tokenizer"]["saved"]))
+    if text := values.get("text"):
+        if text["unknown"]:
+            listed = ", ".join(map(repr, text["unknown"][:20]))
             notes([f"not in the vocabulary, read as UNK: {listed}."])
-        pieces = list(zip(cut["pieces"], cut["ids"], strict=True))
-        table("", ("piece", "id"), [(repr(piece), number) for piece, number in pieces[:SHOWN]])
-        if len(pieces) > SHOWN:
-            print_answer(f"... and {len(pieces) - SHOWN:,} more")
-        print_answer()
-    for part in (found.get("text"), found.get("file")):
-        for name, value in (part or {}).items():
-            if isinstance(value, int):
-                rows.append((name.replace("_", " "), f"{value:,}"))
-            elif isinstance(value, float):
-                rows.append((name.replace("_", " "), f"{value:.3f}"))
+        tokens = [(repr(piece), number) for piece, number in zip(text["pieces"], text["ids"], strict=True)]
+        table("", ("token", "id"), tokens[:SHOWN])
+        print_answer(*([f"... and {len(tokens) - SHOWN:,} more"] if len(tokens) > SHOWN else []), "")
+    for part in ("text", "file"):
+        for name, value in values.get(part, {}).items():
+            if isinstance(value, int | float):
+                rows.append((name.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.3f}"))
     table("", ("what", "value"), rows)

@@ -1,44 +1,46 @@
-"""`qkv train`: a file, files or a folder in, a trained and evaluated model out."""
+"""`qkv train`: a file, files or a folder in, a trained and evaluated model out.
+
+`qkv finetune`: from a trained or imported model to one for your own task.
+"""
 
 from __future__ import annotations
 
+import shlex
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from qkv.cli import tracking
+from qkv import ranges
+from qkv.cli import progress as shown
 from qkv.cli.options import (
     DATA,
+    DEFAULT_TRAINING,
     MODEL,
     NO_SPLIT,
-    ClassWeights,
     Data,
     Flag,
     Metric,
-    MinutesOrNone,
-    RecipeFile,
-    Resume,
-    Run,
-    SeedOrNone,
-    Settings,
     SplitOptions,
-    StepsOrNone,
     TokenizerName,
+    TrainingOptions,
     named,
-    which,
+    tokenizer_section,
+    within,
 )
-from qkv.cli.output import OUTPUT, STARTED, Json, document, notes, print_answer, print_message
+from qkv.cli.output import STARTED, Json, document, notes, print_answer, print_message, program, show
+from qkv.ranges import Range
 
 if TYPE_CHECKING:
     from qkv.data.detect import Detected
+    from qkv.doctor.examination import Doctor
     from qkv.tasks.protocol import Session
+    from qkv.tasks.report import NextCommand
 
-
-NOTHING_SAID = ("train", "training", "dev", "valid", "test", "data", "input", "model", "best")  # as names of files
-# options whose names are not their keys
-SAID = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", "task.kind": "task"}
+COMMON_NAMES = ("train", "training", "dev", "valid", "test", "data", "input", "model", "best")  # of files: say nothing
+OPTION_NAMES = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", "task.kind": "task"}  # by their keys
 
 
 def train(
@@ -52,18 +54,8 @@ def train(
         str | None, Parameter(group=MODEL, help="A model of the table above. Default: by the task.")
     ] = None,
     tokenizer: TokenizerName = None,
-    class_weights: ClassWeights = False,
     metric: Annotated[Metric, Parameter(group=MODEL)] = None,
-    seed: SeedOrNone = None,
-    recipe: RecipeFile = None,
-    set: Settings = None,
-    minutes: MinutesOrNone = None,
-    steps: StepsOrNone = None,
-    run: Run = None,
-    resume: Resume = False,
-    tensorboard: Annotated[
-        Flag, Parameter(group=OUTPUT, help="Also write TensorBoard files into the run folder.")
-    ] = False,
+    training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
     """Train a model on your data, and evaluate it. The task follows from the data: text makes a language
@@ -78,63 +70,104 @@ def train(
     qkv train --run runs/book-modern --resume
 
     MODELS
-
-    Parameters
-    ----------
-    minutes
-        The time budget, in all: sets size, batch and steps for this machine. Default: 5.
     """
-    split = reading.given()
-    options = {
+    own = {
         "model.kind": model,
         "tokenizer.kind": tokenizer,
-        "training.steps": steps,
-        "training.seed": seed,
-        "corpus.files": named(data, "train") or None,
-        **{f"corpus.{name}": value for name, value in split.items() if (name, value) != ("task", "translation")},
-        "task.kind": reading.task if reading.task == "translation" else None,
-        "task.weights": "balanced" if class_weights else None,
         "corpus.directions": directions,
         "task.metric": metric,
     }
+    perform("train", data, reading, training, own, json)
+
+
+def finetune(
+    model: Annotated[
+        str, Parameter(help="The model to start from: a run, a model folder, a Hugging Face folder or a .gguf file.")
+    ],
+    *data: Data,
+    reading: SplitOptions = NO_SPLIT,
+    freeze: Annotated[Flag, Parameter(group=MODEL, help="Train only the head; the model is frozen.")] = False,
+    lora: Annotated[
+        int | None,
+        within(Range(1, 2**16, "a rank, as 8"), group=MODEL, help="Train LoRA adapters of this rank, as 8."),
+    ] = None,
+    layer_decay: Annotated[
+        float | None,
+        within(ranges.ABOVE_ZERO, group=MODEL, help="Each layer's learning rate, relative to the layer above, as 0.9."),
+    ] = None,
+    training: TrainingOptions = DEFAULT_TRAINING,
+    json: Json = False,
+) -> None:
+    """Fine-tune a trained or imported model on a task of your own.
+
+    A table with labels makes a classifier or a tagger of it; text continues the training of a language model.
+
+    qkv finetune MINILM reviews.csv
+    qkv finetune runs/sotu-modern reviews.csv --freeze
+    qkv finetune MINILM reviews.csv --lora 8 --minutes 10
+    """
+    from qkv.errors import InputError
+
+    if freeze and lora:
+        raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers as they are.")
+    own = {
+        "training.start": None if training.resume else model,
+        "training.frozen": "encoder" if freeze else None,
+        "training.lora": lora,
+        "training.layer_decay": layer_decay,
+    }
+    perform("finetune", data, reading, training, own, json, stem(model.rstrip("/")))
+
+
+def perform(
+    verb: str,
+    data: tuple[str, ...],
+    reading: SplitOptions,
+    training: TrainingOptions,
+    own: dict[str, Any],
+    json: bool,
+    model: str = "",
+) -> None:
+    """Start or resume the run that the options describe, and train it; `model` is its part of the run's name."""
+    translation = reading.task == "translation"
+    options = {
+        **own,
+        "training.steps": training.steps,
+        "training.seed": training.seed,
+        "corpus.files": named(data, verb) or None,
+        **{f"corpus.{name}": value for name, value in reading.given().items() if not (name == "task" and translation)},
+        "task.kind": "translation" if translation else None,
+        "task.weights": "balanced" if training.class_weights else None,
+    }
     given = {key: value for key, value in options.items() if value is not None}
-    if tensorboard:
-        tracking.require()
-    if resume:
-        more = {"--minutes": minutes, "--recipe": recipe, "--set": set}
-        session = resumed(data, run, given, [name for name, value in more.items() if value is not None])
-    else:
-        session = started(given, recipe, set or [], run, minutes)
-    work(session, tensorboard, json)
+    if training.tensorboard:
+        shown.require_tensorboard()
+    session = resumed(data, training, given) if training.resume else started(given, training, model)
+    work(session, training.tensorboard, json)
 
 
-def started(
-    options: dict[str, Any],
-    recipe: Path | None,
-    settings: list[str],
-    run: Path | None,
-    minutes: float | None,
-    called: str = "",
-) -> Session:
-    """A new run from a recipe file, the options above it and every --set above those; `called` so, if nobody says."""
+def started(options: dict[str, Any], training: TrainingOptions, model: str) -> Session:
+    """A new run from a recipe file, the options above it and every --set above those."""
     from qkv import session as sessions
-    from qkv.cli.progress import reading
-    from qkv.config import plain, set_value
+    from qkv.config import set_value
     from qkv.errors import ConfigError, InputError
     from qkv.recipe.recipe import read
     from qkv.tasks.registry import detected_of
 
-    if minutes is not None and steps_said(options, settings):
+    settings, minutes = training.set or [], training.minutes
+    # where a clock once moved the end does not matter when the number of steps is given anew
+    new_steps = training.steps is not None or any(
+        setting.partition("=")[0].strip() == "training.steps" for setting in settings
+    )
+    if minutes is not None and new_steps:
         raise InputError("--minutes and the number of steps both say how long to train. Give one of them.")
-    if options.get("training.steps", 1) < 1:
-        raise InputError(f"--steps {options['training.steps']}: expected at least 1.")
-    values: dict[str, Any] = read(recipe) if recipe else {}
+    values: dict[str, Any] = read(training.recipe) if training.recipe else {}
     moved = ("steps_changes", "evaluate_every_changes")  # by the clock of the run that the recipe is of
-    for settled in ("steps", *moved) if minutes is not None else moved if steps_said(options, settings) else ():
+    for settled in ("steps", *moved) if minutes is not None else moved if new_steps else ():
         values.get("training", {}).pop(settled, None)
     if tokenizer := options.pop("tokenizer.kind", None):
         size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
-        values["tokenizer"] = {**size, **plain(which(tokenizer)[0])}
+        values["tokenizer"] = {**size, **tokenizer_section(tokenizer)}
     for key, value in options.items():
         section, _, name = key.partition(".")
         values.setdefault(section, {})[name] = value
@@ -148,12 +181,12 @@ def started(
                 raise ConfigError(f"no text to train on: --{side} has {', '.join(map(str, taken))}. {remedy}")
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     detected = detected_of(values)
-    target = run or Path("runs") / (called or f"{stem(files[0])}-{model_name(values, detected)}")
-    with reading() as progress:
+    target = training.run or Path("runs") / f"{stem(files[0])}-{model or model_name(values, detected)}"
+    with shown.reading() as progress:
         return sessions.start(
             values,
             target,
-            numbered=run is None,
+            numbered=training.run is None,
             minutes=minutes or 5.0,
             began=STARTED,
             progress=progress,
@@ -162,30 +195,26 @@ def started(
 
 
 def model_name(values: dict[str, Any], detected: Detected) -> str:
-    """The model's part of a run's name: as it is said, or what the data ask for."""
+    """The model's part of a run's name: as given, or by the data."""
     from qkv.tasks.registry import default_model
 
     return str(values.get("model", {}).get("kind") or default_model(values, detected))
 
 
-def steps_said(options: dict[str, Any], settings: list[str]) -> bool:
-    """Whether the number of steps is given anew: where a clock once moved the end does not matter then."""
-    return "training.steps" in options or any(each.partition("=")[0].strip() == "training.steps" for each in settings)
-
-
-def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], more: list[str]) -> Session:
-    """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be said again."""
+def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any]) -> Session:
+    """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be given again."""
     from qkv import session as sessions
-    from qkv.cli.progress import reading
     from qkv.errors import InputError
     from qkv.recipe.recipe import load
     from qkv.tasks.registry import detected_of
 
-    names = [SAID.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
+    run = training.run
+    names = [OPTION_NAMES.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
+    names += [name for name in ("minutes", "recipe", "set") if getattr(training, name) is not None]
     changed = [f"--{name.rpartition('.')[2]}" for name in names]
-    if changed or more:
+    if changed:
         raise InputError(
-            f"--resume continues the run's own recipe; {', '.join([*changed, *more])} cannot change it. "
+            f"--resume continues the run's own recipe; {', '.join(changed)} cannot change it. "
             "Start a new run, as in: qkv train --recipe runs/book-modern/recipe.toml --steps 2000"
         )
     if run is None:
@@ -194,15 +223,15 @@ def resumed(data: tuple[str, ...], run: Path | None, options: dict[str, Any], mo
         values: dict[str, Any] = {"corpus": {"files": list(data)}, "model": {"kind": options.get("model.kind")}}
         base = Path("runs") / f"{stem(data[0])}-{model_name(values, detected_of(values))}"
         taken = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
-        there = [folder for folder in taken if (folder / "recipe.toml").is_file()]
-        if not there:
+        existing = [folder for folder in taken if (folder / "recipe.toml").is_file()]
+        if not existing:
             raise InputError(f"{base}: no run to resume. Name its folder with --run.")
-        run = max(there, key=lambda folder: (folder / "recipe.toml").stat().st_mtime)
+        run = max(existing, key=lambda folder: (folder / "recipe.toml").stat().st_mtime)
     if data and (run / "recipe.toml").is_file():
         files = load(run / "recipe.toml").corpus.files
         if [Path(name).resolve() for name in data] != [Path(name).resolve() for name in files]:
             raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
-    with reading() as progress:
+    with shown.reading() as progress:
         return sessions.resume(run, progress)
 
 
@@ -210,32 +239,30 @@ def stem(name: str) -> str:
     """The run's name for a data file: book.txt.gz -> book; sst2/train.tsv -> sst2, for train says nothing."""
     path = Path(name)
     base = path.name.lstrip(".").split(".")[0] or "text"
-    if base in NOTHING_SAID and (above := path.absolute().parent.name):
+    if base in COMMON_NAMES and (above := path.absolute().parent.name):
         base = above.lstrip(".") or base
     return "stdin" if name == "-" else base
 
 
 def work(session: Session, tensorboard: bool, json: bool) -> None:
-    """Run the training, show it, then evaluate the best model and say what to do next."""
-    from qkv.cli.progress import show
-    from qkv.cli.report import finish
+    """Run the training, show it, then evaluate the best model, write the card and suggest what to do next."""
     from qkv.errors import InterruptedRun, OutputError, signal_of
 
+    folder = session.run.folder
     notes(session.task.notes)
     doctor = session.task.examine(session)
     print_message(*session.task.plan(session, doctor))
-    with tracking.board(session.run.folder, tensorboard) as record:
-        for event in show(
-            session.run.events(session.state, session.objective), session, doctor.watch if doctor else None
-        ):
+    events = session.run.events(session.state, session.objective)
+    with shown.board(folder, tensorboard) as record:
+        for event in shown.show(events, session, doctor.watch if doctor else None):
             record(event)
     try:
-        result = finish(session, doctor, quiet=json)
+        values = finish(session, doctor, quiet=json)
         if json:
-            document(result)
+            document(values)
         print_answer(end="", flush=True)
     except OutputError as error:
-        raise OutputError(f"{error} The model is whole, in {session.run.folder}/best.") from error
+        raise OutputError(f"{error} The model is whole, in {folder}/best.") from error
     except KeyboardInterrupt as stop:
         number = signal.Signals(signal_of(stop))
         raise InterruptedRun(
@@ -243,3 +270,39 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
             f"saved. {session.run.how_to_go_on()}",
             number,
         ) from None
+
+
+def finish(session: Session, doctor: Doctor | None, quiet: bool) -> dict[str, Any]:
+    """Score the best model, write the card and, unless `quiet`, print the report. Gives what --json prints."""
+    from qkv import session as sessions
+
+    with shown.waiting() as progress:
+        report = sessions.finish(session, doctor, progress)
+    values = report.values
+    if report.writes:
+        values["sample"] = samples(session, quiet)
+    if not quiet:
+        show(report.sections)
+        print_answer(*next_commands(report.commands, session.run.folder))
+    return values
+
+
+def samples(session: Session, quiet: bool) -> str:
+    """Let the model write, and print that unless `quiet`; gives the first sample."""
+    import qkv
+
+    training = session.recipe.training
+    written = qkv.load(session.run.folder, training.device).samples(
+        "", 1 if quiet else 2, length=200, seed=training.seed
+    )
+    for number, sample in enumerate([] if quiet else written, 1):
+        print_answer("", f"--- sample {number} (temperature 0.8) ---", *sample.text.strip().split("\n"))
+    return written[0].text
+
+
+def next_commands(commands: Iterable[NextCommand], folder: Path) -> list[str]:
+    """Give the commands to try next as lines, their purposes in one column."""
+    rows = [(f"{program()} {shlex.join(command.words)}", command.purpose) for command in commands]
+    width = max(len(command) for command, _ in rows)
+    texts = [f"  {command:<{width}}   {purpose}".rstrip() for command, purpose in rows]
+    return ["", f"The model is in {folder}/best; card.md tells all about the run. Next:", *texts]

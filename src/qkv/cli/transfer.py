@@ -1,6 +1,8 @@
 """`qkv export`: a model for other programs to open.
 
 `qkv import`: a model of another project into a folder of qkv.
+
+`qkv verify`: proofs about a model that anyone can run.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from qkv.cli.options import AnyModel, Force
 from qkv.cli.output import Json, document, notes, print_answer, program, table
 
 # whose twins elsewhere know no other pooling
@@ -20,38 +23,30 @@ ALONE = "only qkv opens the copy to compare it"
 
 
 def export(
-    model: str,
-    folder: str,
+    model: AnyModel,
+    folder: Annotated[str, Parameter(help="The folder to write. It must not exist.")],
     *,
-    to: Literal["huggingface"] = "huggingface",
-    force: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    to: Annotated[
+        Literal["huggingface"],
+        Parameter(
+            help="huggingface: `transformers` opens it with its Auto classes and AutoTokenizer, offline; a translator "
+            "as MarianMT. One that came with source.spm and target.spm leaves with such files: there, they need "
+            "sentencepiece."
+        ),
+    ] = "huggingface",
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Write a model so that other programs open it. The copy is opened and compared before it gets its name.
 
     qkv export runs/book-modern --to huggingface book-hf
-
-    Parameters
-    ----------
-    model
-        A run folder, a model folder, a Hugging Face folder, a .gguf file or a .bin of llama2.c.
-    folder
-        The folder to write. It must not exist.
-    to
-        huggingface: `transformers` opens it with its Auto classes and AutoTokenizer, offline; a translator as MarianMT.
-        One that came with source.spm and target.spm leaves with such files: there, they need sentencepiece.
-    force
-        Replace a model folder of this name.
     """
     import qkv
     from qkv.errors import install_hint, installed
 
-    said = (
-        []
-        if installed("transformers")
-        else [f"transformers is not installed: {ALONE}; {install_hint('transformers')}."]
-    )
-    notes(said)
+    hint = f"transformers is not installed: {ALONE}; {install_hint('transformers')}."
+    noted = [] if installed("transformers") else [hint]
+    notes(noted)
     opened = qkv.load(model)
     notes(opened.notes)
     compared = opened.export(folder, to, force=force)
@@ -60,7 +55,7 @@ def export(
         rows = [{**vars(each), "passed": each.passed} for each in compared]
         facts = {"architecture": written, **({"pooling": pooling} if pooling else {})}
         return document(
-            {"model": model, "folder": folder, "to": to, **facts, "compared": rows, "notes": [*said, *opened.notes]}
+            {"model": model, "folder": folder, "to": to, **facts, "compared": rows, "notes": [*noted, *opened.notes]}
         )
     for each in compared:
         print_answer(each)
@@ -70,17 +65,23 @@ def export(
 
 
 def architecture(folder: str) -> str:
-    """The class that opens the copy, as its config.json says."""
+    """The class that opens the copy, by its config.json."""
     import json as json_module
 
     return str(json_module.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))["architectures"][0])
 
 
 def import_model(
-    source: str,
+    source: Annotated[
+        str,
+        Parameter(
+            help="A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT, MarianMT as "
+            "Helsinki-NLP's opus-mt), a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched."
+        ),
+    ],
     *,
-    to: str | None = None,
-    force: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    to: Annotated[str | None, Parameter(help="The folder to write. Default: models/NAME.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Bring a model in. It becomes a folder of qkv's own, with a checksum for every file (`qkv verify` checks them).
@@ -90,16 +91,6 @@ def import_model(
     qkv import bert-folder
 
     Every verb also opens such a folder or file as it is, without this.
-
-    Parameters
-    ----------
-    source
-        A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT, MarianMT as Helsinki-NLP's
-        opus-mt), a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched.
-    to
-        The folder to write. Default: models/NAME.
-    force
-        Replace a model folder of this name.
     """
     import qkv
     from qkv.cli.progress import reading
@@ -135,3 +126,27 @@ def import_model(
     verb = "generate" if opened.writes else "translate" if opened.translates else "embed"
     print_answer(f'next: {program()} {verb} {target} "Once upon a time"')
     return None
+
+
+def verify(model: AnyModel, *, json: Json = False) -> None:
+    """Prove that a model is what was written and that every way of using it gives the same answers.
+
+    Each line shows one proof and the largest difference that was found; the exit code is 5 when one fails.
+    """
+    import qkv
+    from qkv.errors import RefusedError
+    from qkv.studies.verify import proofs_of
+
+    proofs = list(proofs_of(qkv.load(model)).all())
+    if json:
+        document(
+            {"model": model, "passed": all(p.passed is not False for p in proofs), "proofs": [vars(p) for p in proofs]}
+        )
+    else:
+        columns = ("proof", "result", "difference", "what was compared")
+        words = {True: "passed", False: "FAILED", None: "-"}
+        rows = [(p.name, words[p.passed], "" if p.largest is None else f"{p.largest:.1e}", p.said) for p in proofs]
+        table("", columns, rows, words=columns)
+    failed = [p for p in proofs if p.passed is False]
+    if failed:
+        raise RefusedError(f"{model}: {', '.join(p.name for p in failed)} failed. {failed[0].said}")

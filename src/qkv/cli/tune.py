@@ -1,10 +1,10 @@
-"""`qkv tune`: a search for the numbers and parts that suit the data, by development score."""
+"""`qkv tune`: a search for the hyperparameters and parts that suit the data, by validation score."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,11 +18,11 @@ from qkv.cli.options import (
     SplitOptions,
     TokenizerName,
     TrainingSeed,
-    named,
-    which,
+    named_data,
+    tokenizer_section,
     within,
 )
-from qkv.cli.output import OUTPUT, Json, document, notes, print_answer, program, table
+from qkv.cli.output import OUTPUT, Json, document, note, print_answer, program, show
 from qkv.cli.train import stem
 
 SHOWN = 10  # trials of the table, the best
@@ -34,7 +34,9 @@ def tune(
     model: Annotated[str | None, Parameter(group=MODEL, help="The model to tune. Default: several are tried.")] = None,
     tokenizer: TokenizerName = None,
     seed: TrainingSeed = 0,
-    minutes: MinutesOrNone = None,
+    minutes: Annotated[
+        MinutesOrNone, Parameter(help="The time budget, in all; that of an earlier call counts.")
+    ] = None,
     trials: Annotated[
         int | None, within(ranges.COUNT, group=TIME, help="The number of trials; those of an earlier call count.")
     ] = None,
@@ -58,23 +60,16 @@ def tune(
     qkv tune reviews.csv --trials 30 --model lstm
     qkv tune reviews.csv --trials 30 --store postgresql://me@host/studies
     qkv tune book.txt --minutes 30 --each 3
-
-    Parameters
-    ----------
-    minutes
-        The time budget, in all; that of an earlier call counts.
     """
     from qkv.cli import progress as shown
-    from qkv.config import plain
     from qkv.errors import InputError
-    from qkv.studies import tune as study
+    from qkv.studies import search
+    from qkv.tasks.report import TableSection
 
-    files = named(data, "tune")
-    if not files:
-        raise InputError("no data was named. Give a table, a folder or a text, as in: qkv tune reviews.csv")
+    files = named_data(data, "tune")
     with shown.reading() as progress:
-        found = study.tune(
-            study.Search(
+        result = search.tune(
+            search.TuningPlan(
                 corpus={"files": files, **reading.given()},
                 folder=run or Path("runs") / f"tune-{stem(files[0])}{f'-{model}' if model else ''}",
                 model=model,
@@ -83,31 +78,28 @@ def tune(
                 each=each,
                 store=store,
                 seed=seed,
-                tokenizer=plain(which(tokenizer)[0]) if tokenizer else {},
+                tokenizer=tokenizer_section(tokenizer),
                 progress=progress,
-                say=lambda line: notes([line]),
+                say=note,
             )
         )
+    values = result.values()
     if json:
-        return document(found.values())
-    if found.recipe is None:
-        raise InputError(f"{found.folder}: no trial came to its end. Give more minutes, or fewer examples.")
-    values = found.values()
-    better = sorted(
-        (each for each in found.trials if each["state"] == "complete"),
-        key=lambda each: abs((each["score"] or 0.0) - (found.score or 0.0)),
+        return document(values)
+    if result.recipe is None:
+        raise InputError(f"{result.folder}: no trial came to its end. Give more minutes, or fewer examples.")
+    complete = [trial for trial in result.trials if trial["state"] == "complete"]
+    complete.sort(key=lambda trial: abs((trial["score"] or 0.0) - (result.score or 0.0)))
+    rows = tuple(
+        (
+            str(trial["trial"]),
+            f"{trial['score']:.4f}",
+            f"{trial['seconds']:.1f}",
+            " ".join(f"{key}={value}" for key, value in search.shown(trial["figures"]).items()),
+        )
+        for trial in complete[:SHOWN]
     )
-    rows = [
-        (str(each["trial"]), f"{each['score']:.4f}", f"{each['seconds']:.1f}", _figures(study.shown(each["figures"])))
-        for each in better[:SHOWN]
-    ]
-    table("", ("trial", "score", "seconds", "figures"), rows, words=("figures",))
-    print_answer(
-        "", f"{values['finished']} trials, {values['pruned']} of them cut short. The winner, {found.recipe}:", ""
-    )
-    print_answer(*found.recipe.read_text(encoding="utf-8").split("\n"))
-    return print_answer(f"Next:  {program()} {shlex.join(['train', '--recipe', str(found.recipe)])}")
-
-
-def _figures(values: dict[str, Any]) -> str:
-    return " ".join(f"{key}={value}" for key, value in values.items())
+    show([TableSection("", ("trial", "score", "seconds", "parameters"), rows, words=("parameters",))])
+    print_answer("", f"{values['finished']} trials, {values['pruned']} of them pruned. The best, {result.recipe}:", "")
+    print_answer(*result.recipe.read_text(encoding="utf-8").split("\n"))
+    return print_answer(f"Next:  {program()} {shlex.join(['train', '--recipe', str(result.recipe)])}")

@@ -15,7 +15,7 @@ from torch import Tensor
 from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, main_stack, stacks
 from qkv.storage import write_file
-from qkv.studies.picture import PALE, Cells, Frame, Shape, Word, pillow, png, svg
+from qkv.studies.picture import PALE, Frame, Shape, Squares, Word, pillow, png, svg
 
 STEPS = 24
 SIDE = 620.0  # of one head, at most
@@ -52,14 +52,14 @@ def colour(step: int) -> str:
     return "#" + "".join(f"{round(255 + (full - 255) * share):02x}" for full in (0x1F, 0x4F, 0xA3))
 
 
-def cells(weights: Tensor, x: float, y: float, wide: float, high: float) -> list[Shape]:
+def squares(weights: Tensor, x: float, y: float, wide: float, high: float) -> list[Shape]:
     """A matrix as squares, those of one strength together."""
     steps = (weights.clamp(0, 1) ** 0.65 * STEPS).round().long()
     found: list[Shape] = []
     for step in range(1, STEPS + 1):
         corners = tuple((x + column * wide, y + row * high) for row, column in (steps == step).nonzero().tolist())
         if corners:
-            found.append(Cells(corners, wide, high, colour(step)))
+            found.append(Squares(corners, wide, high, colour(step)))
     return found
 
 
@@ -68,7 +68,7 @@ def legend(right: float, y: float) -> list[Shape]:
     for number, weight in enumerate(reversed(LEGEND)):
         x = right - 58 * (number + 1)
         step = max(1, round(weight**0.65 * STEPS))
-        found += [Cells(((x, y - 6),), 12.0, 12.0, colour(step)), Word(x + 17, y, f"{weight:g}", PALE, size=12)]
+        found += [Squares(((x, y - 6),), 12.0, 12.0, colour(step)), Word(x + 17, y, f"{weight:g}", PALE, size=12)]
     return found
 
 
@@ -105,7 +105,7 @@ def one(subject: Subject, layer: int, head: int) -> tuple[list[Shape], int, int]
         Word(20.0, 45.0, ASKS[name], PALE, size=12),
     ]
     bottom = top + rows * cell
-    shapes += [*cells(weights, left, top, cell, cell), Frame(left, top, columns * cell, rows * cell)]
+    shapes += [*squares(weights, left, top, cell, cell), Frame(left, top, columns * cell, rows * cell)]
     for place, text in words(asking, cell):
         shapes.append(Word(left - 6, top + (place + 0.5) * cell, text, anchor="end", size=size))
     for place, text in words(answering, cell):
@@ -128,7 +128,7 @@ def all_heads(subject: Subject) -> tuple[list[Shape], int, int]:
         y = top + each.layer * step
         for head, weights in zip(each.heads, small, strict=True):
             x = left + head * step
-            found.extend([*cells(weights, x, y, size / columns, size / rows), Frame(x, y, size, size, "#c9c5bb")])
+            found.extend([*squares(weights, x, y, size / columns, size / rows), Frame(x, y, size, size, "#c9c5bb")])
 
     walk(subject, see, layers={tower.name: range(len(tower.layers))})
     width = max(left + tower.heads * step + 18, 480.0)

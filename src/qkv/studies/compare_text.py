@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,55 +20,34 @@ from qkv.config import parse
 from qkv.data.corpus import CorpusConfig
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import TokenStream, require
-from qkv.errors import InputError, InterruptedRun, QkvError
+from qkv.errors import InputError
 from qkv.evaluation import ngram_model
 from qkv.evaluation.perplexity import TOKENS, batches, losses_of
 from qkv.evaluation.perplexity import WindowPlan as Windows
 from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
-from qkv.models.language_model import count
 from qkv.models.registry import defaults
 from qkv.recipe import bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.origin import matched_width
 from qkv.recipe.recipe import language_model_section
-from qkv.studies.comparison import Comparison, Entry, Measure, Plan, in_order
+from qkv.studies.comparison import Entry, ScoredRun, SystemComparison, in_order, network_entry
+from qkv.studies.significance import Measure
+from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session, expect
-from qkv.training import devices
-from qkv.training.loop import training_flops
 
 Array = NDArray[Any]
-USUAL = ("mlp", "cnn", "rnn", "lstm", "gpt", "modern")
-REPORTED = 65_536  # tokens that are looked at, at most
+LANGUAGE_MODELS = ("mlp", "cnn", "rnn", "lstm", "gpt", "modern")  # by default
+REPORTED = 65_536  # tokens that are evaluated, at most
 FEWEST = 256  # tokens of a half
 
 
-class TextPlan(Plan):
-    def before(self, session: Session) -> None:
-        """The best step is chosen on the first half of the held-out text."""
-        task = expect(session.task, LanguageModellingTask)
-        task.prepared = replace(task.prepared, valid=halves(task.prepared.valid)[0])
-
-
-@dataclass(frozen=True)
-class Taught:
-    """A trained model, until all are there and the windows are known."""
-
-    folder: Path
-    parameters: int
-    context: int
-    flops: float
-    seconds: float
-    values: dict[str, Any]
-
-
-def compare(asked: Plan) -> Comparison:
-    plan = TextPlan(**vars(asked))
+def compare(plan: ComparisonPlan) -> SystemComparison:
     if plan.starts:
         raise InputError("--from: models are fine-tuned to labelled data; a comparison on text starts from nothing.")
     if plan.metric != "auto":
-        raise InputError(f"--metric {plan.metric}: text is judged by bits per byte. Leave it out.")
-    names = plan.models or USUAL
+        raise InputError(f"--metric {plan.metric}: text is evaluated by bits per byte. Leave it out.")
+    names = plan.models or LANGUAGE_MODELS
     for name in names:
         language_model_section({"kind": name}, "--models")
     tokenizer = Draft.parse({"tokenizer": plan.tokenizer}, "the options").tokenizer
@@ -79,39 +57,54 @@ def compare(asked: Plan) -> Comparison:
         plan.say(note)
     require(data.valid, 2 * FEWEST, "a comparison", "Give more text.")
     minutes = plan.share(len(names) * plan.seeds)
-    taught: dict[str, list[Taught]] = {}
-    failed: dict[str, str] = {}
-    wanted = 0
-    for name in sorted(names, key=lambda name: plan.equal == "parameters" and name != "modern"):
-        try:
-            taught[name] = [_taught(plan, name, seed, minutes, data, wanted) for seed in plan.all_seeds()]
-        except InterruptedRun:
-            raise
-        except QkvError as error:
-            failed[name] = str(error)
-            plan.say(f"{name} is left out: {error}")
-            continue
-        wanted = wanted or (taught[name][0].parameters if plan.equal == "parameters" else 0)
-    window = min((each.context for runs in taught.values() for each in runs), default=64)
-    sides = [Side(half, min(window, len(half.tokens) - 1)) for half in halves(data.valid)]
-    entries = [_counted(data, sides), *(_entry(name, runs, sides) for name, runs in taught.items())]
-    return Comparison(
+    parameters = 0  # of the first network, where all are to have as many
+
+    def train(name: str) -> list[TrainedRun]:
+        nonlocal parameters
+        section = {"kind": name, **(_shape(name, parameters, data) if parameters else {})}
+        runs = plan.trained(name, {"model": section}, minutes, lambda run, session, model: run, _keep_first_half)
+        parameters = parameters or (runs[0].parameters if plan.equal == "parameters" else 0)
+        return runs
+
+    ordered = sorted(names, key=lambda name: plan.equal == "parameters" and name != "modern")
+    trained, failed = plan.each(ordered, train)
+    window = min((run.context for runs in trained.values() for run in runs), default=64)
+    scored_halves = [ScoredHalf(half, min(window, len(half.tokens) - 1)) for half in halves(data.valid)]
+    networks = [network_entry(name, [_scored(run, *scored_halves) for run in runs]) for name, runs in trained.items()]
+    ngrams = _ngrams(data, scored_halves)
+    return SystemComparison(
         data=tuple(corpus.files),
         task="language-modelling",
-        entries=in_order(entries, lower=True),
+        entries=in_order([ngrams, *networks], lower=True),
         failed=failed,
-        reported=len(sides[1].places),
-        chosen_on=len(sides[0].places),
+        reported=len(scored_halves[1].places),
+        chosen_on=len(scored_halves[0].places),
         unit="tokens",
         minutes_each=minutes,
         notes=data.notes,
-        yardstick=entries[0].name,
+        baseline=ngrams.name,
         lower=True,
     )
 
 
+def _keep_first_half(session: Session) -> None:
+    """The best step is chosen on the first half of the held-out text."""
+    task = expect(session.task, LanguageModellingTask)
+    task.prepared = replace(task.prepared, valid=halves(task.prepared.valid)[0])
+
+
+def _shape(name: str, parameters: int, data: Prepared) -> dict[str, int]:
+    """Layers and width that give about this number of parameters, where the model's width is open."""
+    recurrent, own = name in ("rnn", "gru", "lstm"), defaults(name).layers
+    layers = own or (1 if recurrent else 2)
+    shape = {"kind": name, "vocabulary": data.tokenizer.vocabulary, "layers": layers, "context": 64}
+    heads = {} if recurrent or own else {"heads": 1}
+    width = matched_width({**shape, **heads}, parameters)
+    return {"layers": layers, "width": width} if width else {}
+
+
 def halves(stream: TokenStream) -> tuple[TokenStream, TokenStream]:
-    """A text in two; bytes and characters go by the share of tokens."""
+    """A text in two; bytes and characters are divided by the share of tokens."""
     middle = len(stream.tokens) // 2
 
     def part(tokens: Array) -> TokenStream:
@@ -122,7 +115,7 @@ def halves(stream: TokenStream) -> tuple[TokenStream, TokenStream]:
     return part(stream.tokens[:middle]), part(stream.tokens[middle:])
 
 
-class Side:
+class ScoredHalf:
     """The windows of a half, the tokens that count in them, and how nats become bits per byte."""
 
     def __init__(self, stream: TokenStream, window: int) -> None:
@@ -154,68 +147,30 @@ class Side:
         return self.measure(np.add.reduceat(-np.log(shares), starts))
 
 
-def _counted(data: Prepared, sides: list[Side]) -> Entry:
+def _ngrams(data: Prepared, both: list[ScoredHalf]) -> Entry:
     """The n-gram model of the order that does best on the first half."""
-    mark = time.perf_counter()
+    began = time.perf_counter()
     known, vocabulary = spread(data.train.tokens, COUNTED), data.tokenizer.vocabulary
-    found = []
-    for side in sides:
-        asked = around(side.stream.tokens, side.places, ORDER - 1)
-        shares = ngram_model.probabilities(known, vocabulary, ORDER, *asked, side.reach)
-        found.append([side.of_shares(each) for each in shares])
-    order = int(np.argmin([each.value for each in found[0]]))
+    measures = []
+    for half in both:
+        asked = around(half.stream.tokens, half.places, ORDER - 1)
+        shares = ngram_model.probabilities(known, vocabulary, ORDER, *asked, half.reach)
+        measures.append([half.of_shares(share) for share in shares])
+    order = int(np.argmin([measure.value for measure in measures[0]]))
     return Entry(
         name="unigram" if order == 0 else f"{order + 1}-gram",
         learned=False,
-        measures=(found[1][order],),
-        chosen_by=found[0][order].value,
-        macro_f1=None,
-        parameters=None,
-        flops=None,
-        train_seconds=time.perf_counter() - mark,  # it counts while it is asked
-        predictions_per_second=None,
+        measures=(measures[1][order],),
+        held_out=measures[0][order].value,
+        train_seconds=time.perf_counter() - began,  # it counts while it is asked
         more={"training_tokens_counted": len(known)},
     )
 
 
-def _taught(plan: Plan, name: str, seed: int, minutes: float, data: Prepared, wanted: int) -> Taught:
-    plan.say(f"{name}, seed {seed}: {minutes:.2f} minutes")
-    section: dict[str, Any] = {"kind": name}
-    if wanted:
-        recurrent, own = name in ("rnn", "gru", "lstm"), defaults(name).layers
-        layers = own or (1 if recurrent else 2)
-        shape = {"kind": name, "vocabulary": data.tokenizer.vocabulary, "layers": layers, "context": 64}
-        heads = {} if recurrent or own else {"heads": 1}
-        if width := matched_width({**shape, **heads}, wanted):
-            section |= {"layers": layers, "width": width}
-    session, spent = plan.trained({"model": section}, name, seed, minutes)
-    best: Any = bundle.load(session.run.folder, session.recipe.training.device).model
-    flops = training_flops(best, session.objective, session.recipe.training.batch, session.state.samples)
-    values = {"run": str(session.run.folder), "seed": seed, "steps": session.state.step}
-    values["epochs"] = session.state.samples / session.objective.samples
-    made = Taught(session.run.folder, count(best), session.recipe.model.context, flops, spent, values)
-    del session, best
-    devices.give_back()
-    return made
-
-
-def _entry(name: str, runs: list[Taught], sides: list[Side]) -> Entry:
-    measures, held, speeds = [], [], []
-    for run in runs:
-        model: Any = bundle.load(run.folder).model
-        held.append(sides[0].of_model(model).value)
-        mark = time.perf_counter()
-        measures.append(sides[1].of_model(model))
-        speeds.append(len(sides[1].places) / max(time.perf_counter() - mark, 1e-9))
-    return Entry(
-        name=name,
-        learned=True,
-        measures=tuple(measures),
-        chosen_by=float(np.mean(held)),
-        macro_f1=None,
-        parameters=runs[0].parameters,
-        flops=float(np.mean([run.flops for run in runs])),
-        train_seconds=float(np.mean([run.seconds for run in runs])),
-        predictions_per_second=float(np.mean(speeds)),
-        more={"runs": [run.values for run in runs]},
-    )
+def _scored(run: TrainedRun, held_out: ScoredHalf, reported: ScoredHalf) -> ScoredRun:
+    model: Any = bundle.load(run.folder).model
+    chosen = held_out.of_model(model).value
+    began = time.perf_counter()
+    measure = reported.of_model(model)
+    speed = len(reported.places) / max(time.perf_counter() - began, 1e-9)
+    return ScoredRun(run, measure, chosen, speed)

@@ -1,96 +1,107 @@
-"""What a comparison was asked for, and what came out of it: the table, and what may be said about it.
+"""Every architecture that fits the data, under one time budget, compared with systems that need no network: one table.
 
-Systems side by side on the same rows: a figure with its interval for each, and which differences are noise.
+Networks are trained as `qkv train` does it, each for the same minutes. Which step and which system is best is decided
+on examples held out of the training set; what is reported was never evaluated before.
 
-What a row gives to a figure is a few numbers whose totals make it (`Measure`), so that drawing rows again is adding
-them up again. A system that was trained with several seeds has the mean of their figures.
-
-    accuracy   right                         F1    right, said, true          words     right, words
-    macro-F1, Matthews   right, said, true of each class                      Pearson   y, p, y², p², y p
-    bits       nats, tokens
+runs/compare-NAME/   compare.json  compare.md  compare.svg  runs/SYSTEM/ (a run each)
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import json
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from qkv import session as sessions
-from qkv.data.examples import Examples, TagExamples
-from qkv.data.findings import Progress
-from qkv.errors import InputError
-from qkv.evaluation import classification_metrics, labelled_evaluation
-from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
-from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
-from qkv.evaluation.labelled_evaluation import LabelledScore
-from qkv.evaluation.regression import NumberScore
-from qkv.tasks.protocol import Session
-from qkv.training.run import Event
+from qkv.evaluation.intervals import Difference, Estimate
+from qkv.session import claim
+from qkv.storage import write_file
+from qkv.studies import picture
+from qkv.studies.significance import NAMES, Measure, difference, estimate
+from qkv.studies.study import ComparisonPlan, TrainedRun
+from qkv.tasks.registry import task_to_study
+from qkv.tasks.report import LinesSection, Section, TableSection, cell
 from qkv.version import __version__
+from qkv.visible import visible
 
-Watching = Callable[[Iterable[Event], Session], Iterable[Event]]
-LEAST = 2.0  # seconds, for each training
-
-
-def unseen(events: Iterable[Event], session: Session) -> Iterable[Event]:
-    return events
+FLOPS = (
+    "FLOPs of a training: three times a forward pass (the backward pass is two more), counted on batches of the run; "
+    "a product and its sum are two; lookups cost nothing."
+)
+PICTURE = "compare.svg"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What was asked for. The minutes are for everything, from `began` on."""
+class Entry:
+    """A system and its results: a row of the table."""
 
-    corpus: dict[str, Any]
-    folder: Path
-    minutes: float = 10.0
-    models: tuple[str, ...] = ()
-    starts: tuple[str, ...] = ()
-    seeds: int = 1
-    seed: int = 0
-    tokenizer: dict[str, Any] = field(default_factory=dict)
-    metric: Metric = "auto"
-    equal: Literal["time", "parameters"] = "time"
-    began: float = field(default_factory=time.perf_counter)
-    progress: Progress | None = None
-    say: Callable[[str], None] = lambda line: None
-    watch: Watching = unseen
+    name: str
+    learned: bool
+    measures: tuple[Measure, ...] = field(repr=False)  # on the reported rows, one for each seed
+    held_out: float | None  # the score on rows held out of the training set, the mean over seeds
+    train_seconds: float  # of a training
+    macro_f1: float | None = None
+    parameters: int | None = None
+    flops: float | None = None  # of a training
+    predictions_per_second: float | None = None
+    more: dict[str, Any] = field(default_factory=dict)  # all other scores, and where the runs are
 
-    def share(self, trainings: int) -> float:
-        """The minutes of each training, of those that are left; on a busy machine, where reading and baselines took
-        longer, the least there is: what is refused depends on the command alone."""
-        if 60 * self.minutes / max(1, trainings) < LEAST:
-            raise InputError(
-                f"--minutes {self.minutes:g}: {60 * self.minutes:.0f} seconds for {trainings} trainings; expected at "
-                f"least {LEAST:g} for each. Give more minutes, or fewer systems with --models."
-            )
-        left = self.began + 60 * self.minutes - time.perf_counter()
-        return max(LEAST, left / max(1, trainings)) / 60
+    @cached_property
+    def score(self) -> Estimate:
+        return estimate(self.measures)
 
-    def trained(self, values: dict[str, Any], name: str, seed: int, minutes: float) -> tuple[Session, float]:
-        """A run as `qkv train` makes it, to its end, and its seconds."""
-        began = time.perf_counter()
-        run = self.folder / "runs" / (name if self.seeds == 1 else f"{name}-{seed}")
-        values = {"corpus": self.corpus, **values, "training": {**values.get("training", {}), "seed": seed}}
-        if self.tokenizer and "start" not in values["training"]:
-            values["tokenizer"] = self.tokenizer
-        session = sessions.start(values, run, numbered=False, minutes=minutes, began=began, progress=self.progress)
-        self.before(session)
-        for _ in self.watch(session.run.events(session.state, session.objective), session):
-            pass
-        return session, time.perf_counter() - began
+    def values(self) -> dict[str, Any]:
+        """For JSON."""
+        by_seed = [measure.value for measure in self.measures]
+        return {
+            "system": self.name,
+            "learned": self.learned,
+            **self.score.values(self.measures[0].name),
+            "by_seed": by_seed if len(by_seed) > 1 else None,
+            "held_out": self.held_out,
+            "macro_f1": self.macro_f1,
+            "parameters": self.parameters,
+            "training_flops": self.flops,
+            "training_seconds": self.train_seconds,
+            "predictions_per_second": self.predictions_per_second,
+            **self.more,
+        }
 
-    def before(self, session: Session) -> None:
-        """A place to look at a run before its first step."""
 
-    def all_seeds(self) -> Iterator[int]:
-        yield from range(self.seed, self.seed + self.seeds)
+@dataclass(frozen=True)
+class ScoredRun:
+    """A trained run with its scores: on the reported rows, and on those held out of the training set."""
+
+    run: TrainedRun
+    measure: Measure
+    held_out: float
+    predictions_per_second: float
+    macro_f1: float | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def network_entry(name: str, runs: Sequence[ScoredRun]) -> Entry:
+    """A network's row: means over its seeds."""
+    held_out = float(np.mean([run.held_out for run in runs]))
+    macro_f1 = [run.macro_f1 for run in runs if run.macro_f1 is not None]
+    return Entry(
+        name=name,
+        learned=True,
+        measures=tuple(run.measure for run in runs),
+        held_out=held_out if math.isfinite(held_out) else None,
+        train_seconds=float(np.mean([run.run.seconds for run in runs])),
+        macro_f1=float(np.mean(macro_f1)) if macro_f1 else None,
+        parameters=runs[-1].run.parameters,
+        flops=float(np.mean([run.run.flops for run in runs])),
+        predictions_per_second=float(np.mean([run.predictions_per_second for run in runs])),
+        more={"runs": [{**run.run.values, **run.more} for run in runs]},
+    )
 
 
 @dataclass(frozen=True)
@@ -99,18 +110,18 @@ class Verdict:
 
     first: str
     second: str
-    found: Difference
+    gap: Difference
 
     def sentence(self, metric: str) -> str:
-        gap = self.found
+        gap = self.gap
         end = "noise, other rows of this kind may turn it around" if gap.noise else "more than noise"
         interval = f"95 % interval {gap.low:+.4f} to {gap.high:+.4f}"
-        return f"{self.first} less {self.second}: {gap.difference:+.4f} {metric} ({interval}), {end}."
+        return f"{self.first} compared with {self.second}: {gap.difference:+.4f} {metric} ({interval}), {end}."
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Entries are sorted by the reported figure, the best first; what is called best was chosen on other rows."""
+class SystemComparison:
+    """Entries are sorted by the reported score, the best first; what is called best was chosen on other rows."""
 
     data: tuple[str, ...]
     task: str
@@ -121,8 +132,8 @@ class Comparison:
     unit: str  # of what is reported and chosen on
     minutes_each: float
     notes: tuple[str, ...]
-    yardstick: str | None  # the system without a network that the best is held against
-    lower: bool = False  # whether a lower figure is better
+    baseline: str | None  # the system without a network that the best is compared with
+    lower: bool = False  # whether a lower score is better
 
     @property
     def metric(self) -> str:
@@ -131,33 +142,32 @@ class Comparison:
     @property
     def ranked(self) -> list[Entry]:
         """By the rows that nothing is reported of."""
-        known = [entry for entry in self.entries if entry.chosen_by is not None]
-        return sorted(known, key=lambda entry: entry.chosen_by or 0.0, reverse=not self.lower)
+        known = [entry for entry in self.entries if entry.held_out is not None]
+        return sorted(known, key=lambda entry: entry.held_out or 0.0, reverse=not self.lower)
 
     @property
     def best(self) -> Entry:
         return self.ranked[0] if self.ranked else self.entries[0]
 
     def verdicts(self) -> list[Verdict]:
-        """The best beside the second, and beside the yardstick."""
-        ranked = self.ranked
-        others = ranked[1:2] + [entry for entry in ranked if entry.name == self.yardstick]
-        found = []
-        for other in dict.fromkeys(entry.name for entry in others if entry.name != self.best.name):
-            entry = next(each for each in ranked if each.name == other)
-            if (gap := difference(self.best, entry)) is not None:
-                found.append(Verdict(self.best.name, other, gap))
-        return found
+        """The best compared with the second, and with the baseline."""
+        best, *others = self.ranked or self.entries[:1]
+        wanted = dict.fromkeys([*[entry.name for entry in others[:1]], self.baseline])
+        compared = [entry for name in wanted for entry in others if entry.name == name]
+        return [
+            Verdict(best.name, entry.name, difference(best.measures, entry.measures))
+            for entry in compared
+            if best.score.value is not None and entry.score.value is not None
+        ]
 
     def sentences(self) -> list[str]:
-        name = NAMES[self.metric]
-        best = self.best
-        said = [
-            f"Best on {self.chosen_on:,} {self.unit} held out of the training side: {best.name} "
-            f"({name} {best.chosen_by:.4f}); on the {self.reported:,} {self.unit} reported here: "
-            f"{'undefined' if best.figure.value is None else f'{best.figure.value:.4f}'}."
-        ]
-        return [*said, *(each.sentence(name) for each in self.verdicts())]
+        name, best = NAMES[self.metric], self.best
+        first = (
+            f"Best on {self.chosen_on:,} {self.unit} held out of the training set: {best.name} "
+            f"({name} {best.held_out:.4f}); on the {self.reported:,} {self.unit} reported here: "
+            f"{'undefined' if best.score.value is None else f'{best.score.value:.4f}'}."
+        )
+        return [first, *(verdict.sentence(name) for verdict in self.verdicts())]
 
     def values(self) -> dict[str, Any]:
         """For JSON."""
@@ -176,170 +186,118 @@ class Comparison:
             "systems": [entry.values() for entry in self.entries],
             "failed": self.failed,
             "differences": [
-                {"first": each.first, "second": each.second, **each.found.values()} for each in self.verdicts()
+                {"first": each.first, "second": each.second, **each.gap.values()} for each in self.verdicts()
             ],
             "sentences": self.sentences(),
             "notes": list(self.notes),
         }
 
+    def table(self) -> TableSection:
+        """The scores and costs of all systems; the macro-F1 is left out where no system has one."""
+        with_f1 = any(entry.macro_f1 is not None for entry in self.entries)
+        columns = ["system", NAMES[self.metric], "95 %", "macro-F1", "weights", "FLOPs", "seconds", "answers/s"]
+        rows = [self._cells(entry) for entry in self.entries]
+        keep = [number for number, column in enumerate(columns) if with_f1 or column != "macro-F1"]
+        return TableSection(
+            "", tuple(columns[number] for number in keep), tuple(tuple(row[number] for number in keep) for row in rows)
+        )
+
+    def _cells(self, entry: Entry) -> list[str]:
+        score = entry.score
+        return [
+            entry.name + (" *" if entry.name == self.best.name else ""),
+            "undefined" if score.value is None else f"{score.value:.4f}",
+            "" if score.low is None or score.high is None else f"{score.low:.3f}-{score.high:.3f}",
+            "-" if entry.macro_f1 is None else f"{entry.macro_f1:.4f}",
+            "-" if entry.parameters is None else short(float(entry.parameters)),
+            "-" if entry.flops is None else f"{entry.flops:.1e}" if entry.flops else "0",
+            f"{entry.train_seconds:.1f}",
+            "-" if entry.predictions_per_second is None else short(entry.predictions_per_second),
+        ]
+
+    def sections(self) -> list[Section]:
+        """For a terminal: the table, the plot in characters, and what follows from them."""
+        scores = [(entry.name, entry.score) for entry in self.entries]
+        failed = [f"{name} is left out: {reason}" for name, reason in self.failed.items()]
+        texts = ["", *picture.characters(scores), "", *self.sentences(), *failed, FLOPS]
+        return [self.table(), LinesSection(tuple(texts))]
+
+    def markdown(self) -> str:
+        table = self.table()
+        rows = [table.columns, ["---"] + ["---:"] * (len(table.columns) - 1), *table.rows]
+        seeds = max(len(entry.measures) for entry in self.entries)
+        mean = f" Scores of networks are means of {seeds} seeds." if seeds > 1 else ""
+        failed = "".join(f"- {name} is left out: {visible(reason)}\n" for name, reason in self.failed.items())
+        return f"""\
+# {visible(", ".join(self.data))}: {self.task}
+
+{chr(10).join(f"| {' | '.join(map(cell, row))} |" for row in rows)}
+
+\\* is best on {self.chosen_on:,} {self.unit} held out of the training set; the table shows {self.reported:,}
+others, on which nothing was chosen. Each network had {minutes(self.minutes_each)}.{mean} {FLOPS}
+
+{chr(10).join(f"- {visible(sentence)}" for sentence in self.sentences())}
+{failed}
+![scores with intervals]({PICTURE})
+"""
+
+    def draw(self, path: Path) -> None:
+        best = self.best.name
+        lines = [picture.Line(each.name, each.score, each.learned, each.name == best) for each in self.entries]
+        better = "lower is better" if self.lower else "higher is better"
+        axis = (
+            f"{NAMES[self.metric]} on {self.reported:,} {self.unit}, 95 % intervals; {better}; * best on held-out data"
+        )
+        name = Path(self.data[0]).name or self.data[0]
+        title = f"{name}: {minutes(self.minutes_each)} of training for each network (blue)"
+        picture.draw_intervals(path, lines, title, axis)
+
+
+def compare(plan: ComparisonPlan) -> tuple[SystemComparison, Path]:
+    """Train and score all systems; gives the comparison, and the folder that holds it."""
+    from qkv.studies import compare_labelled, compare_text
+
+    labelled = task_to_study(plan.corpus, "compare").labelled
+    folder = claim(plan.folder, numbered=True)
+    plan = replace(plan, folder=folder)
+    try:
+        comparison = compare_labelled.compare(plan) if labelled else compare_text.compare(plan)
+    except BaseException:
+        with suppress(OSError):  # runs were made in it
+            folder.rmdir()
+        raise
+    write_file(folder / "compare.json", json.dumps(finite(comparison.values()), indent=2, ensure_ascii=False) + "\n")
+    write_file(folder / "compare.md", comparison.markdown())
+    comparison.draw(folder / PICTURE)
+    return comparison, folder
+
 
 def in_order(entries: Iterable[Entry], *, lower: bool) -> tuple[Entry, ...]:
-    """The best reported figure first; what has none comes last."""
+    """The best reported score first; what has none comes last."""
 
     def key(entry: Entry) -> tuple[bool, float]:
-        value = entry.figure.value
+        value = entry.score.value
         return value is None, 0.0 if value is None else value if lower else -value
 
     return tuple(sorted(entries, key=key))
 
 
-Array = NDArray[Any]
-Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> figures (B,)
-Metric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
-NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte"}
+def finite(value: Any) -> Any:
+    """Without what JSON has no word for."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True)
-class Measure:
-    """What each row gives, (N, K), and what their totals make."""
-
-    name: str
-    rows: Array = field(repr=False)
-    score: Totals
-
-    @property
-    def value(self) -> float:
-        """The figure itself; nan where it is not defined."""
-        with np.errstate(all="ignore"):
-            return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
+def minutes(value: float) -> str:
+    return f"{value:.1f} minutes" if value >= 1 else f"{60 * value:.0f} seconds"
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A system and what became of it: a line of the table."""
-
-    name: str
-    learned: bool
-    measures: tuple[Measure, ...] = field(repr=False)  # on the reported rows, one for each seed
-    chosen_by: float | None  # the figure on rows held out of the training side, the mean over seeds
-    macro_f1: float | None
-    parameters: int | None
-    flops: float | None  # of a training
-    train_seconds: float  # of a training
-    predictions_per_second: float | None
-    more: dict[str, Any] = field(default_factory=dict)  # all other scores, and where the runs are
-
-    @cached_property
-    def figure(self) -> Estimate:
-        return estimate(self.measures)
-
-    def values(self) -> dict[str, Any]:
-        """For JSON."""
-        by_seed = [each.value for each in self.measures]
-        return {
-            "system": self.name,
-            "learned": self.learned,
-            **self.figure.values(self.measures[0].name),
-            "by_seed": by_seed if len(by_seed) > 1 else None,
-            "held_out": self.chosen_by,
-            "macro_f1": self.macro_f1,
-            "parameters": self.parameters,
-            "training_flops": self.flops,
-            "training_seconds": self.train_seconds,
-            "predictions_per_second": self.predictions_per_second,
-            **self.more,
-        }
-
-
-def measure(judgement: LabelledScore, examples: Examples, metric: Metric = "auto") -> Measure:
-    """What every row of the examples gives to the figure that they are judged by."""
-    score = judgement.score
-    if metric != "auto" and metric != judgement.name and not isinstance(score, ClassScore):
-        raise InputError(f"--metric {metric}: these examples are judged by {NAMES[judgement.name]}. Leave it out.")
-    if isinstance(score, NumberScore):
-        y = examples.targets - float(np.mean(examples.targets))
-        p = y + score.errors
-        return Measure("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
-    if not isinstance(score, ClassScore):
-        name = "micro_f1" if isinstance(score, MultilabelScore) else "span_f1"
-        return Measure(name, score.counts, lambda totals, rows: classification_metrics.f1(*totals.T))
-    if metric == "f1" and len(score.names) != 2:
-        raise InputError(f"--metric f1: is for two classes, and here are {len(score.names)}. Take macro_f1.")
-    by_class: dict[str, Totals] = {"f1": _second, "macro_f1": _macro, "matthews": _matthews}
-    if metric in by_class:
-        return Measure(metric, _by_class(score, examples), by_class[metric])
-    if isinstance(examples, TagExamples):
-        rows = np.stack([_summed(score.correct, examples), examples.lengths], axis=1)
-        return Measure("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
-    return Measure("accuracy", score.correct[:, None].astype(np.int64), mean)
-
-
-def _summed(each: Array, examples: TagExamples) -> Array:
-    """Of each sentence, from words."""
-    starts = np.concatenate([[0], np.cumsum(examples.lengths)[:-1]])
-    return np.add.reduceat(each.astype(np.int64), starts)
-
-
-def _by_class(score: ClassScore, examples: Examples) -> Array:
-    """For each row and class whether answer and truth were it, the answer, the truth; (N, 3 C)."""
-    classes = np.arange(len(score.names))
-    found, there = (each[:, None] == classes for each in (score.predictions, score.targets))
-    table = np.concatenate([found & there, found, there], axis=1)
-    return (
-        np.stack([_summed(column, examples) for column in table.T], 1) if isinstance(examples, TagExamples) else table
-    )
-
-
-def _second(totals: Array, rows: int) -> Array:
-    """Of the second of two classes, which is called 1 or yes."""
-    return classification_metrics.f1(*totals[:, 1::2].T)
-
-
-def _macro(totals: Array, rows: int) -> Array:
-    both, found, there = np.split(totals, 3, axis=1)
-    return classification_metrics.f1(both, found, there).mean(1)
-
-
-def _matthews(totals: Array, rows: int) -> Array:
-    both, found, there = np.split(totals.astype(np.float64), 3, axis=1)
-    all_rows = there.sum(1)
-    spread = (all_rows**2 - (found**2).sum(1)) * (all_rows**2 - (there**2).sum(1))
-    return (both.sum(1) * all_rows - (found * there).sum(1)) / np.sqrt(np.where(spread > 0, spread, np.inf))
-
-
-def _pearson(totals: Array, rows: int) -> Array:
-    y, p, yy, pp, yp = totals.T
-    with np.errstate(all="ignore"):
-        spread = (yy - y * y / rows) * (pp - p * p / rows)
-        flat = spread <= 1e-24 * np.abs(yy * pp)
-        return np.where(flat, np.nan, (yp - y * p / rows) / np.sqrt(np.abs(spread)))
-
-
-def _joined(measures: Sequence[Measure], times: int) -> tuple[Array, Totals]:
-    """The rows of all seeds beside each other, repeated up to so many, and the mean of their figures."""
-    rows = [measures[number % len(measures)].rows for number in range(times)]
-    width, score = rows[0].shape[1], measures[0].score
-
-    def together(totals: Array, count: int) -> Array:
-        parts = [score(totals[:, at : at + width], count) for at in range(0, times * width, width)]
-        return np.mean(parts, axis=0)
-
-    return np.hstack(rows).astype(np.float64), together
-
-
-def estimate(measures: Sequence[Measure]) -> Estimate:
-    """The mean figure of all seeds, and how far it would move on other rows."""
-    table, score = _joined(measures, len(measures))
-    kinds, counts = np.unique(table, axis=0, return_counts=True)
-    with np.errstate(all="ignore"):
-        return bootstrap(counts, lambda drawn: score(drawn @ kinds, len(table))[:, None])[0]
-
-
-def difference(first: Entry, second: Entry) -> Difference | None:
-    """Two systems on the same rows; None where one of them has no figure."""
-    if first.figure.value is None or second.figure.value is None:
-        return None
-    times = max(len(first.measures), len(second.measures))
-    ours, score = _joined(first.measures, times)
-    theirs, _ = _joined(second.measures, times)
-    return paired(ours, theirs, score)
+def short(value: float) -> str:
+    """Three digits: 532, 46.4 k, 9.45 M."""
+    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}" if value < 999.5 * size else f"{value / size:,.0f}{letter}"
+    return f"{value:.0f}"

@@ -1,6 +1,6 @@
-"""A picture of a comparison: a line for each system, a dot for its figure, a bar for its interval, the best on top.
+"""Plots of scores with intervals, a row for each system or a curve over layers; the shapes of all plots, as SVG or PNG.
 
-Shapes are listed once and written as SVG by hand, or as PNG by Pillow.
+Shapes are listed once and written as SVG by hand, or as PNG by Pillow. Attention: attention_picture.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEFT, RIGHT, TOP, BOTTOM, ROW, WIDTH = 210.0, 90.0, 62.0, 46.0, 30.0, 860
 SIZE = 15  # of letters
 SCALE = 2  # dots of a PNG for one of the picture
 INK, PALE, GRID = "#1f2430", "#6b7280", "#e5e7eb"
-LEARNED, UNTAUGHT = "#1d5fd1", "#9a6700"
+NETWORK, BASELINE = "#1d5fd1", "#9a6700"
 WHISKER = 5.0
 
 
@@ -67,7 +67,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Cells:
+class Squares:
     """Squares of one colour, by their upper left corners."""
 
     corners: tuple[tuple[float, float], ...]
@@ -85,25 +85,19 @@ class Frame:
     colour: str = PALE
 
 
-Shape = Segment | Dot | Word | Cells | Frame
+Shape = Segment | Dot | Word | Squares | Frame
 
 
 def check(path: Path) -> None:
-    """Refuse a name that says no format, before hours are spent."""
+    """Refuse a name without a known format, before hours are spent."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"--picture {path}: expected a name that ends in {' or '.join(ENDINGS)}.")
     if path.suffix.lower() == ".png":
         pillow()
 
 
-def draw(path: Path, lines: Sequence[Line], title: str, axis: str) -> None:
-    shapes, height = shapes_of(lines, title, axis)
-    write(path, shapes, height)
-
-
-def shapes_of(lines: Sequence[Line], title: str, axis: str) -> tuple[list[Shape], int]:
-    """Everything to be drawn, and the picture's height; `lines` are sorted, the best first."""
-    height = round(TOP + ROW * len(lines) + BOTTOM)
+def draw_intervals(path: Path, lines: Sequence[Line], title: str, axis: str) -> None:
+    """A row for each system, a dot for its score, a bar for its interval; `lines` are sorted, the best first."""
     low, high, ticks = scale([value for line in lines for value in _ends(line.figure)])
 
     def x(value: float) -> float:
@@ -119,7 +113,7 @@ def shapes_of(lines: Sequence[Line], title: str, axis: str) -> tuple[list[Shape]
     shapes.append(Word((LEFT + WIDTH - RIGHT) / 2, bottom + 32, axis, PALE, "middle", 13))
     for number, line in enumerate(lines):
         y = TOP + ROW * (number + 0.5)
-        colour = LEARNED if line.learned else UNTAUGHT
+        colour = NETWORK if line.learned else BASELINE
         shapes.append(Word(LEFT - 16, y, line.name + (" *" if line.chosen else ""), anchor="end"))
         if line.figure.value is None:
             shapes.append(Word(LEFT, y, "not defined", PALE))
@@ -129,7 +123,26 @@ def shapes_of(lines: Sequence[Line], title: str, axis: str) -> tuple[list[Shape]
             shapes.append(Segment(left, y, right, y, colour, 2.0))
             shapes += [Segment(end, y - WHISKER, end, y + WHISKER, colour, 2.0) for end in (left, right)]
         shapes += [Dot(x(line.figure.value), y, colour), Word(WIDTH - RIGHT + 20, y, f"{line.figure.value:.4f}")]
-    return shapes, height
+    write(path, shapes, round(bottom + BOTTOM))
+
+
+def characters(scores: Sequence[tuple[str, Estimate]], width: int = 60) -> list[str]:
+    """Scores with their intervals as lines of characters; an o for the score."""
+    low, high, _ = scale([value for _, score in scores for value in _ends(score)])
+    longest = max(len(name) for name, _ in scores)
+
+    def place(value: float) -> int:
+        return round((value - low) / (high - low) * (width - 1))
+
+    lines = []
+    for name, score in scores:
+        row = [" "] * width
+        if score.value is not None:
+            if score.low is not None and score.high is not None:
+                row[place(score.low) : place(score.high) + 1] = "-" * (place(score.high) - place(score.low) + 1)
+            row[place(score.value)] = "o"
+        lines.append(f"{name:>{longest}} |{''.join(row).rstrip()}")
+    return [*lines, f"{'':>{longest}}  {low:<{width // 2}g}{high:>{width - width // 2}g}"]
 
 
 CURVES = ("#1d5fd1", "#c2410c", "#15803d", "#7e22ce", "#9a6700", "#0f766e")
@@ -213,7 +226,7 @@ def svg(shapes: Sequence[Shape], height: int, width: int = WIDTH) -> str:
                 place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" dominant-baseline="central"'
                 turned = f' transform="rotate({-turn} {x:.1f} {y:.1f})"' if turn else ""
                 parts.append(f'<text {place}{turned} fill="{colour}">{escape(printable(text))}</text>')
-            case Cells(corners, wide, high, colour):
+            case Squares(corners, wide, high, colour):
                 steps = "".join(f"M{x:.5g} {y:.5g}h{wide:.4g}v{high:.4g}h{-wide:.4g}z" for x, y in corners)
                 parts.append(f'<path d="{steps}" fill="{colour}"/>')
             case Frame(x, y, wide, high, colour):
@@ -259,7 +272,7 @@ def png(shapes: Sequence[Shape], height: int, width: int = WIDTH) -> bytes:
                 up = {"start": long, "middle": long // 2, "end": 0}[anchor]
                 corner = (round(SCALE * x) - tall // 2, round(SCALE * y) - up)
                 canvas.paste(image.new("RGB", (tall, long), colour), corner, label.rotate(90, expand=True))
-            case Cells(corners, wide, high, colour):
+            case Squares(corners, wide, high, colour):
                 for x, y in corners:
                     left, upper = round(SCALE * x), round(SCALE * y)
                     right, lower = round(SCALE * (x + wide)), round(SCALE * (y + high))

@@ -1,6 +1,6 @@
 """The store of a search, by Optuna: a journal file, or an SQL server by its address.
 
-No finished trial is ever lost: a trial is told to the store, flushed, before the next one starts. Trials that a killed
+No finished trial is ever lost: the store has it, flushed, before the next one starts. Trials that a killed
 process left behind count as failed, and are tried once more.
 """
 
@@ -22,8 +22,8 @@ from optuna.trial import FrozenTrial, TrialState
 from qkv.errors import InputError, StorageError
 from qkv.storage import writing
 
-STARTUP = 5  # trials before any is cut short
-WARMUP = 2  # looks before a trial is cut short
+STARTUP = 5  # trials before any is pruned
+WARMUP = 2  # reports before a trial is pruned
 OWNER, AGAIN, REASON, RECIPE, ASKED = "owner", "again", "reason", "recipe", "asked"
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -54,7 +54,7 @@ def open_store(address: str) -> BaseStorage:
     if "://" in address:
         try:
             return RDBStorage(address)
-        except Exception as error:  # each server has its own words for it
+        except Exception as error:  # each server has its own exception
             raise StorageError(
                 f"--store {address}: {_first_line(error)}. Expected an address as sqlite:///study.db or "
                 "postgresql://user:password@host/name, whose driver is installed"
@@ -71,7 +71,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _whole_lines(path: Path) -> None:
-    """Cut off what a crash left of a last line; nothing was told by it yet."""
+    """Cut off what a crash left of a last line: no trial is known by it yet."""
     if path.is_file():
         data = path.read_bytes()
         end = data.rfind(b"\n") + 1
@@ -118,11 +118,11 @@ class Store:
         if before is None:
             self.study.set_user_attr(ASKED, asked)
 
-    def begin(self, usual: list[dict[str, Any]]) -> int:
-        """Take up what was there; gives how many trials a killed process left. A new search tries `usual` first."""
+    def begin(self, defaults: list[dict[str, Any]]) -> int:
+        """Take up what was there; gives how many trials a killed process left. A new search tries `defaults` first."""
         trials = self.study.get_trials(deepcopy=False)
         if not trials:
-            for figures in usual:
+            for figures in defaults:
                 self.study.enqueue_trial(figures)
         stale = [each for each in trials if each.state == TrialState.RUNNING and self._ours(each)]
         for trial in stale:
@@ -148,7 +148,7 @@ class Store:
 
     @property
     def over(self) -> list[FrozenTrial]:
-        """Trials that came to an end: done, cut short, or impossible."""
+        """Trials that came to an end: complete, pruned, or impossible."""
         trials = self.study.get_trials(deepcopy=False)
         return [each for each in trials if each.state in FINISHED or REASON in each.user_attrs]
 

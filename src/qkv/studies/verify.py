@@ -1,6 +1,4 @@
-"""Resume = uninterrupted: a few steps of a run, straight through and with a save and a load between, must be equal.
-
-Proofs that a user can run: what a model's files and its answers must hold, each with the largest difference found.
+"""Proofs that a user can run: what a model's files and its answers must hold, each with the largest difference found.
 
 files       every file has the sha256 of the manifest
 words       text to ids and back is the same text; every id has its row in the model
@@ -11,14 +9,10 @@ batch       a text among others = the text alone
 causality   a later token never changes an earlier answer
 window      attention over a window as long as the text = attention over all of it
 export      written for Hugging Face and opened again = the model
-resume      a run that is saved and taken up = one that went on, bit for bit
+resume      a run that is saved and resumed = one that went on, bit for bit
 
-The proofs of a translator: those of verify.py, for a model that reads a source and writes a target.
-
-cache       the target token by token with the state = all of it at once
-padding     a source with padding = the source alone
-batch       sources and targets of unequal length together = each pair alone
-causality   a later token of the target never changes an earlier answer
+A translator reads a source and writes a target: its cache and causality are those of the target, its padding is that of
+the source, and pairs of unequal length make its batch.
 """
 
 from __future__ import annotations
@@ -26,6 +20,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -46,45 +41,6 @@ from qkv.training import checkpoints
 from qkv.training.loop import TrainingState, train
 
 STEPS = 2  # before the save, and after it
-
-
-def resumed(run: Path) -> str:
-    """What was compared, in words; RefusedError where the two differ. Nothing in the run's folder is changed."""
-    session = sessions.resume(run)
-    config = session.recipe.training
-    device = config.device
-    last = config.length - 2 * STEPS
-    kept = [path for path in checkpoints.numbered(run / "checkpoints") if int(path.name) <= last]
-    longer = replace(config, steps=max(config.steps, 2 * STEPS), steps_changes=config.steps_changes if kept else ())
-
-    def fresh() -> TrainingState:
-        state = sessions.fresh_state(session.recipe)
-        if kept:
-            checkpoints.load(kept[-1], state, device)
-        else:
-            torch.manual_seed(config.seed)
-        return state
-
-    def go(state: TrainingState, steps: int) -> None:
-        going = train(state, session.objective, longer)
-        for _ in range(steps):
-            next(going)
-
-    straight = fresh()
-    go(straight, 2 * STEPS)
-    broken = fresh()
-    go(broken, STEPS)
-    with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
-        saved = checkpoints.save(Path(folder), broken, {}, device, keep=1)
-        again = sessions.fresh_state(session.recipe)
-        checkpoints.load(saved, again, device)
-    go(again, STEPS)
-    for name, tensor in straight.model.state_dict().items():
-        if not torch.equal(tensor, again.model.state_dict()[name]):
-            raise RefusedError(f"{run}: a resumed run differs from an uninterrupted one in {name}.")
-    return f"steps {straight.step - 2 * STEPS + 1} to {straight.step}, saved and loaded in the middle: equal bits"
-
-
 LONGEST = 64  # tokens of a text that is read one by one
 
 
@@ -102,7 +58,7 @@ class NothingToShow(Exception):  # noqa: N818  (a fact, not a mistake)
     """Why a proof does not concern this model."""
 
 
-Found = tuple[float | None, str]
+Result = tuple[float | None, str]  # the largest difference, and what was compared
 
 
 class Proofs:
@@ -121,7 +77,7 @@ class Proofs:
 
     def all(self) -> Iterator[Proof]:
         """One after the other, as they are found."""
-        steps: list[Callable[[], Found]] = [
+        steps: list[Callable[[], Result]] = [
             self.files, self.words, self.finite, self.cache, self.padding, self.batch, self.causality, self.window,
             self.export, self.resume,
         ]  # fmt: skip
@@ -137,14 +93,14 @@ class Proofs:
             else:
                 yield Proof(name, largest is None or largest <= TOLERANCE * max(1.0, self.scale), largest, said)
 
-    def files(self) -> Found:
+    def files(self) -> Result:
         folder = self.bundle.folder
         if folder is None or not (folder / MANIFEST).is_file():
             raise NothingToShow("there is no manifest; `qkv import` writes a folder that has one")
         verify(folder)
         return None, "every file is the one that was written"
 
-    def words(self) -> Found:
+    def words(self) -> Result:
         rows = self.bundle.config.vocabulary
         if self.tokenizer.vocabulary > rows:
             raise InputError(f"{self.tokenizer.vocabulary:,} tokens, but {rows:,} rows in the model.")
@@ -155,7 +111,7 @@ class Proofs:
                     raise InputError(f"{text[:40]!a} becomes {again[:40]!a}.")
         return None, f"{self.tokenizer.vocabulary:,} tokens, {rows:,} rows"
 
-    def finite(self) -> Found:
+    def finite(self) -> Result:
         answers = self.answers()
         self.scale = max(float(answer.abs().max()) for answer in answers)
         if not all(answer.isfinite().all() for answer in answers):
@@ -166,65 +122,66 @@ class Proofs:
         """What the model says to each text alone."""
         return [self._alone(row) for row in self.rows]
 
-    def cache(self) -> Found:
+    def cache(self) -> Result:
         module = self.module
         if not isinstance(module, LanguageModel):
             raise NothingToShow("a model that reads whole texts has no cache")
-        largest, said = 0.0, "the state"
+        gaps, compared = [], "the state"
         for row in self.rows[:2]:
-            expected = self._alone(row)
             state = module.state(1)
-            stepped = torch.cat([module(torch.tensor([[token]]), state) for token in row], 1)[0]
-            largest = max(largest, float((stepped - expected).abs().max()))
+            steps = [module(torch.tensor([[token]]), state) for token in row]
+            gaps.append(gap(torch.cat(steps, 1)[0], self._alone(row)))
         if native.fits(module):
-            compiled, said = native.Native(module, "f32"), "the state, and the compiled step"
+            compiled, compared = native.Native(module, "f32"), "the state, and the compiled step"
             own = compiled.state(1)
             steps = [compiled(torch.tensor([[token]]), own)[0, -1] for token in self.rows[0]]
-            largest = max(largest, float((torch.stack(steps) - self._alone(self.rows[0])).abs().max()))
-        return largest, f"{said} = the whole text"
+            gaps.append(gap(torch.stack(steps), self._alone(self.rows[0])))
+        return max(gaps), f"{compared} = the whole text"
 
-    def padding(self) -> Found:
+    def padding(self) -> Result:
         fill = self.tokenizer.padding if self.tokenizer.padding is not None else self.tokenizer.separator
         room = self.context - min(self.context, 8)
-        rows = [row[: max(1, room)] for row in self.rows]
-        largest = 0.0
-        for row in rows:
+        gaps = []
+        for row in (row[: max(1, room)] for row in self.rows):
             tokens, present = padded([row, [fill] * min(self.context, len(row) + 8)], fill)
             present[1] = True
-            largest = max(largest, self._gap(reads(self.module)(tokens, present)[0], self._alone(row)))
-        return largest, "a padded text = the text alone"
+            gaps.append(gap(reads(self.module)(tokens, present)[0], self._alone(row)))
+        return max(gaps), "a padded text = the text alone"
 
-    def batch(self) -> Found:
+    def batch(self) -> Result:
         shortest = min(len(row) for row in self.rows)
         tokens = torch.tensor([row[:shortest] for row in self.rows])
         together = reads(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))
-        gaps = [self._gap(answer, self._alone(row.tolist())) for answer, row in zip(together, tokens, strict=True)]
+        gaps = [gap(answer, self._alone(row.tolist())) for answer, row in zip(together, tokens, strict=True)]
         return max(gaps), f"{len(self.rows)} texts together = each alone"
 
-    def causality(self) -> Found:
+    def causality(self) -> Result:
         if not self.writes:
             raise NothingToShow("a model that reads whole texts looks both ways")
-        row = self.rows[0]
-        expected, largest = self._alone(row), 0.0
+        return self._causal(self.rows[0], self._alone), "another token later = the same answer before it"
+
+    def _causal(self, row: list[int], answer: Callable[[list[int]], Tensor]) -> float:
+        """The largest difference that another token makes to the answers before it."""
+        expected, gaps = answer(row), [0.0]
         for place in range(1, len(row)):
             changed = [*row[:place], (row[place] + 1) % self.tokenizer.vocabulary, *row[place + 1 :]]
-            largest = max(largest, float((self._alone(changed)[:place] - expected[:place]).abs().max()))
-        return largest, "another token later = the same answer before it"
+            gaps.append(gap(answer(changed)[:place], expected[:place]))
+        return max(gaps)
 
-    def window(self) -> Found:
+    def window(self) -> Result:
         config: Any = self.bundle.config
         if not hasattr(config, "window"):
             raise NothingToShow("this model has no attention window")
         longest = max(len(row) for row in self.rows)
-        largest = 0.0
-        plain, windowed = (replace(config, window=reach) for reach in (0, longest))
-        copies = [filled(each, self.module.state_dict(), "cpu") for each in (plain, windowed)]
-        for row in self.rows[:2]:
-            answers = [copy(torch.tensor([row])) for copy in copies]
-            largest = max(largest, float((answers[0] - answers[1]).abs().max()))
-        return largest, f"a window of {longest} over {longest} tokens = no window"
+        plain, windowed = (
+            filled(replace(config, window=reach), self.module.state_dict(), "cpu") for reach in (0, longest)
+        )
+        tokens = [torch.tensor([row]) for row in self.rows[:2]]
+        return max(
+            gap(plain(row), windowed(row)) for row in tokens
+        ), f"a window of {longest} over {longest} tokens = no window"
 
-    def export(self) -> Found:
+    def export(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
             try:
                 found = export.write(Path(folder) / "copy", self.bundle, "copy")
@@ -232,7 +189,7 @@ class Proofs:
                 raise NothingToShow(str(error)) from None
         return max(each.largest for each in found), "; ".join(each.reader for each in found)
 
-    def resume(self) -> Found:
+    def resume(self) -> Result:
         folder = self.bundle.folder
         run = folder.parent if folder is not None else None
         if run is None or not (run / "recipe.toml").is_file():
@@ -243,10 +200,10 @@ class Proofs:
         tokens = torch.tensor([row])
         return reads(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))[0]
 
-    @staticmethod
-    def _gap(found: Tensor, alone: Tensor) -> float:
-        """Answers for each token, or one for the text."""
-        return float((found[: len(alone)] - alone).abs().max())
+
+def gap(answers: Tensor, expected: Tensor) -> float:
+    """The largest difference; what is padded has more answers."""
+    return float((answers[: len(expected)] - expected).abs().max())
 
 
 MORE = 8  # tokens of padding
@@ -271,46 +228,77 @@ class TranslatorProofs(Proofs):
         pairs = zip(self.rows, self.targets, strict=True)
         return [self._answer(torch.tensor([row]), torch.tensor([target])) for row, target in pairs]
 
-    def cache(self) -> Found:
-        model, largest = self.module, 0.0
+    def cache(self) -> Result:
+        model, gaps = self.module, []
         assert isinstance(model, Translator)
         for row, target, expected in list(zip(self.rows, self.targets, self.answers(), strict=True))[:2]:
             source = torch.tensor([row])
-            there = torch.ones_like(source, dtype=torch.bool)
-            memory, state = model.encode(source, there), model.state(1)
-            steps = [model.decode(torch.tensor([[token]]), memory, there, state) for token in target]
-            largest = max(largest, float((torch.cat(steps, 1)[0] - expected).abs().max()))
-        return largest, "the state = the whole target"
+            present = torch.ones_like(source, dtype=torch.bool)
+            memory, state = model.encode(source, present), model.state(1)
+            steps = [model.decode(torch.tensor([[token]]), memory, present, state) for token in target]
+            gaps.append(gap(torch.cat(steps, 1)[0], expected))
+        return max(gaps), "the state = the whole target"
 
-    def padding(self) -> Found:
-        largest = 0.0
+    def padding(self) -> Result:
+        gaps = []
         for row, target, expected in zip(self.rows, self.targets, self.answers(), strict=True):
             given = row[: max(1, self.context - MORE)]
             if len(given) < len(row):
                 expected = self._answer(torch.tensor([given]), torch.tensor([target]))
             source, present = padded([given, [self.end] * (len(given) + MORE)], self.end)
-            answer = self.module(source[:1], present[:1], torch.tensor([target]))[0]
-            largest = max(largest, float((answer - expected).abs().max()))
-        return largest, "a padded source = the source alone"
+            gaps.append(gap(self.module(source[:1], present[:1], torch.tensor([target]))[0], expected))
+        return max(gaps), "a padded source = the source alone"
 
-    def batch(self) -> Found:
+    def batch(self) -> Result:
         source, present = padded(self.rows, self.end)
         tokens, _ = padded(self.targets, self.end)
-        gaps = [
-            self._gap(answer, alone)
-            for answer, alone in zip(self.module(source, present, tokens), self.answers(), strict=True)
-        ]
-        return max(gaps), f"{len(self.rows)} pairs of unequal length together = each alone"
+        together = zip(self.module(source, present, tokens), self.answers(), strict=True)
+        return max(
+            gap(answer, alone) for answer, alone in together
+        ), f"{len(self.rows)} pairs of unequal length together = each alone"
 
-    def causality(self) -> Found:
-        source, target = torch.tensor(self.rows[:1]), self.targets[0]
-        expected, largest = self.answers()[0], 0.0
-        for place in range(1, len(target)):
-            changed = [*target[:place], (target[place] + 1) % self.tokenizer.vocabulary, *target[place + 1 :]]
-            answer = self._answer(source, torch.tensor([changed]))
-            largest = max(largest, float((answer[:place] - expected[:place]).abs().max()))
+    def causality(self) -> Result:
+        source = torch.tensor(self.rows[:1])
+        largest = self._causal(self.targets[0], lambda target: self._answer(source, torch.tensor([target])))
         return largest, "another token of the target later = the same answer before it"
 
     def _answer(self, source: Tensor, target: Tensor) -> Tensor:
         answer: Tensor = self.module(source, torch.ones_like(source, dtype=torch.bool), target)[0]
         return answer
+
+
+def resumed(run: Path) -> str:
+    """A few steps of a run, straight through and with a save and a load between, must be equal: gives what was
+    compared; RefusedError where the two differ. Nothing in the run's folder is changed."""
+    session = sessions.resume(run)
+    config = session.recipe.training
+    device = config.device
+    last = config.length - 2 * STEPS
+    kept = [path for path in checkpoints.numbered(run / "checkpoints") if int(path.name) <= last]
+    longer = replace(config, steps=max(config.steps, 2 * STEPS), steps_changes=config.steps_changes if kept else ())
+
+    def fresh() -> TrainingState:
+        state = sessions.fresh_state(session.recipe)
+        if kept:
+            checkpoints.load(kept[-1], state, device)
+        else:
+            torch.manual_seed(config.seed)
+        return state
+
+    def go(state: TrainingState, steps: int) -> None:
+        for _ in islice(train(state, session.objective, longer), steps):
+            pass
+
+    straight = fresh()
+    go(straight, 2 * STEPS)
+    interrupted = fresh()
+    go(interrupted, STEPS)
+    with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
+        saved = checkpoints.save(Path(folder), interrupted, {}, device, keep=1)
+        again = sessions.fresh_state(session.recipe)
+        checkpoints.load(saved, again, device)
+    go(again, STEPS)
+    for name, tensor in straight.model.state_dict().items():
+        if not torch.equal(tensor, again.model.state_dict()[name]):
+            raise RefusedError(f"{run}: a resumed run differs from an uninterrupted one in {name}.")
+    return f"steps {straight.step - 2 * STEPS + 1} to {straight.step}, saved and loaded in the middle: equal bits"

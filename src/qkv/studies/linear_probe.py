@@ -1,4 +1,4 @@
-"""What each layer of a model knows: a linear classifier on its vectors, one a layer; the model itself is not taught.
+"""What each layer of a model knows, by linear probes: a linear classifier on its vectors; the model is not trained.
 
 Deck 002 draws that later layers are better. Whether they are is measured here on examples of your own: a text is the
 mean of its tokens, a word with a tag the vector of its first piece (Devlin et al. 2019, section 5.3).
@@ -20,7 +20,7 @@ from qkv.data.examples import Labelled, TagExamples, TextExamples
 from qkv.errors import InputError, require_package
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
-from qkv.evaluation.labelled_evaluation import LabelledScore, score_answers, score_tags
+from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
 from qkv.text.tokenizer import Tokenizer
 
 MOST = 2000  # texts or sentences of each side
@@ -32,7 +32,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Probed:
-    """What was found in one layer."""
+    """The score of one layer."""
 
     layer: int
     judgement: LabelledScore
@@ -42,26 +42,20 @@ class Probed:
         return {"layer": self.layer, "metric": self.judgement.name, **figure.values("value")}
 
 
-def probe(model: nn.Module, tokenizer: Tokenizer, found: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
-    """A figure for each layer from 0 on: learned on the training side, reported on the validation side."""
+def probe(model: nn.Module, tokenizer: Tokenizer, data: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
+    """A score for each layer from 0 on: learned on the training set, reported on the validation set."""
     require_package("sklearn", NEED)
-    if found.task not in ("classification", "tagging") or found.numeric or found.pairs:
-        raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {found.task}.")
-    train, valid = (_some(side, most, seed) for side in (found.train, found.valid))
-    known, asked = (layers_of(model, tokenizer, side) for side in (train, valid))
-    made = []
-    for number, (learned, reported) in enumerate(zip(known, asked, strict=True)):
-        answers = _linear(learned, train.targets, reported, len(found.labels))
-        if isinstance(valid, TagExamples):
-            made.append(Probed(number, score_tags(answers, valid)))
-        else:
-            made.append(Probed(number, score_answers(answers, valid.targets, found.labels.names, "single")))
-    return made
+    if data.task not in ("classification", "tagging") or data.numeric or data.pairs:
+        raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {data.task}.")
+    train, valid = (_some(side, most, seed) for side in (data.train, data.valid))
+    layers = zip(layers_of(model, tokenizer, train), layers_of(model, tokenizer, valid), strict=True)
+    answers = (_linear(known, train.targets, asked, len(data.labels)) for known, asked in layers)
+    return [Probed(number, score_examples(scores, valid, "single")) for number, scores in enumerate(answers)]
 
 
-def last_beside(found: list[Probed], other: int) -> Difference | None:
-    """The last layer beside another one, answer by answer; of spans there is none."""
-    scores: list[Any] = [each.judgement.score for each in (found[-1], found[other])]
+def last_compared_with(layers: list[Probed], other: int) -> Difference | None:
+    """The last layer compared with another one, answer by answer; of spans there is no comparison."""
+    scores: list[Any] = [each.judgement.score for each in (layers[-1], layers[other])]
     if not all(hasattr(score, "correct") for score in scores):
         return None
     first, second = (np.asarray(score.correct, dtype=np.float64)[:, None] for score in scores)

@@ -1,7 +1,7 @@
-"""What a search may change: numbers and parts of a system, drawn by a trial of Optuna.
+"""What a search may change: hyperparameters and parts of a system, drawn by a trial of Optuna.
 
-The names in the store are SYSTEM.NUMBER, so that what is learned about the rate of one system says nothing about
-another's. `usual` are the figures that `qkv train` would take: the first trial of each system tries them.
+The names in the store are SYSTEM.NUMBER, so that what is learned about the learning rate of one system says nothing
+about another's. The first trial of each system tries the defaults, which `qkv train` would take.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ POOLINGS = ("mean", "max", "attention")
 HEADS = ("linear", "two-layer")
 TABLE_WIDTHS = (32, 64, 128, 256)
 WIDTHS, LAYERS = (64, 128, 192, 256), (1, 4)  # of language models
-WRITERS = ("modern", "gpt", "lstm")
-OF_TEXTS = ("linear", "bag", "cnn", "lstm", "encoder")
-USUAL = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vision")}
+LANGUAGE_MODELS = ("modern", "gpt", "lstm")  # by default
 PARTS: dict[str, dict[str, Sequence[str]]] = {
     "encoder": {
         "positions": ("sinusoidal", "learned", "rotary", "none"),
@@ -42,7 +40,7 @@ class Drawing(Protocol):
 
 
 def labelled(trial: Drawing, name: str, task: str, examples: int) -> Values:
-    """The sections of a recipe for a system on so many examples."""
+    """The sections of a recipe for a system on this number of examples."""
     system = systems.system(name, task, "--model")
     model: dict[str, Any] = {"kind": name}
     if name != "linear":
@@ -86,38 +84,37 @@ def _training(trial: Drawing, name: str, system: systems.System, examples: int) 
     return training
 
 
-def usual_labelled(name: str, task: str) -> dict[str, Any]:
-    """What `qkv train` would take, as a trial's figures."""
+def labelled_defaults(name: str, task: str) -> dict[str, Any]:
+    """What `qkv train` would take, as the parameters of a trial."""
     system = systems.system(name, task, "--model")
-    encoder = system.encoder
-    parts = {part: encoder.get(part, kinds[0]) for part, kinds in PARTS.get(name, {}).items()}
-    figures = {
+    parts = {part: system.encoder.get(part, kinds[0]) for part, kinds in PARTS.get(name, {}).items()}
+    values = {
         "dropout": system.dropout,
-        "width": encoder.get("width"),
+        "width": system.encoder.get("width"),
         "pooling": system.pooling,
         "head": system.head,
         **parts,
-        **_taught(system),
+        **_training_defaults(system),
     }
-    drawn = _Names()
-    labelled(drawn, name, task, 1)
-    return {f"{name}.{key}": value for key, value in figures.items() if f"{name}.{key}" in drawn.names}
+    recorder = _NameRecorder()
+    labelled(recorder, name, task, 1)
+    return {f"{name}.{key}": value for key, value in values.items() if f"{name}.{key}" in recorder.names}
 
 
-def usual_table(name: str) -> dict[str, Any]:
+def table_defaults(name: str) -> dict[str, Any]:
     """The same for a table of numbers."""
     own = plain(MLPTableConfig())
     shape = {key: own[key] for key in ("width", "layers", "dropout", "activation")} if name == "mlp" else {}
-    return {f"{name}.{key}": value for key, value in {**shape, **_taught(systems.TABLES[name])}.items()}
+    return {f"{name}.{key}": value for key, value in {**shape, **_training_defaults(systems.TABLES[name])}.items()}
 
 
-def _taught(system: systems.System) -> dict[str, Any]:
+def _training_defaults(system: systems.System) -> dict[str, Any]:
     decay = max(1e-4, system.weight_decay)
     return {"batch": system.batch, "epochs": round(system.epochs), "learning_rate": system.rate, "weight_decay": decay}
 
 
-class _Names:
-    """A trial that only writes down what it is asked for."""
+class _NameRecorder:
+    """A trial that only records the names it is asked for."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -135,10 +132,10 @@ class _Names:
         return choices[0]
 
 
-def writing(trial: Drawing, name: str) -> Values:
-    """The sections of a recipe for a language model; how many steps there are is the clock's business."""
-    usual = defaults(name)
-    optimizer, rates = usual.optimizer, usual.optimizers[usual.optimizer].values()
+def language_model(trial: Drawing, name: str) -> Values:
+    """The sections of a recipe for a language model; the time budget sets the number of steps."""
+    own = defaults(name)
+    optimizer, rates = own.optimizer, own.optimizers[own.optimizer].values()
     scale = trial.suggest_float(f"{name}.rate_scale", 0.25, 4.0, log=True)
     model = {
         "kind": name,

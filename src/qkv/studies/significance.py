@@ -1,0 +1,137 @@
+"""How sure a difference between systems is: their scores on the same rows, with intervals and paired tests.
+
+What a row contributes to a score is a few numbers whose totals give it (`Measure`), so that drawing rows again is
+adding them up again. A system that was trained with several seeds has the mean of their scores.
+
+    accuracy   correct                       F1    correct, predicted, true   words     correct, words
+    macro-F1, Matthews   correct, predicted, true of each class               Pearson   y, p, y², p², y p
+    bits       nats, tokens
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qkv.data.examples import Examples, TagExamples
+from qkv.errors import InputError
+from qkv.evaluation import classification_metrics, labelled_evaluation
+from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
+from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
+from qkv.evaluation.labelled_evaluation import LabelledScore
+from qkv.evaluation.regression import NumberScore
+
+Array = NDArray[Any]
+Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> scores (B,)
+Metric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
+NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte"}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What each row contributes, (N, K), and the score that the totals give."""
+
+    name: str
+    rows: Array = field(repr=False)
+    score: Totals
+
+    @property
+    def value(self) -> float:
+        """The score; nan where it is not defined."""
+        with np.errstate(all="ignore"):
+            return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
+
+
+def measure(judgement: LabelledScore, examples: Examples, metric: Metric = "auto") -> Measure:
+    """What every row of the examples contributes to the score that they are evaluated by."""
+    score = judgement.score
+    if metric != "auto" and metric != judgement.name and not isinstance(score, ClassScore):
+        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[judgement.name]}. Leave it out.")
+    if isinstance(score, NumberScore):
+        y = examples.targets - float(np.mean(examples.targets))
+        p = y + score.errors
+        return Measure("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
+    if not isinstance(score, ClassScore):
+        name = "micro_f1" if isinstance(score, MultilabelScore) else "span_f1"
+        return Measure(name, score.counts, lambda totals, rows: classification_metrics.f1(*totals.T))
+    if metric == "f1" and len(score.names) != 2:
+        raise InputError(f"--metric f1: is for two classes, and here are {len(score.names)}. Take macro_f1.")
+    by_class: dict[str, Totals] = {"f1": _second, "macro_f1": _macro, "matthews": _matthews}
+    if metric in by_class:
+        return Measure(metric, _by_class(score, examples), by_class[metric])
+    if isinstance(examples, TagExamples):
+        rows = np.stack([_summed(score.correct, examples), examples.lengths], axis=1)
+        return Measure("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
+    return Measure("accuracy", score.correct[:, None].astype(np.int64), mean)
+
+
+def _summed(values: Array, examples: TagExamples) -> Array:
+    """Sums over each sentence, from words."""
+    starts = np.concatenate([[0], np.cumsum(examples.lengths)[:-1]])
+    return np.add.reduceat(values.astype(np.int64), starts)
+
+
+def _by_class(score: ClassScore, examples: Examples) -> Array:
+    """For each row and class whether it was predicted rightly, predicted, true; (N, 3 C)."""
+    classes = np.arange(len(score.names))
+    predicted, true = (labels[:, None] == classes for labels in (score.predictions, score.targets))
+    table = np.concatenate([predicted & true, predicted, true], axis=1)
+    if not isinstance(examples, TagExamples):
+        return table
+    return np.stack([_summed(column, examples) for column in table.T], 1)
+
+
+def _second(totals: Array, rows: int) -> Array:
+    """Of the second of two classes, which is called 1 or yes."""
+    return classification_metrics.f1(*totals[:, 1::2].T)
+
+
+def _macro(totals: Array, rows: int) -> Array:
+    return classification_metrics.f1(*np.split(totals, 3, axis=1)).mean(1)
+
+
+def _matthews(totals: Array, rows: int) -> Array:
+    correct, predicted, true = np.split(totals.astype(np.float64), 3, axis=1)
+    all_rows = true.sum(1)
+    spread = (all_rows**2 - (predicted**2).sum(1)) * (all_rows**2 - (true**2).sum(1))
+    return (correct.sum(1) * all_rows - (predicted * true).sum(1)) / np.sqrt(np.where(spread > 0, spread, np.inf))
+
+
+def _pearson(totals: Array, rows: int) -> Array:
+    y, p, yy, pp, yp = totals.T
+    with np.errstate(all="ignore"):
+        spread = (yy - y * y / rows) * (pp - p * p / rows)
+        flat = spread <= 1e-24 * np.abs(yy * pp)
+        return np.where(flat, np.nan, (yp - y * p / rows) / np.sqrt(np.abs(spread)))
+
+
+def _joined(measures: Sequence[Measure], times: int) -> tuple[Array, Totals]:
+    """The rows of all seeds side by side, repeated up to `times`, and the mean of their scores."""
+    rows = [measures[number % len(measures)].rows for number in range(times)]
+    width, score = rows[0].shape[1], measures[0].score
+
+    def together(totals: Array, count: int) -> Array:
+        parts = [score(totals[:, at : at + width], count) for at in range(0, times * width, width)]
+        return np.mean(parts, axis=0)
+
+    return np.hstack(rows).astype(np.float64), together
+
+
+def estimate(measures: Sequence[Measure]) -> Estimate:
+    """The mean score of all seeds, and how far it would move on other rows."""
+    table, score = _joined(measures, len(measures))
+    kinds, counts = np.unique(table, axis=0, return_counts=True)
+    with np.errstate(all="ignore"):
+        return bootstrap(counts, lambda drawn: score(drawn @ kinds, len(table))[:, None])[0]
+
+
+def difference(first: Sequence[Measure], second: Sequence[Measure]) -> Difference:
+    """Two systems on the same rows."""
+    times = max(len(first), len(second))
+    ours, score = _joined(first, times)
+    theirs, _ = _joined(second, times)
+    return paired(ours, theirs, score)
