@@ -145,7 +145,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         side: Literal["left", "right"] = "left" if index == 0 or column in words else "right"
-        grid.add_column(Text(visible(column)), justify=side, overflow="fold")
+        numbers = side == "right"  # an interval is never broken; words wrap at blanks
+        grid.add_column(Text(visible(column)), justify=side, overflow="fold", no_wrap=numbers)
     for row in rows:
         grid.add_row(*(Text(visible(str(cell))) for cell in row))
     shown = Console(highlight=False)
