@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from qkv.inspection.head_roles import Head
-    from qkv.inspection.logit_lens import Piece
+    from qkv.inspection.logit_lens import LikelyToken
     from qkv.inspection.subject import Subject
     from qkv.inspection.worked_example import Decks
 
@@ -215,7 +215,7 @@ def short(number: int) -> str:
     return str(number)
 
 
-def likeliest(rows: Iterable[Piece]) -> str:
+def likeliest(rows: Iterable[LikelyToken]) -> str:
     return "  ".join(f"{row.text!r} {row.p:.3f}" for row in rows)
 
 
