@@ -68,6 +68,36 @@ def test_trees_name_what_exists(root: Path, name: str) -> None:
     assert not missing, f"{name} names what does not exist: {missing}"
 
 
+def blocks_of_folders(tree: str) -> dict[Path, str]:
+    """Every folder that a drawn tree names, with its own line and all lines beneath it."""
+    open_folders: list[tuple[int, Path]] = []
+    blocks: dict[Path, str] = {}
+    for line in tree.splitlines():
+        bare = re.sub(r"[│├└─]", " ", line)
+        column = len(bare) - len(bare.lstrip())
+        folder = re.match(r"([\w./-]+)/(?=\s|$)", bare.strip())
+        if folder:
+            open_folders = [(depth, path) for depth, path in open_folders if depth < column]
+            parent = open_folders[-1][1] if open_folders else Path()
+            open_folders.append((column, parent / folder[1]))
+            blocks[parent / folder[1]] = ""
+        for _, path in open_folders:
+            blocks[path] += line + "\n"
+    return blocks
+
+
+def test_every_source_file_is_on_the_map(root: Path, source: Path) -> None:
+    tree = next(trees((root / "ARCHITECTURE.md").read_text(encoding="utf-8")))
+    blocks = blocks_of_folders(tree)
+    missing = []
+    for path in sorted(source.rglob("*.py")):
+        place = path.relative_to(root)
+        nearest = next(folder for folder in place.parents if folder in blocks)
+        if path.name != "__init__.py" and not re.search(rf"(?<![\w/]){re.escape(path.name)}\b", blocks[nearest]):
+            missing.append(str(place))
+    assert not missing, f"ARCHITECTURE.md does not name: {missing}"
+
+
 def test_relative_links_resolve(root: Path) -> None:
     broken = []
     for path in tracked(root, "*.md"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 MODEL_LINES = 135  # with the defaults of its kinds
-FILE_LINES = 300
+FILE_LINES = 400  # a file is an idea: about 200 lines, and one of 350 rather than two that are read together
 
 
 def lines(path: Path) -> int:
@@ -14,7 +14,7 @@ def lines(path: Path) -> int:
 
 def test_model_files_are_short(source: Path) -> None:
     models = sorted((source / "models").glob("*.py"))
-    assert {"gpt", "modern", "recurrent"} <= {path.stem for path in models}
+    assert {"gpt", "modern", "rnn"} <= {path.stem for path in models}
     assert all(lines(path) <= MODEL_LINES for path in models)
 
 

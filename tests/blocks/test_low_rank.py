@@ -13,7 +13,8 @@ from qkv.blocks.recurrent import unrolled
 from qkv.models.bert import BertConfig
 from qkv.models.encoders import build
 from qkv.models.modern import ModernConfig
-from qkv.models.rnn import RecurrentConfig, RecurrentEncoderConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
+from qkv.models.rnn import RecurrentConfig
 
 BERT = BertConfig(vocabulary=20, layers=2, heads=2, width=16, context=12, pooler="first")
 KINDS: tuple[Literal["rnn", "gru", "lstm"], ...] = ("rnn", "gru", "lstm")

@@ -17,7 +17,8 @@ import translators
 from cli.guards import guarded
 from qkv.cli.app import VERBS
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.recipe import bundle
 from text.kinds import tokenizer
 

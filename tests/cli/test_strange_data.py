@@ -20,7 +20,8 @@ from cli.commands import run
 from cli.guards import guarded
 from data.bad_inputs import prose
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.recipe import bundle
 from text.kinds import tokenizer
 from translators import built

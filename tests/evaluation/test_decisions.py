@@ -11,9 +11,10 @@ import torch
 from qkv.data.encode import EncodedRows, encode_texts, encode_words
 from qkv.evaluation import decisions, unpadded_bert
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
-from qkv.models.image_encoders import PictureCNNConfig
-from qkv.models.rnn import RecurrentEncoderConfig
+from qkv.models.classifier import ClassifierConfig
+from qkv.models.image_cnn import PictureCNNConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
+from qkv.models.tagger import TaggerConfig
 from small_tasks import sentences
 from text.kinds import tokenizer
 

@@ -12,7 +12,8 @@ from qkv.errors import InputError
 from qkv.evaluation import decisions
 from qkv.evaluation.decisions import Decision
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
+from qkv.models.tagger import TaggerConfig
 from text.kinds import tokenizer
 
 WORDS = tokenizer("wordpiece")

@@ -10,7 +10,7 @@ from torch import nn
 
 from qkv.inspection.subject import Inputs, Subject
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
@@ -19,6 +19,7 @@ from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.rnn import RecurrentConfig
 from qkv.models.rnn_translator import RNNTranslatorConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.models.transformer import TransformerConfig
 from text.kinds import tokenizer
 

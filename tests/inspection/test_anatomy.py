@@ -10,7 +10,7 @@ from qkv.inspection.page import document
 from qkv.inspection.subject import Inputs, Subject
 from qkv.inspection.word_in_contexts import meaning
 from qkv.models.classifier import ClassifierConfig
-from qkv.models.rnn import RecurrentEncoderConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 
 
 def test_a_recurrence_whose_start_is_learned() -> None:

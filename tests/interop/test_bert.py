@@ -11,8 +11,9 @@ from qkv.errors import ConfigError, InputError
 from qkv.interop.bert_architectures import bert, distilbert
 from qkv.interop.tensor_names import export_weights, import_weights
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.masked import MaskedConfig
+from qkv.models.tagger import TaggerConfig
 
 SHAPE: dict[str, Any] = {
     "vocabulary": 11, "layers": 11, "heads": 2, "width": 8, "hidden": 32, "context": 5, "dropout": 0.1,

@@ -19,11 +19,11 @@ from interop import tiny_folder, tiny_gguf
 from qkv.errors import RefusedError
 from qkv.interop import export, gguf, huggingface
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import TaggerConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.recipe import bundle
 from qkv.text import foreign, tokenizer
 from text.kinds import tokenizer as words_of

@@ -19,9 +19,10 @@ from qkv.blocks.tap import taps
 from qkv.config import parse, plain
 from qkv.errors import ConfigError
 from qkv.models.bert import PRESETS, BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.language_model import count
 from qkv.models.masked import MaskedConfig
+from qkv.models.tagger import TaggerConfig
 
 SHAPE: dict[str, Any] = {"vocabulary": 19, "layers": 2, "heads": 3, "width": 24, "context": 12}
 PLAIN, POOLED = BertConfig(**SHAPE), BertConfig(**SHAPE, pooler="first")

@@ -24,8 +24,8 @@ from qkv.errors import ConfigError
 from qkv.evaluation.vectors import by_token, pooled
 from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
-from qkv.models.cnn import CNNConfig, TextCNNConfig
+from qkv.models.classifier import ClassifierConfig
+from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.encoders import FromLanguageModel, LanguageConfig, TextEncoderConfig, build
 from qkv.models.gpt import GPTConfig
@@ -33,7 +33,10 @@ from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
-from qkv.models.rnn import RecurrentConfig, RecurrentEncoderConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
+from qkv.models.rnn import RecurrentConfig
+from qkv.models.tagger import TaggerConfig
+from qkv.models.text_cnn import TextCNNConfig
 
 VOCABULARY, CONTEXT, LABELS = 19, 12, ("bad", "so", "good")
 SIZE: dict[str, Any] = {"vocabulary": VOCABULARY, "context": CONTEXT}

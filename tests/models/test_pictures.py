@@ -16,7 +16,8 @@ from qkv.blocks.tap import taps
 from qkv.config import parse, plain
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoders import PictureEncoderConfig, build
-from qkv.models.image_encoders import PatchesConfig, PictureCNNConfig
+from qkv.models.image_cnn import PictureCNNConfig
+from qkv.models.vision import PatchesConfig
 
 SIZE: dict[str, Any] = {"height": 8, "width_pixels": 12, "channels": 3, "width": 16}
 LABELS = ("left", "right")

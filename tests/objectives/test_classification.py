@@ -11,7 +11,7 @@ import torch
 from qkv.data.encode import EncodedRows, encode_texts
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
-from qkv.models.rnn import RecurrentEncoderConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 from qkv.objectives.classification import Classification, ClassificationConfig, balanced
 from small_tasks import sentences
 from text.kinds import tokenizer

@@ -8,7 +8,7 @@ import torch
 
 from qkv.data.encode import encode_words
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import TaggerConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.objectives.classification import NONE, Tagging, TaggingConfig, words_of
 from small_tasks import sentences
 from text.kinds import tokenizer

@@ -17,7 +17,7 @@ from cli.commands import run
 from qkv import session as sessions
 from qkv.errors import InputError
 from qkv.models.classifier import ClassifierConfig
-from qkv.models.rnn import RecurrentEncoderConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
 from qkv.recipe import bundle
 from qkv.studies.verify import Proofs
 from small_tasks import origin, sentences, trained, write

@@ -24,8 +24,9 @@ from qkv.data.encode import EncodedRows, TextOrPair, encode_texts, encode_words
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.evaluation.unpadded_bert import Precision
-from qkv.models.classifier import Classifier, ClassifierConfig, EncoderPooling, Tagger, TaggerConfig
+from qkv.models.classifier import Classifier, ClassifierConfig, EncoderPooling
 from qkv.models.table import LinearTableConfig, MLPTableConfig
+from qkv.models.tagger import Tagger, TaggerConfig
 from qkv.objectives import objective
 from qkv.objectives.classification import Problem, words_of
 from qkv.objectives.objective import Source, TextInputs

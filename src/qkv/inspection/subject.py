@@ -19,9 +19,10 @@ from qkv.blocks.attention import MultiHeadAttention
 from qkv.blocks.decoder import GlobalAttention
 from qkv.errors import InputError
 from qkv.generation.beam import Translator
-from qkv.models.classifier import Classifier, Tagger
+from qkv.models.classifier import Classifier
 from qkv.models.language_model import LanguageModel
 from qkv.models.masked import Masked
+from qkv.models.tagger import Tagger
 from qkv.text.tokenizer import Tokenizer
 
 StackName = Literal["self", "encoder", "decoder", "cross"]

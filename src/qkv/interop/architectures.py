@@ -25,11 +25,12 @@ from qkv.errors import ConfigError
 from qkv.interop.tensor_files import TensorFiles
 from qkv.interop.tensor_names import Row, Settings, Table, Values
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.modern import ModernConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.text.tokenizer import Tokenizer
 
 Classifying = ClassifierConfig | TaggerConfig

@@ -24,8 +24,9 @@ from qkv.interop.architectures import (
 )
 from qkv.interop.tensor_names import Row, Settings, Table, Values, pairs, require, sizes
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.masked import MaskedConfig
+from qkv.models.tagger import TaggerConfig
 
 Config = BertConfig | MaskedConfig | Classifying
 

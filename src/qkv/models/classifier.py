@@ -1,11 +1,10 @@
-"""Classifier and tagger: a decision for a text, or for every token. Encoder, pooling and head are passed in.
+"""Classifier: a decision for a text. Encoder, pooling and head are passed in.
 
-    classifier   scores = head(pooling(encoder(tokens)))
-    tagger       scores = head(encoder(tokens))          of a word of several tokens, the first decides
+    scores = head(pooling(encoder(tokens)))
 
 BERT classifies by its pooler and one linear layer (Devlin et al. 2019), DistilBERT by [CLS] and two layers, GPT by the
 last vector and one matrix (Radford et al. 2018); deck 004 by the mean, deck 001 by an RNN's last vector and an MLP. A
-picture is classified the same way. Taggers find names in text (Devlin et al. 2019, section 5.3).
+picture is classified the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from torch import Tensor, nn
 
 from qkv.blocks import initialization
 from qkv.blocks.dropout import Dropout
-from qkv.blocks.embeddings import Segments, TokenMask, Tokens
 from qkv.blocks.heads import AttentionPooling, FirstPooling, LastPooling, MaxPooling, MeanPooling, MultiLayerHead
 from qkv.blocks.tap import Tap
 from qkv.config import Positive, Share, strict
@@ -119,35 +117,3 @@ class Classifier(nn.Module):
         there = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if present is None else present
         pooled = self.pooled(self.pooling(x, there))
         return self.logits(self.scale(self.head(self.dropout(pooled))))
-
-
-@strict
-class TaggerConfig(Encoded):
-    kind: Literal["tagger"] = "tagger"
-    encoder: Annotated[TextEncoderConfig, Field(discriminator="kind")] = BertConfig()
-    labels: tuple[str, ...] = ()
-    dropout: Share = 0.0  # before the last layer
-
-    def __post_init__(self) -> None:
-        require_fit(self.encoder, len(self.labels))
-        if getattr(self.encoder, "pooler", "none") != "none":
-            raise ValueError("a tagger has no use for a pooler: expected encoder.pooler = 'none'")
-
-    def build(self) -> Tagger:
-        encoder, labels = build(self.encoder, len(self.labels)), len(self.labels)
-        head = nn.Identity() if isinstance(self.encoder, LinearConfig) else nn.Linear(self.width, labels)
-        return Tagger(encoder, head, self.dropout)
-
-
-class Tagger(nn.Module):
-    def __init__(self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.vocabulary, self.context = encoder.vocabulary, encoder.context
-        self.encoder, self.head = encoder, head
-        self.dropout = Dropout(dropout)
-        self.logits = Tap()
-        initialization.normal_(head.modules(), 0.02)
-
-    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T L"]:
-        """A score for every label at every token."""
-        return self.logits(self.head(self.dropout(self.encoder(tokens, present, segments))))

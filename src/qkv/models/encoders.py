@@ -18,15 +18,18 @@ from torch import Tensor, nn
 from qkv.blocks.embeddings import Segments, TokenMask, Tokens
 from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
 from qkv.models.bert import BertConfig
-from qkv.models.cnn import CNNConfig, TextCNNConfig
+from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.gpt import GPTConfig
-from qkv.models.image_encoders import PatchesConfig, PictureCNNConfig
+from qkv.models.image_cnn import PictureCNNConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
-from qkv.models.rnn import RecurrentConfig, RecurrentEncoderConfig
+from qkv.models.recurrent_encoder import RecurrentEncoderConfig
+from qkv.models.rnn import RecurrentConfig
+from qkv.models.text_cnn import TextCNNConfig
+from qkv.models.vision import PatchesConfig
 
 
 class Encoded:

@@ -10,12 +10,13 @@ from typing import Any, get_args, get_type_hints
 
 from qkv.models import gpt
 from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.defaults import ModelDefaults
 from qkv.models.encoders import LanguageConfig
 from qkv.models.masked import MaskedConfig
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.models.table import LinearTableConfig, MLPTableConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.models.transformer import TransformerConfig
 
 TableConfig = LinearTableConfig | MLPTableConfig

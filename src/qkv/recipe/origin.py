@@ -22,11 +22,12 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError
 from qkv.generation.beam import Translator
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoders import LanguageConfig, PictureEncoderConfig, TextEncoderConfig
 from qkv.models.language_model import count
 from qkv.models.masked import MaskedConfig
 from qkv.models.registry import ModelConfig
+from qkv.models.tagger import TaggerConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import NewSection, Section, parse_model

@@ -18,9 +18,10 @@ from qkv.config import plain
 from qkv.data.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models import bert, gpt
-from qkv.models.classifier import ClassifierConfig, TaggerConfig
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.registry import ModelConfig, TableConfig
 from qkv.models.table import LinearTable, MLPTable
+from qkv.models.tagger import TaggerConfig
 from qkv.objectives.classification import Problem
 from qkv.recipe import origin, resolve
 from qkv.recipe.bundle import Bundle

@@ -27,8 +27,8 @@ from qkv.evaluation.classification_metrics import ClassScore
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
-from qkv.models.image_encoders import PatchesConfig
 from qkv.models.registry import TableConfig
+from qkv.models.vision import PatchesConfig
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin

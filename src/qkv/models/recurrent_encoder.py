@@ -1,0 +1,79 @@
+"""Recurrent encoders (Elman RNN, GRU, LSTM) that read a text in one direction or both. Decks 001 and 003.
+
+    h_t = [recurrence(h_{t-1}, x_t); recurrence'(h'_{t+1}, x_t)],  x = E[tokens], then the layer below
+
+"Feed the final state to an MLP" (deck 001) is an encoder of one direction with `last` pooling. With two directions
+(Schuster and Paliwal 1997) the second starts at the text's last real token, and mean or max pooling sees both.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from qkv.blocks import initialization
+from qkv.blocks.dropout import Dropout
+from qkv.blocks.embeddings import Embedding, Segments, SpelledEmbedding, TokenMask, Tokens
+from qkv.blocks.recurrent import CELLS, Directions, LearnedStart, Recurrent, ZeroStart
+from qkv.blocks.tap import Tap
+from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+
+
+@strict
+class RecurrentEncoderConfig:
+    kind: Literal["recurrent-encoder"] = "recurrent-encoder"
+    vocabulary: CountOrZero = 0  # 0: the tokenizer's
+    cell: Literal["rnn", "gru", "lstm"] = "lstm"
+    layers: Layers = 1
+    width: Width = 256  # of all directions together
+    directions: Literal[1, 2] = 2
+    start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
+    embedding_width: WidthOrZero = 0  # 0: the width
+    letters: CountOrZero = 0  # rows of a table of letter n-grams, so that a piece knows its spelling; 0: none
+    context: Context = 512  # where texts are cut; nothing in the model depends on it
+    dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        if self.width % self.directions:
+            raise ValueError(f"width {self.width} does not divide into {self.directions} directions")
+        if self.letters == 1:  # its first row stands for no letters
+            raise ValueError("letters = 1: expected 0 (none) or at least 2")
+
+    def build(self) -> RecurrentEncoder:
+        return RecurrentEncoder(self)
+
+
+class RecurrentEncoder(nn.Module):
+    def __init__(self, config: RecurrentEncoderConfig) -> None:
+        super().__init__()
+        width, numbers = config.width, config.embedding_width or config.width
+        self.vocabulary, self.context, self.width = config.vocabulary, config.context, width
+        cell, parts = CELLS[config.cell]
+        start = LearnedStart if config.start == "learned" else ZeroStart
+
+        def direction(inputs: int) -> Recurrent:
+            hidden = width // config.directions
+            return Recurrent(cell(inputs, hidden, batch_first=True), start(parts, 1, hidden))
+
+        self.embedding = (
+            SpelledEmbedding(config.vocabulary, numbers, config.letters)
+            if config.letters
+            else Embedding(config.vocabulary, numbers)
+        )
+        self.dropout = Dropout(config.dropout)
+        self.embedded = Tap()
+        inputs = [numbers, *(width for _ in range(config.layers - 1))]
+        self.blocks = nn.ModuleList(
+            Directions(*(direction(numbers) for _ in range(config.directions))) for numbers in inputs
+        )
+        initialization.normal_(self.embedding.modules(), 0.05)
+        initialization.recurrent_(self.modules())
+
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
+        """Padding stands behind the text."""
+        x = self.embedded(self.embedding(tokens))
+        for block in self.blocks:
+            x = block(self.dropout(x), present)
+        return x

@@ -1,0 +1,53 @@
+"""Tagger: a decision for every token, as for names in text (Devlin et al. 2019, section 5.3).
+
+scores = head(encoder(tokens))          of a word of several tokens, the first decides
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from qkv.blocks import initialization
+from qkv.blocks.dropout import Dropout
+from qkv.blocks.embeddings import Segments, TokenMask, Tokens
+from qkv.blocks.tap import Tap
+from qkv.config import Share, strict
+from qkv.models.bag_of_ngrams import LinearConfig
+from qkv.models.bert import BertConfig
+from qkv.models.encoders import Encoded, TextEncoderConfig, build, require_fit
+
+
+@strict
+class TaggerConfig(Encoded):
+    kind: Literal["tagger"] = "tagger"
+    encoder: Annotated[TextEncoderConfig, Field(discriminator="kind")] = BertConfig()
+    labels: tuple[str, ...] = ()
+    dropout: Share = 0.0  # before the last layer
+
+    def __post_init__(self) -> None:
+        require_fit(self.encoder, len(self.labels))
+        if getattr(self.encoder, "pooler", "none") != "none":
+            raise ValueError("a tagger has no use for a pooler: expected encoder.pooler = 'none'")
+
+    def build(self) -> Tagger:
+        encoder, labels = build(self.encoder, len(self.labels)), len(self.labels)
+        head = nn.Identity() if isinstance(self.encoder, LinearConfig) else nn.Linear(self.width, labels)
+        return Tagger(encoder, head, self.dropout)
+
+
+class Tagger(nn.Module):
+    def __init__(self, encoder: nn.Module, head: nn.Module, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.vocabulary, self.context = encoder.vocabulary, encoder.context
+        self.encoder, self.head = encoder, head
+        self.dropout = Dropout(dropout)
+        self.logits = Tap()
+        initialization.normal_(head.modules(), 0.02)
+
+    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T L"]:
+        """A score for every label at every token."""
+        return self.logits(self.head(self.dropout(self.encoder(tokens, present, segments))))
