@@ -1,7 +1,8 @@
 """The doctor: measures what a run's loss can be compared with, watches it, and reports on it when it is over.
 
-Before training the text is examined (baselines.py): in a few seconds, and in no more than a twentieth of the run's
-time. During it a `Watch` looks on; after it the metrics are judged (diagnosis.py) and put into words (remarks.py).
+Before training the text is examined (`evaluation/text_baselines.py`): in a few seconds, and in no more than a twentieth
+of the run's time. An `EarlyWarning` follows the run; after it the metrics are diagnosed (`training/diagnosis.py`) and
+put into words (`messages.py`).
 Every figure that is compared with the score is computed on the windows of the validation text that were scored.
 """
 

@@ -1,9 +1,7 @@
 """The document behind a page: every view of a model on a text as plain JSON, "qkv-inspect/1".
 
-`document` gives it; `write` puts it into the page (`page_template.py`). It says of every view what is exact. Layers and
-heads count from 1, as people count them; layer 0 is what enters the first block.
-
-Puts a document into the page: data as data, and a policy that lets nothing run but the page's own script.
+`document` gives it, and states for every view what is exact. Layers and heads count from 1; layer 0 is what enters the
+first block. `write` puts it into the page: data as data, and a policy that lets nothing run but the page's own script.
 
 The template (`page.html`, built from `web/`) has one script, one style and two marks. The data become a script element
 of type application/json, which no browser runs; `<`, `>` and `&` are written as escapes, so that no text ends the
