@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from qkv.cli.options import TrainingOptions
 from qkv.cli.progress import Display, clock
 from qkv.cli.train import train
 from qkv.errors import MissingExtraError
@@ -96,7 +97,7 @@ def test_a_long_run_is_shown_as_fast_as_a_short_one() -> None:
 def test_a_missing_extra_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(MissingExtraError, match=r"qkv\[track\]"):
-        train("there-is-no-such-file.txt", tensorboard=True)
+        train("there-is-no-such-file.txt", training=TrainingOptions(tensorboard=True))
 
 
 def test_a_step_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

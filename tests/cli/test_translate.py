@@ -84,7 +84,7 @@ def test_another_system_beside_it(
     assert found["compared_with"]["second"] < found["bleu"]
     assert found["compared_with"]["p"] < 0.05
     assert run(["evaluate", model, *tested, "--compare-with", other], True) == 0
-    assert f"beside {other}: BLEU" in capsys.readouterr().out
+    assert f"compared with {other}: BLEU" in capsys.readouterr().out
 
 
 def test_a_table_and_its_columns(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,12 +106,12 @@ def test_what_is_no_pair_or_no_translator(
     assert "is a text without its translation" in refused(capsys, "evaluate", other, book)
     assert "no data was named" in refused(capsys, "evaluate", other)
     assert "the model learned en to de. Name the source first" in refused(capsys, "evaluate", other, *tested[::-1])
-    assert "scored on pairs of texts; leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
+    assert "scored on parallel text. Leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
     assert "expected a language, as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)
     small = ["--set", "model.width=24", "--set", "model.layers=1", "--steps", "2", "--tokenizer", "characters"]
     assert run(["train", book, "--model", "gpt", *small, "--run", str(tmp_path / "gpt")], True) == 0
     gpt = str(tmp_path / "gpt")
-    assert "scored on text; leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
+    assert "scored on text. Leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
     assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--compare-with", gpt)
     assert "needs a translator" in refused(capsys, "translate", gpt, "one two")
     for data in ([str(films)], tested, [book]):
@@ -168,7 +168,7 @@ def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(set(whole)) > 1
     greedy = [answer(capsys, *words[:3], *more)["texts"] for more in (["--temperature", "0"], ["--beams", "1"])]
     assert [each[0]["translations"][0]["text"] for each in greedy] == [greedy[0][0]["translations"][0]["text"]] * 2
-    assert "belong to drawing. Say --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
+    assert "belong to sampling. Give --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
     assert "temperature -1.0: expected 0" in refused(capsys, *words, "--temperature", "-1")
     assert "--beams 0: expected 1" in refused(capsys, *words[:3], "--beams", "0")
     assert "--nbest 0: expected 1" in refused(capsys, *words[:3], "--nbest", "0")

@@ -191,10 +191,10 @@ def test_a_long_document_is_not_held(tmp_path: Path) -> None:
 
 
 def test_batches_hold_what_they_may() -> None:
-    pieces = [pipeline.Piece("x" * 1000, False)] * 5000 + [pipeline.Piece("", True)]
+    pieces = [pipeline.DocumentPiece("x" * 1000, False)] * 5000 + [pipeline.DocumentPiece("", True)]
     (batch,) = pipeline.batches(pieces, 100)
     assert [(len(each.text), each.characters) for each in batch] == [(100, 5_000_000)]
-    many = list(pipeline.batches([pipeline.Piece("é", True)] * 10_000, 100))
+    many = list(pipeline.batches([pipeline.DocumentPiece("é", True)] * 10_000, 100))
     assert [len(each) for each in many] == [4096, 4096, 1808]
     assert many[0][0] == Document("é", 1, 2)
 

@@ -200,9 +200,9 @@ def test_scores_are_of_what_the_model_translates(tmp_path: Path) -> None:
     files = tmp_path / "test.en", tmp_path / "test.de"
     for path in files:
         path.write_text("".join(text + "\n" for text in made.SENTENCES), encoding="utf-8")
-    said, _ = Examiner(bundle, ParallelConfig(files=tuple(map(str, files)))).outputs(bundle, 5)
+    outputs, _ = Examiner(bundle, ParallelConfig(files=tuple(map(str, files)))).outputs(bundle, 5)
     expected, _ = translated(bundle, made.SENTENCES, Search(beams=5))
-    assert [text.strip() for text in said.said] == [best.text.strip() for best, *_ in expected]
+    assert [text.strip() for text in outputs.translations] == [best.text.strip() for best, *_ in expected]
 
 
 def test_the_files_beside_the_weights(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_the_defaults_can_be_drawn(task: str) -> None:
         assert fixed.params == figures
         assert values["training"]["steps"] > 0
     for name in search_space.LANGUAGE_MODELS:
-        names = search_space._Names()
+        names = search_space._NameRecorder()
         assert search_space.language_model(names, name)["model"]["kind"] == name
 
 

@@ -202,18 +202,19 @@ class RotaryArchitecture(Architecture[Rotary | Classifying]):
             raise ConfigError(f"model_type = {kind!r} has no twin here; expected one of {', '.join(self.model_types)}.")
         name = kind.capitalize()
         require(values, self.fixed[kind], name)
-        known = sizes(values, {**self.sizes, **(self.more_sizes if kind == "qwen3" else {})})
-        known |= {ours: values.get(theirs) or 0 for ours, theirs in self.more_sizes.items()}
-        known["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
-        known["window"] = _window(values, name) if kind != "llama" else 0
         if kind == "qwen3":
             require(values, {"rope_scaling": None}, name)
             # before transformers 5 the base of the rotary angles stood alone
             rotary = values.get("rope_parameters") or {"rope_theta": values.get("rope_theta", 10000.0)}
             require(rotary, {"rope_type": "default"}, name)
-            decoder: Rotary = parse(ModernConfig, {**known, "rotary_base": rotary["rope_theta"]}, "config.json")
+            turns: Values = {"rotary_base": rotary["rope_theta"]}
         else:
-            decoder = parse(LlamaConfig, {"kind": kind, **known, **_rotary(values, name)}, "config.json")
+            turns = {"kind": kind, **_rotary(values, name)}
+        known = sizes(values, {**self.sizes, **(self.more_sizes if kind == "qwen3" else {})})
+        known |= {ours: values.get(theirs) or 0 for ours, theirs in self.more_sizes.items()}
+        known["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
+        known["window"] = _window(values, name) if kind != "llama" else 0
+        decoder: Rotary = parse(ModernConfig if kind == "qwen3" else LlamaConfig, {**known, **turns}, "config.json")
         return architectures.read(values, self.families[kind], decoder)
 
 

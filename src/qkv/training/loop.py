@@ -176,12 +176,13 @@ def _forward(model: nn.Module, task: Objective, first: int, size: int, device: s
         nonlocal before
         before = counter.get_total_flops()
 
-    def count(module: nn.Module, inputs: tuple[Tensor | PackedSequence, ...], output: object) -> None:
+    def count(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         nonlocal kernels
         if counter.get_total_flops() > before:
             return
         read = inputs[0]
         values = read.data if isinstance(read, PackedSequence) else read
+        assert isinstance(values, Tensor)
         weights = sum(p.numel() for name, p in module.named_parameters() if "weight" in name)
         kernels += 2 * weights * (values.numel() // values.size(-1))
 
