@@ -305,4 +305,4 @@ def next_commands(commands: Iterable[NextCommand], folder: Path) -> list[str]:
     rows = [(f"{program()} {shlex.join(command.words)}", command.purpose) for command in commands]
     width = max(len(command) for command, _ in rows)
     texts = [f"  {command:<{width}}   {purpose}".rstrip() for command, purpose in rows]
-    return ["", f"The model is in {folder}/best; card.md tells all about the run. Next:", *texts]
+    return ["", f"The model is in {folder}/best; card.md describes the run. Next:", *texts]
