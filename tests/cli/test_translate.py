@@ -114,6 +114,8 @@ def test_what_is_no_pair_or_no_translator(
     assert "scored on text. Leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
     assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--compare-with", gpt)
     assert "needs a translator" in refused(capsys, "translate", gpt, "one two")
+    assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two")
+    assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two", "two", "--word", "two")
     for data in ([str(films)], tested, [book]):
         assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
     wide = tmp_path / "wide.txt"

@@ -172,13 +172,13 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
     length = len(subject.inputs.tokens)
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
-        said = f"the {logit_lens.TOP} likeliest pieces at the last {len(places)} of {length} tokens"
+        said = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
         said += "; the last layer is exact"
         rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
         found["lens"] = rows, said
     if subject.answer == "next":
         steps = [asdict(each) for each in logit_lens.next_words(subject)]
-        found["next"] = {"steps": steps}, f"the {logit_lens.TOP} likeliest pieces after each knob"
+        found["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
     effort = attribution.Effort() if explain == "whole" else attribution.affordable(subject) if explain else None
     if effort is not None and (made := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
         values = {

@@ -59,7 +59,7 @@ class Bundle:
     def tokenizer(self) -> Tokenizer:
         if self.pieces is None:
             does = "reads rows of numbers" if isinstance(self.config, get_args(TableConfig)) else "looks at pictures"
-            raise InputError(f"this model {does} and does not read text. Judge it with: qkv evaluate MODEL DATA.")
+            raise InputError(f"this model {does} and does not read text. Evaluate it with: qkv evaluate MODEL DATA.")
         return self.pieces
 
     @property

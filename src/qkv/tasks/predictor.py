@@ -79,7 +79,7 @@ class Predictor:
     ) -> torch.Tensor | list[vectors.Tokens]:
         """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
         given = _texts(texts)
-        model = self._module
+        model = self._embedding_module()
         ids, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
         with evaluating(model):
             if pool != "none":
@@ -92,8 +92,17 @@ class Predictor:
         """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
         decks' own where none are given."""
         given = _texts(texts) or list(vectors.CONTEXTS.get(word, ()))
-        with evaluating(self._module):
-            return vectors.alike_by_layer(self._module, self.tokenizer, word, given)
+        model = self._embedding_module()
+        with evaluating(model):
+            return vectors.alike_by_layer(model, self.tokenizer, word, given)
+
+    def _embedding_module(self) -> nn.Module:
+        if isinstance(self._module, Translator):
+            raise InputError(
+                f"a {self.bundle.config.kind} model translates and gives no vectors of texts. Use a language model, "
+                "an encoder or a classifier."
+            )
+        return self._module
 
     def classify(
         self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"

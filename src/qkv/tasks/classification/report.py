@@ -39,7 +39,7 @@ def plan(session: Session, task: ClassificationTask) -> list[str]:
         f"task    {found.task}, {counted(len(task.labels), 'label')}",
         f"model   {about(session.recipe.model)}, {session.size}",
         *session.plan_lines(counted(training.batch, "example"), training.batch),
-        f"marks   {'nothing is held out' if constant is None else constant.words}",
+        f"baseline {'nothing is held out' if constant is None else constant.words}",
         f"folder  {session.run.folder}",
     ]
 

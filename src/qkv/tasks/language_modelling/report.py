@@ -45,7 +45,7 @@ def plan(session: Session, prepared: Prepared, doctor: Doctor) -> list[str]:
         f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
         f"plan    {forecast(session).line()}",
-        f"marks   {doctor.before()}",
+        f"baseline {doctor.before()}",
         f"folder  {session.run.folder}",
     ]
 

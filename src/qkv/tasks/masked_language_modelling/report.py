@@ -52,7 +52,7 @@ def plan(session: Session, prepared: Prepared, constant: float) -> list[str]:
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
         *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
-        f"marks   {constant:.1%} masked-token accuracy by always predicting the most frequent token",
+        f"baseline {constant:.1%} masked-token accuracy by always predicting the most frequent token",
         f"folder  {session.run.folder}",
     ]
 
