@@ -1,6 +1,6 @@
 """The Transformer block: sublayers in a row, each with its residual and norm; and the feed-forward sublayer.
 
-    PreNorm            x + dropout(sublayer(norm(x)))       GPT-2 and all that followed (Xiong et al. 2020)
+    PreNorm            x + dropout(sublayer(norm(x)))       GPT-2 and most later models (Xiong et al. 2020)
     PostNorm           norm(x + dropout(sublayer(x)))       the paper's order; decks 002-004
     FeedForward        W₂ f(W₁ x)                           deck 001 (ReLU), deck 004 (GELU)
     GatedFeedForward   W_down (f(W_gate x) ⊙ W_up x)        Shazeer 2020; f = SiLU gives SwiGLU

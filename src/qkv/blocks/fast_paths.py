@@ -40,7 +40,7 @@ IDLE = nn.Identity()
 
 
 def hook_tables(model: nn.Module) -> list[Any]:
-    """The dictionaries in which torch keeps forward hooks, the global ones included. All are empty: there is no hook.
+    """The dictionaries in which torch keeps forward hooks, the global ones included. If all are empty, no hook is set.
 
     They stay the same objects for the life of a module, so that asking again costs microseconds.
     """
