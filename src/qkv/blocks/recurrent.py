@@ -1,8 +1,8 @@
 """Recurrence: the hidden vector goes from word to word (decks 001 and 003).
 
-    Elman   h_t = tanh(W_x x_t + W_h h_{t-1} + b)                                            Elman 1990
-    GRU     r, z = σ(…);  n = tanh(W_n x + r ⊙ (U_n h));  h_t = (1 - z) ⊙ n + z ⊙ h_{t-1}     Cho et al. 2014
-    LSTM    i, f, o = σ(…);  c_t = f ⊙ c_{t-1} + i ⊙ tanh(…);  h_t = o ⊙ tanh(c_t)           Hochreiter, Schmidhuber 1997
+    Elman   h_t = tanh(W_x x_t + W_h h_{t-1} + b)                                     Elman 1990
+    GRU     r, z = σ(…);  n = tanh(W_n x + r ⊙ (U_n h));  h_t = (1 - z) ⊙ n + z ⊙ h_{t-1}  Cho et al. 2014
+    LSTM    i, f, o = σ(…);  c_t = f ⊙ c_{t-1} + i ⊙ tanh(…);  h_t = o ⊙ tanh(c_t)       Hochreiter and Schmidhuber 1997
 
 The GRU is torch's variant: Cho et al. reset h before the product, U_n (r ⊙ h). The steps below are the formulas;
 `Recurrent` runs torch's fused kernels, and `unrolled` shows that they are the same. Deck 003's code unpacks `all_h,
