@@ -5,7 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 MODEL_LINES = 135  # with the defaults of its kinds
-FILE_LINES = 400  # a file is an idea: about 200 lines, and one of 350 rather than two that are read together
+FILE_LINES = 300
+# files that became too long when small modules were merged; the list may only shrink
+LONG = {
+    "cli/data.py",
+    "cli/embed.py",
+    "cli/inspect.py",
+    "cli/options.py",
+    "cli/progress.py",
+    "cli/train.py",
+    "data/columns.py",
+    "data/encode.py",
+    "data/examples.py",
+    "data/prepare_examples.py",
+    "data/read_examples.py",
+    "data/split_files.py",
+    "evaluation/classification_metrics.py",
+    "evaluation/translation_metrics.py",
+    "generation/native.py",
+    "interop/gguf.py",
+    "interop/gguf_file.py",
+    "studies/comparison.py",
+    "studies/search.py",
+    "studies/verify.py",
+    "tasks/classification/report.py",
+    "tasks/translation/predict.py",
+    "text/tokenizer.py",
+    "training/run.py",
+}
 
 
 def lines(path: Path) -> int:
@@ -20,4 +47,5 @@ def test_model_files_are_short(source: Path) -> None:
 
 def test_no_long_files(source: Path) -> None:
     long = {str(path.relative_to(source)): lines(path) for path in source.rglob("*.py") if lines(path) > FILE_LINES}
-    assert not long, f"a long file is a question: {long}"
+    assert not long.keys() - LONG, f"a long file is a question: {long}"
+    assert not LONG - long.keys(), "these are short enough now: take them off the list"
