@@ -23,7 +23,7 @@ import qkv.api
 from qkv.cli import app
 from qkv.recipe import memory
 from qkv import session as sessions
-from qkv.recipe.recipe import load
+from qkv.tasks.registry import load_recipe
 
 def peak():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
@@ -33,7 +33,7 @@ try:
     app.main(sys.argv[1:])
 except SystemExit as end:
     assert not end.code, end.code
-print(json.dumps([peak() - before, memory.needs(load(Path("run/recipe.toml"))).total]))
+print(json.dumps([peak() - before, memory.needs(load_recipe(Path("run/recipe.toml"))).total]))
 """
 RUNS: list[tuple[int, str]] = [
     (0, "--steps 80"),

@@ -51,6 +51,7 @@ class Module(pytorch_lightning.LightningModule):
     def configure_optimizers(self) -> Any:
         self.config = TrainingConfig(
             steps=self.steps,
+            batch=1,  # Lightning makes the batches
             warmup=5,
             optimizer="muon",
             learning_rate=0.01,

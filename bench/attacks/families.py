@@ -10,7 +10,6 @@ from typing import Any
 
 from qkv.models import registry
 from qkv.models.classifier import ClassifierConfig
-from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
 from qkv.models.masked import MaskedConfig
 from qkv.tasks.classification import systems
 
@@ -57,7 +56,7 @@ def _writers() -> Iterator[Family]:
 
 
 def _labelled() -> Iterator[Family]:
-    encoders = registry.by_kind(TextEncoderConfig) | registry.by_kind(PictureEncoderConfig)
+    encoders = registry.TEXT_ENCODERS | registry.LANGUAGE_MODELS | registry.IMAGE_ENCODERS
     for task in LABELLED:
         of = "classification" if task == "pairs" else task
         for name in systems.names(of):

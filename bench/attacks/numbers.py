@@ -11,7 +11,7 @@ from attacks.driver import Facts, Worker
 from attacks.families import families, numeric
 from attacks.stage import VERBS, options
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
-from qkv.recipe.recipe import TASKS
+from qkv.tasks.registry import TASKS
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
@@ -37,7 +37,7 @@ def targets() -> list[tuple[str, str]]:
     tasks = {"text gpt": "language-modelling", "masked bert": "masked-language-modelling", "tagging lstm": "tagging"}
     tasks |= {"classification bag": "classification", "translation transformer forward": "translation"}
     found += [(family, f"corpus.{name}") for family, config in corpora.items() for name in numeric(config)]
-    found += [(family, f"task.{name}") for family, task in tasks.items() for name in numeric(TASKS[task])]
+    found += [(family, f"task.{name}") for family, task in tasks.items() for name in numeric(TASKS[task].config)]
     for family in families():
         if not family.name.startswith(("regression", "multi-label", "pairs")):  # the same models again
             found += [(family.name, f"model.{name}") for config in family.configs for name in numeric(config)]

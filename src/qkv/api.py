@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 
@@ -23,24 +23,24 @@ from qkv.evaluation.perplexity import Score, score
 from qkv.generation.beam import Translator
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writing import Next, Picked, Precision, Writers, Written, write
-from qkv.interop import export as shipping
-from qkv.interop.parity import Parity
 from qkv.models.language_model import LanguageModel, count
 from qkv.recipe import bundle
-from qkv.session import finish, start
 from qkv.tasks.predictor import Predictor
 from qkv.text.chat_formats import Message, conversation
 from qkv.text.decoding import StoppedStream
 from qkv.text.pipelines import ONLY_READ
 from qkv.training import devices
-from qkv.training.run import Event
+
+if TYPE_CHECKING:
+    from qkv.interop.parity import Parity
+    from qkv.training.run import Event
 
 
 class Model(Predictor):
     """A trained model, ready for use."""
 
-    def __init__(self, made: bundle.Bundle, device: str) -> None:
-        super().__init__(made)
+    def __init__(self, opened: bundle.Bundle, device: str) -> None:
+        super().__init__(opened)
         self.device = device
         self._writers: Writers | None = None
 
@@ -119,7 +119,7 @@ class Model(Predictor):
     ) -> Iterator[list[str]]:
         """For each step, the text that every sample can show now. `knobs` are the other ones of `Sampling`.
 
-        The prompt is a text, or its tokens as they are. `ends`: the tokens that end a text, where not the usual ones.
+        The prompt is a text, or its tokens. `ends`: the tokens that end a text, by default the tokenizer's.
         """
         sampling = Sampling(temperature=temperature, **knobs)
         ranges.require_writing(length, number)
@@ -166,7 +166,7 @@ class Model(Predictor):
         return piece
 
     def next(self, prompt: str = "", top: int = 10) -> list[Next]:
-        """The next-word table: the likeliest pieces after `prompt`, with their probabilities."""
+        """The next-word table: the likeliest tokens after `prompt`, with their probabilities."""
         tokens = self._prompt(prompt)
         with evaluating(self.module), torch.inference_mode():
             logits = self.language(torch.tensor([tokens], device=self.device))[0, -1]
@@ -176,11 +176,13 @@ class Model(Predictor):
 
     def export(self, folder: str | Path, to: str = "huggingface", *, force: bool = False) -> list[Parity]:
         """Write the model for others to open; gives what was compared before the folder got its name."""
+        from qkv.interop import export as shipping
+
         if to not in shipping.FORMATS:
             raise InputError(f"format {to!r}: expected one of {', '.join(shipping.FORMATS)}.")
         own = self.bundle.folder
-        told = None if own is None or self.bundle.source else own.parent / "card.md"
-        story = told.read_text(encoding="utf-8") if told is not None and told.is_file() else ""
+        card = None if own is None or self.bundle.source else own.parent / "card.md"
+        story = card.read_text(encoding="utf-8") if card is not None and card.is_file() else ""
         name = self.bundle.source or Path(folder).resolve().name
         return shipping.write(Path(folder), self.bundle, name, story, force=force)
 
@@ -287,6 +289,8 @@ def train(
     recipe: dict[str, dict[str, Any]] | None = None,
 ) -> Iterator[Event]:
     """Train a model on text, labelled examples or parallel text into the folder `run`, and yield each event."""
+    from qkv.session import finish, start
+
     require_type("data", data, str, Path, list, tuple)
     files = [data] if isinstance(data, str | Path) else list(data)
     for file in files:

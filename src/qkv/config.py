@@ -10,13 +10,15 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, TypeVar, dataclass_transform
 
 from pydantic import Field, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError, core_schema
 
 from qkv.errors import ConfigError
 from qkv.safe_json import JsonObject, require_regular
@@ -43,14 +45,64 @@ def strict(cls: type[T]) -> type[T]:
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
+@dataclasses.dataclass(frozen=True)
+class ByKind:
+    """Annotates a section that is one of several dataclasses, by its `kind`; the others need not be imported."""
+
+    classes: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def _read(self, section: object) -> object:
+        if not isinstance(section, dict):
+            raise ValueError(f"{section!r:.80} does not fit; expected a section with its kind")
+        if "kind" not in section:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
+        if (kind := str(section["kind"])) not in self.classes:
+            known = {"discriminator": "'kind'", "tag": kind, "expected_tags": ", ".join(self.classes)}
+            raise PydanticKnownError("union_tag_invalid", known)
+        return TypeAdapter(self.classes[kind]).validate_json(json.dumps(section))
+
+
+class LazyClasses(Mapping[str, Any]):
+    """Classes by kind, each given as "module:class" of a package and imported when it is asked for."""
+
+    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+        self.package, self.places = package, places
+
+    def __getitem__(self, kind: str) -> Any:
+        return getattr(self.module(kind), self.places[kind].partition(":")[2])
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self.places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __or__(self, other: LazyClasses) -> LazyClasses:
+        return LazyClasses(self.package, {**self.places, **other.places})
+
+    def module(self, kind: str) -> ModuleType:
+        return import_module(f"{self.package}.{self.places[kind].partition(':')[0]}")
+
+
+def form(**sections: object) -> type:
+    """A dataclass with a section of each of these types, for `parse`."""
+    return strict(dataclasses.make_dataclass("Recipe", sections.items()))
+
+
 def parse(kind: Any, values: Mapping[str, object], where: str) -> Any:
-    """`values` as an instance of `kind`, a dataclass or a union of them; `where` names the source in messages."""
+    """`values` as an instance of `kind`, a dataclass; `where` names the source in messages."""
     _require_unicode(values, where)
     try:
         # JSON mode: a list becomes a tuple and 1 becomes 1.0, but "1" does not become 1
         return TypeAdapter(kind).validate_json(json.dumps(values))
     except ValidationError as error:
-        raise ConfigError(_explain(kind, error.errors()[0], where)) from None
+        raise ConfigError(_explain(kind, values, error.errors()[0], where)) from None
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from None
 
@@ -64,8 +116,8 @@ def _require_unicode(value: object, where: str) -> None:
         raise ConfigError(f"{where}: {value!r} is not UTF-8, and a recipe is. Rename the file, or link to it.")
 
 
-def _explain(kind: object, error: ErrorDetails, where: str) -> str:
-    owner, path = _walk(kind, error["loc"])
+def _explain(kind: object, values: Mapping[str, object], error: ErrorDetails, where: str) -> str:
+    owner, path = _walk(kind, values, error["loc"])
     place = ".".join(path)
     match error["type"]:
         case "unexpected_keyword_argument":
@@ -89,20 +141,16 @@ def _explain(kind: object, error: ErrorDetails, where: str) -> str:
             return f"{where}: {place} = {shown} does not fit; expected {expected}."
 
 
-def _walk(kind: object, location: tuple[int | str, ...]) -> tuple[object, list[str]]:
-    """The dataclass in which a location's last part lies, and the path as a person writes it, without union tags."""
-    owner, path = kind, []
-    for index, part in enumerate(location):
-        hints = typing.get_type_hints(owner, include_extras=False) if dataclasses.is_dataclass(owner) else {}
-        members = typing.get_args(owner)
-        if not hints and members:  # a union: the part is the tag that chose a member; a tuple: it is a place in it
-            classes = [member for member in members if dataclasses.is_dataclass(member)]
-            tags = [m for m in classes if part in typing.get_args(typing.get_type_hints(m).get("kind"))]
-            owner = tags[0] if tags else owner
-            continue
-        path.append(str(part))
-        if part in hints and index < len(location) - 1:
-            owner = hints[part]
+def _walk(kind: object, values: object, location: tuple[int | str, ...]) -> tuple[object, list[str]]:
+    """The dataclass in which a location's last part lies, and the path as a person writes it."""
+    owner, path = kind, [part for part in location if isinstance(part, str)]  # a number is a place in a list
+    for part in path[:-1]:
+        values = values.get(part) if isinstance(values, Mapping) else None
+        hints = typing.get_type_hints(owner, include_extras=True) if dataclasses.is_dataclass(owner) else {}
+        owner = hints.get(part)
+        for by_kind in getattr(owner, "__metadata__", ()):
+            if isinstance(by_kind, ByKind) and isinstance(values, Mapping):
+                owner = by_kind.classes.get(str(values.get("kind")))
     return owner, path or ["the section"]
 
 

@@ -1,10 +1,14 @@
-"""How far the numbers of commands and calls may go. Beyond, memory, time or arithmetic would give out first."""
+"""How far the numbers of commands and calls may go. Beyond, memory, time or arithmetic would give out first. And the
+metrics that systems are compared by."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from qkv.errors import InputError
+
+ComparedMetric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
 
 
 @dataclass(frozen=True)

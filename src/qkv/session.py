@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -18,12 +19,11 @@ from torch import nn
 from qkv.data import catalog
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, silent
-from qkv.doctor.examination import Doctor
 from qkv.errors import InputError, UnusablePathError
 from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.draft import Draft
 from qkv.recipe.memory import require_room
-from qkv.recipe.recipe import Recipe, Section, load
+from qkv.recipe.recipe import Recipe, Section
 from qkv.storage import PARTIAL, advised, flush, verify, writing
 from qkv.tasks import registry
 from qkv.tasks.protocol import Session, Task
@@ -36,7 +36,11 @@ from qkv.training.metrics_log import REMEDY
 from qkv.training.run import Run, Scores, alone
 from qkv.training.settings import TrainingConfig
 
-LEAST = 4 * 2**20  # bytes to read a recipe and say what is missing: libraries end the program where they get none
+if TYPE_CHECKING:
+    from qkv.doctor.examination import Doctor
+
+LEAST = 4 * 2**20  # bytes to read a recipe and report what is missing: libraries end the program where they get none
+PROBED = 1_000_000  # steps of the copy that is timed, which never ends
 PROBING = 0.06  # of the time at most, about, goes into timing steps before the run
 
 
@@ -53,7 +57,7 @@ def start(
     """Resolve `values` into a recipe and start a run in `folder` (or in `folder-2` and so on when `numbered`).
 
     The minutes count from `began` on (a moment of `time.perf_counter`), or from now. `detected` says what the files
-    hold, where they have been looked at before.
+    hold, where that is known already.
     """
     devices.ask_for(LEAST)
     began = time.perf_counter() if began is None else began
@@ -63,17 +67,14 @@ def start(
     devices.give_back()
     timed = draft.training.steps is None
     draft, epochs = task.resolve(draft, ends_at if timed else None)
-    recipe = task.complete(draft)
-    steps, clock = recipe.training.steps, None
+    recipe, clock = task.complete(task.resolve_steps(draft, PROBED, timed=timed)), None
     with devices.enough_memory(recipe.training, recipe.model.context):
         require_room(recipe)
         if timed:
             steps, clock = plan(recipe, task, ends_at, task.useful_steps(draft, epochs))
-    if clock and steps > clock.longest:
-        steps = clock.longest
-        if epochs:
-            task.say(f"more than {steps:,} steps would not help: the run will be over before its time")
-    recipe = task.complete(task.resolve_steps(draft, steps, timed=timed))
+            if steps > clock.longest and epochs:
+                task.say(f"more than {clock.longest:,} steps would not help: the run will be over before its time")
+            recipe = task.complete(task.resolve_steps(draft, min(steps, clock.longest), timed=True))
     devices.give_back()
     folder = claim(folder, numbered)
     with advised(REMEDY), writing(folder):
@@ -87,7 +88,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
     with alone(folder):  # before anything of it is read: a training that goes on replaces files meanwhile
         devices.ask_for(LEAST)
-    recipe = load(folder / "recipe.toml")
+    recipe = registry.load_recipe(folder / "recipe.toml")
     require_same_place(folder, recipe)
     with devices.enough_memory(recipe.training, recipe.model.context):
         require_room(recipe)
@@ -110,7 +111,7 @@ def finish(session: Session, doctor: Doctor | None, progress: Progress = silent)
 
 
 def require_same_place(folder: Path, recipe: Recipe) -> None:
-    """Refuse a run whose data was named by a relative path that leads nowhere from here, and say from where it does."""
+    """Refuse a run whose data has a relative path that leads nowhere from here; name the folder from which it does."""
     corpus = recipe.corpus
     names = [*corpus.files, *corpus.valid, *getattr(corpus, "test", ()), recipe.training.start]
     for name in names:
@@ -160,7 +161,7 @@ def build(recipe: Recipe) -> nn.Module:
 
 def plan(recipe: Recipe, task: Task, ends_at: float, longest: int) -> tuple[int, Clock]:
     """How many steps fit into the time: measured on a copy of the run, which is then forgotten; and the run's clock."""
-    probe = replace(recipe.training, steps=1_000_000, warmup=10, compile="off")
+    probe = replace(recipe.training, steps=PROBED, warmup=10, compile="off")
     devices.set_threads(probe.threads)
     state = loop.start(build(recipe), probe)
     task.begin(recipe, state.model)

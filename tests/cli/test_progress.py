@@ -21,13 +21,13 @@ from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import EarlyWarning
 from qkv.training.loop import Step
 from qkv.training.run import Evaluation, PutAside
-from qkv.training.settings import TrainingConfig
+from tiny import TRAINING
 
 
 def display(steps: int) -> Display:
     made: Any = SimpleNamespace(
         recipe=SimpleNamespace(
-            training=TrainingConfig(steps=steps, evaluate_every=max(1, steps // 10)),
+            training=replace(TRAINING, steps=steps, evaluate_every=max(1, steps // 10)),
         ),
         task=LanguageModellingTask,
         run=SimpleNamespace(clock="a clock knows the time"),

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from data_at_hand import real
-from qkv.models.registry import LANGUAGE_MODELS, LANGUAGE_PRESETS
+from qkv.models.registry import LANGUAGE_MODELS, presets
 from qkv.text.pipelines import ONLY_READ, Kind
 
 SETTINGS = ("training.threads=1", "model.layers=2", "model.heads=2", "model.width=24", "model.context=16")
@@ -153,7 +153,7 @@ def test_every_model_trains_from_the_command_line(tmp_path: Path, kind: str) -> 
 def test_help_names_every_model_and_tokenizer(tmp_path: Path) -> None:
     shown = qkv("train", "--help", cwd=tmp_path).stdout
     learned = set(get_args(Kind)) - set(ONLY_READ)
-    for name in (*LANGUAGE_MODELS, *LANGUAGE_PRESETS, *learned):
+    for name in (*LANGUAGE_MODELS, *presets(LANGUAGE_MODELS), *learned):
         assert re.search(rf"\b{name}\b", shown), name
     shown = qkv("tokenize", "--help", cwd=tmp_path).stdout
     for name in learned:

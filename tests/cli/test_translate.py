@@ -14,7 +14,7 @@ from cli.commands import run
 from data.bad_examples import FILMS, csv
 from data.bad_inputs import prose
 from qkv.generation.sampling import Sampling
-from qkv.recipe.recipe import load
+from qkv.tasks.registry import load_recipe
 
 STEPS = {"transformer": "200", "rnn-translator": "150"}
 
@@ -191,13 +191,13 @@ def test_texts_are_cut_by_the_rules_of_the_source_language(tmp_path: Path) -> No
 def test_both_directions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = small_pairs.write(tmp_path)
     folder = trained(tmp_path / "run", "rnn-translator", *files, "--directions", "both", "--steps", "2")
-    recipe: Any = load(Path(folder) / "recipe.toml")
+    recipe: Any = load_recipe(Path(folder) / "recipe.toml")
     assert (recipe.corpus.directions, recipe.corpus.languages) == ("both", ("en", "de"))
     assert run(["translate", folder, "one", "--to", "de"], True) == 0
     assert "expected --to with one of de, en" in refused(capsys, "translate", folder, "one")
     assert answer(capsys, "evaluate", folder, *files[::-1], "--beams", "1")["sentences"] == 160
     strange = [str(Path(name).rename(tmp_path / f"x{n}.txt")) for n, name in enumerate(files)]
-    assert "Say --languages" in refused(capsys, "evaluate", folder, *strange)
+    assert "Give --languages" in refused(capsys, "evaluate", folder, *strange)
     assert answer(capsys, "evaluate", folder, *strange, "--languages", "de", "en", "--beams", "1")["sentences"] == 160
 
 
@@ -260,7 +260,7 @@ def test_options_of_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     files, valid = small_pairs.write(tmp_path / "a", "pairs"), small_pairs.write(tmp_path / "b", "other", 20, 8)
     renamed = [str(Path(name).rename(tmp_path / f"text{n}.txt")) for n, name in enumerate(files)]
     folder = trained(tmp_path / "run", "rnn-translator", *renamed, "--valid", *valid, "--test", *valid, "--steps", "1")
-    recipe: Any = load(Path(folder) / "recipe.toml")
+    recipe: Any = load_recipe(Path(folder) / "recipe.toml")
     assert recipe.corpus.valid == recipe.corpus.test == tuple(valid)
     said = refused(capsys, "train", "--valid", *valid, "--model", "transformer")
     assert "Name it before --valid, which takes all files that follow it" in said
@@ -270,7 +270,7 @@ def test_options_of_train(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     lines = [f"{n},{one},{two}" for n, (one, two) in enumerate(zip(*small_pairs.sides(), strict=True))]
     table.write_text("\n".join(["id,left,right", *lines]) + "\n", encoding="utf-8")
     columns = ["--source", "right", "--target", "left", "--steps", "1"]
-    recipe = load(Path(trained(tmp_path / "table", "rnn-translator", str(table), *columns)) / "recipe.toml")
+    recipe = load_recipe(Path(trained(tmp_path / "table", "rnn-translator", str(table), *columns)) / "recipe.toml")
     assert (recipe.corpus.source, recipe.corpus.target) == ("right", "left")
 
 
@@ -279,7 +279,7 @@ def test_letters_to_phonemes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     words = [table, "--valid", table, "--metric", "errors", "--steps", "150"]
     folder = trained(tmp_path / "run", "rnn-translator", *words)
     assert "symbol error rate" in (Path(folder) / "card.md").read_text(encoding="utf-8")
-    recipe: Any = load(Path(folder) / "recipe.toml")
+    recipe: Any = load_recipe(Path(folder) / "recipe.toml")
     assert (recipe.task.metric, recipe.tokenizer.kind) == ("errors", "words")
     found = answer(capsys, "evaluate", folder, table)
     assert found["metric"] == "errors"

@@ -121,10 +121,11 @@ def test_every_source_is_there() -> None:
 
 def test_every_recipe_and_system_is_named() -> None:
     text = reader.PAGE.read_text(encoding="utf-8")
-    there = {path.stem for path in SHIPPED.glob("*.toml")}
-    assert set(re.findall(r"--recipe ([\w-]+)", text)) == there
+    shipped = {path.stem: path.read_text(encoding="utf-8") for path in SHIPPED.glob("*.toml")}
+    assert set(re.findall(r"--recipe ([\w-]+)", text)) <= shipped.keys()
     commands = [words for deck in reader.DECKS for words in reader.commands(f"Deck {deck}")]
     run = {after for words in commands for word, after in pairwise(words) if word == "--recipe"}
-    assert there <= run, "a recipe that no command runs"
+    of_decks = {name for name, recipe in shipped.items() if recipe.startswith("# Deck")}
+    assert of_decks <= run, "a deck's recipe that no command runs"
     rows = re.findall(r"^\| (\d+) \|", reader.section("The 24 systems"), re.MULTILINE)
     assert [int(row) for row in rows] == list(range(1, 25))

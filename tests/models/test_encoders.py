@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -27,13 +27,14 @@ from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
-from qkv.models.encoders import FromLanguageModel, LanguageConfig, TextEncoderConfig, build
+from qkv.models.encoders import FromLanguageModel, build
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.modern_fast import ModernFastConfig
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
+from qkv.models.registry import LANGUAGE_MODELS, TEXT_ENCODERS
 from qkv.models.rnn import RecurrentConfig
 from qkv.models.tagger import TaggerConfig
 from qkv.models.text_cnn import TextCNNConfig
@@ -71,6 +72,11 @@ WRITERS: dict[str, Any] = {
     "cnn": CNNConfig(**SHAPE, layers=2),
     "modern-fast": ModernFastConfig(**DEEP, table=50),
 }
+WRITERS |= {  # those without a variant of their own as they come
+    kind: config(**SHAPE, kind=kind)
+    for kind, config in LANGUAGE_MODELS.items()
+    if config not in {type(variant) for variant in WRITERS.values()}
+}
 CONFIGS = {**READERS, **WRITERS}
 EVERY = pytest.mark.parametrize("name", CONFIGS)
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -101,8 +107,8 @@ def text(rows: int = len(LENGTHS), length: int = CONTEXT) -> Tensor:
 
 
 def test_every_kind_of_the_union_is_here() -> None:
-    assert {type(config) for config in CONFIGS.values()} == set(get_args(TextEncoderConfig))
-    assert {type(config) for config in WRITERS.values()} == set(get_args(LanguageConfig))
+    assert {type(config) for config in CONFIGS.values()} == {*TEXT_ENCODERS.values(), *LANGUAGE_MODELS.values()}
+    assert {type(config) for config in WRITERS.values()} == set(LANGUAGE_MODELS.values())
 
 
 @EVERY

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 
 from qkv.errors import InputError
 from qkv.models import bert, gpt, transformer
-from qkv.models.encoders import PictureEncoderConfig, TextEncoderConfig
-from qkv.models.registry import LANGUAGE_MODELS, MODELS, TRANSLATORS
+from qkv.models.registry import IMAGE_ENCODERS, LANGUAGE_MODELS, MODELS, TEXT_ENCODERS, TRANSLATORS
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import TASKS
 from qkv.tasks import registry
 from qkv.tasks.classification import systems
 from reliability import families
 
 PRESETS = [*gpt.PRESETS, *bert.PRESETS, *transformer.PRESETS]
 NAMES = dict.fromkeys([*MODELS, *systems.TEXTS, *systems.PICTURES, *systems.TABLES, *PRESETS])
-ENCODERS = [
-    kind
-    for config in (*get_args(TextEncoderConfig), *get_args(PictureEncoderConfig))
-    for kind in get_args(get_type_hints(config)["kind"])
-]
+ENCODERS = [*TEXT_ENCODERS, *LANGUAGE_MODELS, *IMAGE_ENCODERS]
 OPTIONS = {"--label": "label", "--task": "task"}
 
 
@@ -71,7 +65,7 @@ def test_a_model_around_an_encoder_fits_or_is_refused(tmp_path: Path, data: str)
 
 @pytest.mark.parametrize("data", families.DATA)
 def test_a_task_fits_or_is_refused(tmp_path: Path, data: str) -> None:
-    for task in TASKS:
+    for task in registry.TASKS:
         resolved({**values(tmp_path, data), "task": {"kind": task}})
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from qkv.errors import ConfigError
-from qkv.recipe.recipe import EVALUATED, FORMAT, TASKS, current, read
+from qkv.recipe.recipe import FORMAT, current, read
 
 
-def test_every_task_has_its_unit() -> None:
-    assert set(EVALUATED) == set(TASKS)
+def test_format_2_had_a_mark_for_a_tokenizer_of_the_model() -> None:
+    values = {"format": 2, "corpus": {"fingerprint": "x"}, "tokenizer": {"kind": "auto", "case": "kept"}}
+    assert current(values, FORMAT, "the test")["tokenizer"] == {"case": "kept"}
+    values["tokenizer"] = {"kind": "bpe", "size": 300}
+    assert current(values, FORMAT, "the test")["tokenizer"] == {"kind": "bpe", "size": 300}
 
 
 def test_what_a_person_writes_is_not_converted(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
-from qkv.models.registry import LANGUAGE_MODELS, LANGUAGE_PRESETS
+from qkv.models.registry import LANGUAGE_MODELS, presets
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import resolve, time_budget
 from qkv.recipe.draft import Draft
@@ -27,12 +27,14 @@ from qkv.recipe.recipe import (
     check_sections,
     complete,
     language_model_section,
-    load,
     parse_model,
     read,
 )
+from qkv.tasks.registry import load_recipe
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
+
+LANGUAGE_PRESETS = presets(LANGUAGE_MODELS)
 
 
 def made(**training: object) -> Recipe:
@@ -41,7 +43,7 @@ def made(**training: object) -> Recipe:
         tokenizer=TokenizerConfig(kind="words"),
         corpus=CorpusConfig(files=("a.txt", "ü b.txt")),
         task=LanguageModellingConfig(),
-        training=TrainingConfig(steps=7, batch=4, **training),
+        training=TrainingConfig(steps=7, batch=4, optimizer="adamw", learning_rate=0.01, **training),
     )
 
 
@@ -55,12 +57,12 @@ def resolved(values: dict[str, Section], vocabulary: int, tokens: int) -> Draft:
 def completed(draft: Draft, tokens: int, steps: int) -> Recipe:
     draft = resolve.language_model_steps(draft, tokens, steps)
     known = {"corpus": {"files": ["a"]}, "tokenizer": {}}
-    return complete({**known, "model": draft.model, "task": draft.task, "training": draft.training.values()}, "here")
+    return checked({**known, "model": draft.model, "task": draft.task, "training": draft.training.values()})
 
 
 def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
     made(betas=(0.8, 0.9)).save(tmp_path / "recipe.toml")
-    assert load(tmp_path / "recipe.toml") == made(betas=(0.8, 0.9))
+    assert load_recipe(tmp_path / "recipe.toml") == made(betas=(0.8, 0.9))
 
 
 @pytest.mark.parametrize(
@@ -81,15 +83,17 @@ def test_a_recipe_is_read_back_as_it_was(tmp_path: Path) -> None:
         ({"model": {"kind": ["bert"]}}, "unknown model"),
     ],
 )
-def test_mistakes_are_named(values: dict[str, object], message: str) -> None:
-    sections = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, "training": {}, "model": {"kind": "modern"}}
+def test_mistakes_are_named(values: dict[str, Any], message: str) -> None:
+    training = {"steps": 1, "batch": 4, "optimizer": "adamw", "learning_rate": 0.1, **values.get("training", {})}
+    sections = {"corpus": {"files": ["a"]}, "tokenizer": {}, "task": {}, "model": {"kind": "modern"}}
     with pytest.raises(ConfigError, match=message):
-        checked({**sections, **values})
+        checked({**sections, **values, "training": training})
 
 
 def checked(values: dict[str, Section]) -> Recipe:
     check_sections(values, "here")
-    return complete(values, "here")
+    values = {**values, "model": language_model_section(values["model"], "here")}
+    return complete(values, LANGUAGE_MODELS, CorpusConfig, LanguageModellingConfig, "here")
 
 
 def test_set_values() -> None:
@@ -122,7 +126,9 @@ def test_the_rules_complete_every_recipe(kind: str, tokens: int) -> None:
     assert recipe.model.vocabulary == 100
     assert training.steps >= 1
     assert training.evaluate_every >= 1
-    assert "auto" not in (training.optimizer, training.device, training.dtype)
+    assert training.optimizer in ("muon", "adamw")
+    assert training.dtype in ("f32", "bf16")
+    assert training.device != "auto"
     assert min(training.learning_rate, training.batch, training.threads) > 0
 
 
@@ -150,10 +156,11 @@ def test_the_rules_leave_what_the_user_set() -> None:
     assert draft.training.batch == 6
 
 
-def test_zero_is_a_number_where_it_means_one() -> None:
-    training = resolved({"model": {}, "training": {"momentum": 0, "batch": 0}}, 50, 10**6).training
-    assert training.momentum == 0
-    assert training.batch
+def test_zero_is_a_number_and_no_mark() -> None:
+    assert resolved({"model": {}, "training": {"momentum": 0}}, 50, 10**6).training.momentum == 0
+    for name, value in {"batch": 0, "steps": 0, "learning_rate": 0.0, "warmup": -1, "dtype": "auto"}.items():
+        with pytest.raises(ConfigError, match=f"{name} = {value!r} does not fit"):
+            Draft.parse({"training": {name: value}}, "here")
 
 
 @pytest.mark.parametrize("kind", ["modern", "gpt", "lstm"])

@@ -15,7 +15,7 @@ from cli.commands import run
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.read_examples import read_examples
 from qkv.recipe import bundle
-from qkv.recipe.recipe import load
+from qkv.tasks.registry import load_recipe
 
 sklearn_datasets = pytest.importorskip("sklearn.datasets")
 
@@ -52,7 +52,7 @@ def test_linear_regression_is_the_closed_form(tmp_path: Path, capsys: pytest.Cap
     expected = np.hstack([valid.numbers, np.ones((len(valid), 1))]) @ found
     said = [each.label for each in qkv.load(folder).classify([row.tolist() for row in valid.numbers])]
     np.testing.assert_allclose(said, expected, rtol=1e-3)
-    assert load(folder / "recipe.toml").training.dtype == "f32"  # scored in it, too: no digit of an answer is lost
+    assert load_recipe(folder / "recipe.toml").training.dtype == "f32"  # scored in it, too: no digit is lost
 
 
 @pytest.mark.parametrize("name", ["iris", "breast_cancer"])
@@ -154,7 +154,7 @@ def test_models_that_read_numbers_say_so(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "prose.txt").write_text("a text\n" * 50)
     film, prose = str(tmp_path / "film.csv"), str(tmp_path / "prose.txt")
     for words, mention in (
-        (["classify", folder, "1,2,3"], "expected 2 numbers parted by commas: a, b"),
+        (["classify", folder, "1,2,3"], "expected 2 numbers separated by commas: a, b"),
         (["embed", folder, "a text"], "reads rows of numbers"),
         (["evaluate", folder, film], "no column 'a'"),
         (["evaluate", folder, prose], "without labels"),

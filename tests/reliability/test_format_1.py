@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from qkv.recipe.recipe import EVALUATED, FORMAT, TRAINING, load
+from qkv.recipe.recipe import FORMAT, TRAINING, UNITS
+from qkv.tasks.registry import load_recipe
 from reliability import families
 from reliability.families import Family
 from reliability.nursery import Nursery
@@ -21,7 +22,7 @@ def as_format_1(path: Path) -> None:
     values = tomllib.loads(path.read_text(encoding="utf-8"))
     assert values.pop("format") == FORMAT
     task, training = values["task"], values["training"]
-    unit = EVALUATED[task["kind"]]
+    unit = UNITS.get(task["kind"], "tokens")
     training["evaluate_tokens"] = task.pop(f"evaluation_{unit}")
     training["evaluate_last"] = task.pop(f"final_evaluation_{unit}", 2000)
     for old, new in TRAINING.items():
@@ -44,9 +45,9 @@ def test_a_run_of_format_1_opens_and_resumes(nursery: Nursery, tmp_path: Path, f
     assert done.code == 0, done.err
     run = tmp_path / "killed"
     assert nursery.call("killed", words=families.command(family, data, run), step=5).code == -signal.SIGKILL
-    resolved = load(run / "recipe.toml")
+    resolved = load_recipe(run / "recipe.toml")
     as_format_1(run / "recipe.toml")
-    assert load(run / "recipe.toml") == resolved
+    assert load_recipe(run / "recipe.toml") == resolved
     done = nursery.qkv(*resume(run))
     assert done.code == 0, done.err
     assert fingerprint(run) == fingerprint(tmp_path / "whole")

@@ -25,11 +25,11 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import detect
 from qkv.errors import ConfigError
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import load
 from qkv.tasks import registry
 from qkv.tasks.classification import systems
 from qkv.tasks.classification.report import about
 from qkv.tasks.protocol import Session
+from qkv.tasks.registry import load_recipe
 from qkv.training import metrics_log
 from qkv.training.checkpoints import read_tensors
 from small_tasks import begun, sentences, trained, write
@@ -89,7 +89,7 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
     )
     again = opened.judge(replace(config, task=session.task.prepared.config.task))
     assert np.isfinite(again.loss)
-    assert load(tmp_path / "run" / "recipe.toml") == session.recipe
+    assert load_recipe(tmp_path / "run" / "recipe.toml") == session.recipe
 
 
 def test_in_words(data: dict[str, Path], tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_folders_may_be_labels(tmp_path: Path) -> None:
     values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "data")]}}
     assert registry.task_of(Draft.parse(values, "here")).kind == "language-modelling"
     notes = registry.open_task(Draft.parse(values, "here"), None).notes
-    assert any("texts in 2 folders (bad, good); if these are labels, say --task classification" in n for n in notes)
+    assert any("texts in 2 folders (bad, good); if these are labels, give --task classification" in n for n in notes)
     assert detect({"files": [str(tmp_path / "data" / "good")]}).label_folders == ()
     for side in ("train", "test"):
         (tmp_path / "sides").mkdir(exist_ok=True)

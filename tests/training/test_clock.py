@@ -119,7 +119,7 @@ def test_the_rate_bends_and_ends_where_it_should(steps: int, at: int, moved: int
 
     def rate(step: int, *, bent: bool) -> float:
         moved = changes if bent else ()
-        config = TrainingConfig(steps=steps, schedule=schedule, warmup=3, decay=0.5, steps_changes=moved)
+        config = replace(TRAINING, steps=steps, schedule=schedule, warmup=3, decay=0.5, steps_changes=moved)
         return config.rate_share(step)
 
     assert all(rate(step, bent=True) == rate(step, bent=False) for step in range(at))
@@ -161,6 +161,6 @@ def run(folder: Path, config: TrainingConfig, plans: list[TrainingConfig], clock
 
 def test_turns_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="in order"):
-        TrainingConfig(steps=10, steps_changes=((5, 4),))
+        replace(TRAINING, steps=10, steps_changes=((5, 4),))
     with pytest.raises(ValueError, match="in order"):
-        TrainingConfig(steps=10, steps_changes=((5, 8), (3, 9)))
+        replace(TRAINING, steps=10, steps_changes=((5, 8), (3, 9)))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 
-from qkv.errors import ConfigError, DivergedError
-from qkv.training.loop import TrainingState, start, train
-from qkv.training.settings import TrainingConfig
+from qkv.errors import DivergedError
+from qkv.training.loop import TrainingState, train
 from tiny import CONFIGS, TRAINING, state, task
 
 
@@ -97,7 +94,7 @@ def test_an_absurd_rate_is_found_out() -> None:
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "constant-decay"])
 def test_schedules_rise_then_fall(schedule: str) -> None:
-    config = TrainingConfig(steps=100, schedule=schedule, warmup=10, final_fraction=0.1, decay=0.3)
+    config = replace(TRAINING, steps=100, schedule=schedule, warmup=10, final_fraction=0.1, decay=0.3)
     shares = [config.rate_share(step) for step in range(100)]
     assert shares[:10] == sorted(shares[:10])
     assert shares[10:] == sorted(shares[10:], reverse=True)
@@ -108,31 +105,3 @@ def test_schedules_rise_then_fall(schedule: str) -> None:
 
 
 GOLDEN = (3.135494, 2.869138, 2.693043)
-
-
-@pytest.mark.parametrize(
-    ("given", "open_"),
-    [
-        ({"steps": 10}, ["batch = 0", "rate = 0.0", "optimizer = 'auto'", "device = 'auto'", "dtype = 'auto'"]),
-        (
-            {"steps": 10, "batch": 4, "optimizer": "muon", "learning_rate": 0.1, "device": "cpu", "dtype": "f32"},
-            ["matrix_learning_rate"],
-        ),
-        ({"batch": 4, "optimizer": "adamw", "learning_rate": 0.1, "device": "cpu", "dtype": "f32"}, ["steps = 0"]),
-    ],
-)
-def test_settings_that_are_still_open_are_named(given: dict[str, Any], open_: list[str]) -> None:
-    config, ready = TrainingConfig(**given), state()
-    for use in (lambda: start(ready.model, config), lambda: next(train(ready, task(), config))):
-        with pytest.raises(ConfigError, match="still to be chosen") as refusal:
-            use()
-        assert all(name in str(refusal.value) for name in open_)
-
-
-def test_the_settings_that_the_refusal_advises_train() -> None:
-    with pytest.raises(ConfigError) as refusal:
-        start(state().model, TrainingConfig(steps=10))
-    advised = str(refusal.value).rpartition("as in: TrainingConfig(")[2].removesuffix(").")
-    values = {name: ast.literal_eval(value) for name, value in (each.split("=") for each in advised.split(", "))}
-    config = TrainingConfig(**{**values, "steps": 2, "batch": 4})
-    assert [step.number for step in train(start(state().model, config), task(), config)] == [1, 2]

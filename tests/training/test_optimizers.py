@@ -11,7 +11,15 @@ from qkv.models.masked import MaskedConfig
 from qkv.training.optimizers import is_matrix, optimizers
 from qkv.training.settings import TrainingConfig
 
-SETTINGS = TrainingConfig(optimizer="muon", learning_rate=1.0, matrix_learning_rate=1.0, momentum=0.9, weight_decay=0.1)
+SETTINGS = TrainingConfig(
+    steps=1,
+    batch=1,
+    optimizer="muon",
+    learning_rate=1.0,
+    matrix_learning_rate=1.0,
+    momentum=0.9,
+    weight_decay=0.1,
+)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -42,7 +42,7 @@ def compare(
     ] = None,
     tokenizer: TokenizerName = None,
     metric: Annotated[
-        Literal["auto", "accuracy", "f1", "macro_f1", "matthews"],
+        ranges.ComparedMetric,
         Parameter(group=MODEL, help="The metric of classes; f1 is that of the second of two."),
     ] = "auto",
     equal: Annotated[

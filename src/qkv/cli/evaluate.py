@@ -52,12 +52,11 @@ def evaluate(
     """
     import qkv
     from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
-    from qkv.models.registry import TRANSLATORS
-    from qkv.tasks.classification.evaluate import JUDGES
+    from qkv.models.registry import LABELLED_MODELS, TRANSLATORS
 
     opened = qkv.load(model)
     kind = opened.bundle.config.kind
-    labelled, translates = kind in JUDGES, kind in TRANSLATORS
+    labelled, translates = kind in LABELLED_MODELS, kind in TRANSLATORS
     scored_on = "labelled examples" if labelled else "parallel text" if translates else "text"
     reason = f"this model is of kind {kind} and is scored on {scored_on}"
     of_text = {} if kind == "masked" else {"window": window}

@@ -22,7 +22,7 @@ GPT_PRESETS = ("gpt-nano", "gpt-micro", "gpt-mini", "gpt2", "gpt2-medium", "gpt2
 BERT_PRESETS = ("bert-tiny", "bert-mini", "bert-small", "bert-medium", "bert-base", "bert-large")
 ENCODERS = ("cnn", "rnn", "gru", "encoder", "bert", "modern", "gpt")
 MODELS = {
-    "text": ("modern", "modern-fast", "gpt", "llama", "qwen2", "rnn", "gru", "lstm", "mlp", "cnn", *GPT_PRESETS),
+    "text": GPT_PRESETS,  # after all kinds of language models
     "masked text": BERT_PRESETS,
     "labelled texts": ("lstm", "linear", "mlp", "bag", *ENCODERS),
     "tagged words": ("lstm", *ENCODERS),
@@ -37,7 +37,8 @@ MODELS = {
         "rnn-translator",
     ),
 }
-"""The models of each task, the default first. Help must not import torch: a test compares this with the registry."""
+"""The models of each task, the default first. Help must not import torch: a test compares this with the
+registry."""
 
 
 class HelpFormatter(PlainFormatter):
@@ -70,9 +71,11 @@ class HelpFormatter(PlainFormatter):
 
 def models(width: int) -> list[str]:
     """The table of models by task."""
+    from qkv.models.registry import LANGUAGE_MODELS
+
     indent = 4 + max(map(len, MODELS))
     lines = ["Models by task, the default first:"]
-    for task, names in MODELS.items():
+    for task, names in {**MODELS, "text": (*LANGUAGE_MODELS, *GPT_PRESETS)}.items():
         lines += _row(task, ", ".join(names), indent, width)
     return lines
 

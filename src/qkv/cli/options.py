@@ -265,7 +265,7 @@ def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
     if name in TOKENIZERS:
-        return TokenizerConfig(kind=name), None  # type: ignore[arg-type]
+        return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
     path = Path(name)
     places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
     found = next((place for place in places if place.is_file()), None)

@@ -102,7 +102,7 @@ def _choose(
         raise InputError("nothing to do. Give a text and --tokenizer, or --train DATA to train a tokenizer.")
     from qkv.text.vocabulary import train_tokenizer
 
-    if config.kind == "auto":
+    if config.kind is None:
         config = replace(config, kind="characters")
     # enough to see how a kind works
     notes([f"the {config.kind} tokenizer was trained on this text alone; --train or --tokenizer change that."])

@@ -205,8 +205,7 @@ def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str,
     """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be given again."""
     from qkv import session as sessions
     from qkv.errors import InputError
-    from qkv.recipe.recipe import load
-    from qkv.tasks.registry import detected_of
+    from qkv.tasks.registry import detected_of, load_recipe
 
     run = training.run
     names = [OPTION_NAMES.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
@@ -228,7 +227,7 @@ def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str,
             raise InputError(f"{base}: no run to resume. Name its folder with --run.")
         run = max(existing, key=lambda folder: (folder / "recipe.toml").stat().st_mtime)
     if data and (run / "recipe.toml").is_file():
-        files = load(run / "recipe.toml").corpus.files
+        files = load_recipe(run / "recipe.toml").corpus.files
         if [Path(name).resolve() for name in data] != [Path(name).resolve() for name in files]:
             raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
     with shown.reading() as progress:

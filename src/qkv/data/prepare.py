@@ -46,7 +46,7 @@ class Prepared:
     fingerprint: str
     """Of data, tokenizer and layout together."""
     tokenizer_config: TokenizerConfig
-    """Resolved: nothing is "auto" any more."""
+    """Resolved: the kind is chosen."""
     corpus: CorpusConfig
     """Resolved: with the fingerprint of the data."""
 
@@ -69,7 +69,7 @@ def prepare(
         learned, config = work.learned(tokenizer)
     else:
         learned, config = given_tokenizer, tokenizer
-        if config.kind == "auto":
+        if config.kind is None:
             config = replace(config, kind=given_tokenizer.kind)  # type: ignore[arg-type]
     key, (train, valid), notes = work.streams(learned)
     return Prepared(
@@ -149,7 +149,7 @@ class _Work:
         def learn(aside: Path) -> None:
             found = self.survey()
             resolved = config
-            if config.kind == "auto":
+            if config.kind is None:
                 resolved = choose(found.statistics)
                 resolved = replace(resolved, size=config.size if config.size is not None else resolved.size)
             if resolved.kind == "characters" and resolved.size is None:
@@ -163,7 +163,7 @@ class _Work:
 
         folder = cache.obtain("tokenizers", key, learn, self.notes.append)
         resolved = TokenizerConfig(**cache.facts(folder)["config"])
-        if config.kind == "auto":
+        if config.kind is None:
             size = f" of {resolved.size:,}" if resolved.size else ""
             self.notes.append(f"tokenizer: {resolved.kind}{size}, chosen for this text; --tokenizer says otherwise.")
         return Tokenizer.load(folder / "tokenizer.json"), resolved

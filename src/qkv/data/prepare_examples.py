@@ -70,7 +70,7 @@ class PreparedExamples:
     tokenizer: Tokenizer | None
     """None for pictures and numbers."""
     tokenizer_config: TokenizerConfig
-    """Resolved: nothing is "auto" any more."""
+    """Resolved: the kind is chosen, or left to the tokenizer that a model already has."""
     config: ExamplesConfig
     """Resolved: with the columns, the task and the examples' fingerprint."""
     tokenizer_notes: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ def prepare_examples(
     if tokenizer.kind == "file":
         return PreparedExamples(data, train_tokenizer(tokenizer, ()), tokenizer, resolved)
     chosen, notes = tokenizer, list[str]()
-    if tokenizer.kind == "auto":
+    if tokenizer.kind is None:
         chosen = default_example_tokenizer(data, tokenizer)
         size = f" of {chosen.size:,}" if chosen.size else ""
         notes.append(f"tokenizer: {chosen.kind}{size}, chosen for these texts; --tokenizer says otherwise.")
@@ -161,7 +161,7 @@ def prepare_examples(
 
 def _kept_config(asked: TokenizerConfig, given: Tokenizer) -> TokenizerConfig:
     """The config of a tokenizer that a model already has."""
-    learned = asked.kind == "auto" and given.kind not in ONLY_READ
+    learned = asked.kind is None and given.kind not in ONLY_READ
     return replace(asked, kind=given.kind) if learned else asked  # type: ignore[arg-type]
 
 
@@ -220,7 +220,7 @@ class PreparedPairs:
     parallel: Parallel
     tokenizer: Tokenizer
     tokenizer_config: TokenizerConfig
-    """Resolved: nothing is "auto" any more."""
+    """Resolved: the kind is chosen, or left to the tokenizer that a model already has."""
     config: ParallelConfig
     """Resolved: with the languages, the columns and the pairs' fingerprint."""
     tokenizer_notes: tuple[str, ...] = ()
@@ -278,7 +278,7 @@ def prepare_parallel(
     if tokenizer.kind == "file":
         return PreparedPairs(data, with_tags(train_tokenizer(tokenizer, ()), data.tagged), tokenizer, resolved)
     chosen, notes = tokenizer, list[str]()
-    if tokenizer.kind == "auto":
+    if tokenizer.kind is None:
         chosen = default_pair_tokenizer(data, tokenizer)
         notes.append(
             f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; --tokenizer says otherwise, --set "
@@ -305,7 +305,7 @@ def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, wa
             "corpus.vocabulary = 'separate': there are several languages or directions here, which share one "
             "vocabulary. Leave it out, or train one direction."
         )
-    if asked.kind not in ("auto", "bpe"):
+    if asked.kind not in (None, "bpe"):
         raise ConfigError(
             f"corpus.vocabulary = 'separate' with tokenizer {asked.kind!r}: only byte pairs are learned for each "
             "language. Say --tokenizer bpe, or leave it out."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from qkv.evaluation.text_baselines import Baselines
-from qkv.models.encoders import LanguageConfig
 from qkv.models.registry import defaults
 from qkv.recipe.recipe import Recipe
 from qkv.training.diagnosis import APART, Diagnosis
@@ -178,8 +177,7 @@ def larger(recipe: Recipe) -> str:
 def regularized(recipe: Recipe) -> str:
     """Dropout first; where there is much already, a smaller model."""
     model = recipe.model
-    assert isinstance(model, LanguageConfig)
-    if model.dropout < 0.2:
+    if getattr(model, "dropout", 0.0) < 0.2:
         return "--set model.dropout=0.2"
     return f"--set model.layers={model.layers // 2}" if model.layers > 1 else f"--set model.width={model.width // 2}"
 
@@ -199,7 +197,6 @@ def lower_rates(recipe: Recipe) -> str:
 
 
 def usual_rates(recipe: Recipe) -> dict[str, float]:
-    assert recipe.training.optimizer != "auto", "a recipe is resolved"
     usual = defaults(recipe.model.kind).optimizers[recipe.training.optimizer].values()
     return {name: usual[name] for name in ("learning_rate", "matrix_learning_rate") if name in usual}
 

@@ -135,6 +135,12 @@ class ClassScore(Metrics):
     reported: ClassVar = (
         "count", "accuracy", "macro_f1", "micro_f1", "weighted_f1", "matthews", "loss", "calibration_error"
     )  # fmt: skip
+    titles: ClassVar = {
+        "accuracy": "accuracy",
+        "macro_f1": "macro-F1",
+        "matthews": "Matthews",
+        "calibration_error": "calibration error",
+    }
 
     @property
     def count(self) -> int:
@@ -270,6 +276,7 @@ class MultilabelScore(Metrics):
     correct: NDArray[np.bool_] = field(repr=False)  # row by row, all labels
 
     reported: ClassVar = ("count", "exact", "micro_f1", "samples_f1", "macro_f1", "loss")
+    titles: ClassVar = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "exact": "all labels right"}
 
     @property
     def count(self) -> int:

@@ -10,7 +10,7 @@ hundred thousand decisions among ten classes are a hundred kinds at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,9 +42,11 @@ class Estimate:
 
 
 class Metrics:
-    """What every score offers for JSON: the fields and properties that it names in `reported`."""
+    """What every score offers for JSON: the fields and properties that it names in `reported`. Those in `titles` are
+    shown to people, under these titles."""
 
     reported: ClassVar[tuple[str, ...]]
+    titles: ClassVar[Mapping[str, str]]
 
     def values(self) -> dict[str, object]:
         """For JSON: the numbers, and both ends of those with an interval."""

@@ -27,16 +27,14 @@ from qkv.objectives.objective import Source
 
 Score = ClassScore | MultilabelScore | NumberScore | SpanScore
 
-NAMES = {
-    "accuracy": "accuracy",
+NAMES: dict[str, str] = {
+    **ClassScore.titles,
+    **MultilabelScore.titles,
+    **NumberScore.titles,
     "f1": "F1",
-    "macro_f1": "macro-F1",
-    "matthews": "Matthews",
-    "micro_f1": "micro-F1",
-    "pearson": "Pearson",
-    "span_f1": "F1 of spans",
+    "span_f1": SpanScore.titles["f1"],
 }
-"""Figures as people write them."""
+"""Metrics as people write them."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,12 @@ class NumberScore(Metrics):
     errors: NDArray[np.float64] = field(repr=False)  # p - y, row by row
 
     reported: ClassVar = ("count", "squared_error", "absolute_error", "pearson", "spearman", "r_squared")
+    titles: ClassVar = {
+        "pearson": "Pearson",
+        "spearman": "Spearman",
+        "r_squared": "R²",
+        "absolute_error": "mean absolute error",
+    }
 
     @property
     def count(self) -> int:

@@ -48,6 +48,13 @@ class SpanScore(Metrics):
     counts: NDArray[np.int64] = field(repr=False)  # of each sentence: spans right, spans predicted, true spans
 
     reported: ClassVar = ("count", "tokens", "accuracy", "f1")
+    titles: ClassVar = {
+        "f1": "F1 of spans",
+        "precision": "precision",
+        "recall": "recall",
+        "macro_f1": "macro-F1 of types",
+        "accuracy": "tags right",
+    }
 
     @property
     def count(self) -> int:

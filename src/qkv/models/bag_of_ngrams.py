@@ -11,7 +11,7 @@ and a classifier puts no head on it: the loss has one minimum. table.py has the 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,7 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import NgramSum, Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
 from qkv.config import Context, Count, CountOrZero, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
 @strict
@@ -33,6 +34,14 @@ class BagConfig:
     ngrams: Annotated[int, Field(ge=1, le=5)] = 1  # tokens of the longest n-gram; 1: words alone
     buckets: Count = 65_536  # rows of the n-grams' table, whatever their length
     word_dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {
+        "bag": ClassifierDefaults(
+            {"width": 128, "ngrams": 2, "word_dropout": 0.3}, learning_rate=3e-3, epochs=4.0, steps=700
+        ),
+        "mlp": ClassifierDefaults(  # hashed n-grams into a hidden layer
+            {"width": 128, "ngrams": 2, "word_dropout": 0.3}, head="two-layer", epochs=4.0, steps=700
+        ),
+    }
 
     @property
     def layers(self) -> int:
@@ -58,7 +67,7 @@ class Bag(nn.Module):
         return self.embedded(x * kept)
 
     def _initialize(self) -> None:
-        """Words that differ, n-grams that say nothing yet."""
+        """Words that differ, n-grams that add nothing yet."""
         nn.init.normal_(self.embedding.tokens.weight, std=0.1)
         if isinstance(self.embedding.ngrams, nn.Embedding):
             nn.init.zeros_(self.embedding.ngrams.weight)
@@ -72,6 +81,11 @@ class LinearConfig:
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     ngrams: Annotated[int, Field(ge=1, le=5)] = 2  # tokens of the longest n-gram; 1: words alone
     buckets: Count = 262_144  # rows of the n-grams' table, whatever their length
+    classifiers: ClassVar[Classifiers] = {
+        "linear": ClassifierDefaults(
+            {"ngrams": 2}, dropout=0.0, learning_rate=0.02, epochs=6.0, steps=2000, weight_decay=0.0
+        ),
+    }
 
     @property
     def layers(self) -> int:

@@ -9,7 +9,7 @@ are used for is the business of masked.py, classifier.py and tagger.py.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,6 +24,7 @@ from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
 @strict
@@ -37,8 +38,16 @@ class BertConfig:
     context: Context = 512
     segments: CountOrZero = 2  # sentence A and sentence B; 0: none, as DistilBERT
     norm_epsilon: Positive = 1e-12
-    pooler: Literal["none", "first"] = "none"  # first: a layer on [CLS], for what is said about the whole text
+    pooler: Literal["none", "first"] = "none"  # first: a layer on [CLS], for decisions about the whole text
     dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {
+        "bert": ClassifierDefaults(
+            {"layers": 2, "heads": 4, "width": 128, "dropout": 0.1, "pooler": "first"},
+            "pooler",
+            0.1,
+            learning_rate=1e-3,
+        ),
+    }
 
     def __post_init__(self) -> None:
         width_of_head(self.width, self.heads)
@@ -99,7 +108,7 @@ class Bert(nn.Module):
         initialization.normal_(self.modules(), 0.02)
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
-        """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 unless said."""
+        """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 by default."""
         where = torch.arange(tokens.size(1), device=tokens.device)
         x = self.positions(self.embedding(tokens), where)
         x = self.segments(x, torch.zeros_like(tokens) if segments is None else segments)

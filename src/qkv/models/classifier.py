@@ -3,8 +3,8 @@
     scores = head(pooling(encoder(tokens)))
 
 BERT classifies by its pooler and one linear layer (Devlin et al. 2019), DistilBERT by [CLS] and two layers, GPT by the
-last vector and one matrix (Radford et al. 2018); deck 004 by the mean, deck 001 by an RNN's last vector and an MLP. A
-picture is classified the same way.
+last vector and one matrix (Radford et al. 2018); deck 004 by the mean, deck 001 by an RNN's last vector and an MLP. An
+image is classified the same way.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.heads import AttentionPooling, FirstPooling, LastPooling, MaxPooling, MeanPooling, MultiLayerHead
 from qkv.blocks.tap import Tap
 from qkv.config import Positive, Share, strict
-from qkv.models.bag_of_ngrams import LinearConfig
 from qkv.models.bert import BertConfig
-from qkv.models.encoders import Encoded, PictureEncoderConfig, TextEncoderConfig, build, require_fit
+from qkv.models.encoders import Encoded, TextOrImageEncoder, build, require_fit
 
 
 @strict
 class ClassifierConfig(Encoded):
     kind: Literal["classifier"] = "classifier"
-    encoder: Annotated[TextEncoderConfig | PictureEncoderConfig, Field(discriminator="kind")] = BertConfig()
+    encoder: TextOrImageEncoder = BertConfig()
     pooling: Literal["pooler", "first", "mean", "last", "max", "attention"] = "mean"  # pooler: the encoder's own
     head: Literal["linear", "no-bias", "two-layer"] = "linear"  # no-bias: scores are W x, nothing is added
     labels: tuple[str, ...] = ()
     problem: Literal["single", "multi", "regression"] = "single"  # one label a text, any number, or numbers
-    texts: Literal[1, 2] = 1  # that are judged together
+    texts: Literal[1, 2] = 1  # that are classified together
     dropout: Share = 0.0  # before the last layer
     center: Annotated[float, Field(ge=-3e38, le=3e38, allow_inf_nan=False)] = 0.0
     """Of numbers to predict: scores are learned as (y - center) / spread."""
@@ -46,9 +45,9 @@ class ClassifierConfig(Encoded):
         found = getattr(self.encoder, "pooler", "none")
         if found != expected:
             raise ValueError(f"pooling = {self.pooling!r} needs encoder.pooler = {expected!r}, not {found!r}")
-        if isinstance(self.encoder, LinearConfig) and (self.head != "linear" or self.dropout):
-            said = f"not head = {self.head!r}, dropout = {self.dropout}"
-            raise ValueError(f"a linear model gives the scores itself: expected head = 'linear', dropout = 0, {said}")
+        if self.encoder.kind == "linear" and (self.head != "linear" or self.dropout):
+            given = f"not head = {self.head!r}, dropout = {self.dropout}"
+            raise ValueError(f"a linear model gives the scores itself: expected head = 'linear', dropout = 0, {given}")
 
     def build(self) -> Classifier:
         made = self._built()
@@ -66,7 +65,7 @@ class ClassifierConfig(Encoded):
             case plain:
                 pooling = {"first": FirstPooling, "mean": MeanPooling, "last": LastPooling, "max": MaxPooling}[plain]()
         dropout = Dropout(self.dropout)
-        if isinstance(self.encoder, LinearConfig):
+        if self.encoder.kind == "linear":
             return Classifier(encoder, pooling, nn.Identity(), nn.Identity())
         last = nn.Linear(width, len(self.labels), bias=self.head != "no-bias")
         if self.head != "two-layer":
@@ -112,7 +111,7 @@ class Classifier(nn.Module):
         present: Bool[Tensor, "B T"] | None = None,
         segments: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B L"]:
-        """A score for every label; for an encoder of pictures, `tokens` are pixels."""
+        """A score for every label; for an encoder of images, `tokens` are pixels."""
         x = self.encoder(tokens, present, segments)
         there = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if present is None else present
         pooled = self.pooled(self.pooling(x, there))

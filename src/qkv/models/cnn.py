@@ -8,7 +8,6 @@ layer (dilations, van den Oord et al. 2016); the stream is modern.py's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -23,7 +22,7 @@ from qkv.blocks.norms import RMSNorm
 from qkv.blocks.state import LayerStates
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, adamw, muon
+from qkv.models.defaults import Defaults, ModelDefaults, adamw, muon
 
 
 @strict
@@ -34,10 +33,10 @@ class CNNConfig:
     width: Width = 128
     hidden: WidthOrZero = 0  # features of each convolution; 0: the width
     kernel: Width = 3
-    growth: Width = 2  # each layer looks so many times further back than the one below
+    growth: Width = 2  # how many times further back each layer looks than the one below
     context: Context = 256  # the length of a training window; dilations stay below it, then start again from 1
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "cnn": ModelDefaults({"muon": muon((0.9, 0.95)), "adamw": adamw(0.008)}, layers=6, shorter_windows=False),
     }
 
@@ -93,6 +92,6 @@ class CNN(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """As modern.py: every block starts as the identity, and every next piece equally likely."""
+        """As modern.py: every block starts as the identity, and every next token equally likely."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5)

@@ -1,7 +1,8 @@
-"""What suits a kind of model where a recipe leaves it open. Each config carries its own (`defaults`), by kind.
+"""What suits a kind of model where a recipe leaves it open. Each config carries its own: `defaults`, by kind; encoders
+and models of tables also `classifiers` and `taggers`, by the names that `--model` takes for labelled examples.
 
-Decision 4 says where the figures of language models come from, decision 12 those of BERT, decision 15 of translators;
-`bench/memory.py` measures the fragmentation of the heap.
+Decision 4 says where the figures of language models come from, decision 12 those of BERT, 13 those of classifiers, 15
+those of translators; `bench/memory.py` measures the fragmentation of the heap.
 """
 
 from __future__ import annotations
@@ -43,6 +44,26 @@ class ModelDefaults:
     def optimizer(self) -> OptimizerName:
         """The name of the default optimizer."""
         return next(iter(self.optimizers))
+
+
+@dataclass(frozen=True)
+class ClassifierDefaults:
+    """A model of labelled examples: sizes of its encoder, what stands around it, and how it is trained."""
+
+    encoder: Mapping[str, Any] = field(default_factory=dict)  # keys of its section
+    pooling: str = "mean"
+    dropout: float = 0.3
+    head: str = "linear"
+    learning_rate: float = 2e-3
+    batch: int = 64
+    epochs: float = 8.0  # after which more would not help
+    steps: int = 0  # which help even where they are more epochs
+    weight_decay: float = 0.01
+    layer_decay: float | None = None
+
+
+Defaults = Mapping[str, ModelDefaults]
+Classifiers = Mapping[str, ClassifierDefaults]
 
 
 def muon(betas: tuple[float, float]) -> OptimizerDefaults:

@@ -9,7 +9,7 @@ Every token looks to both sides; the mask hides padding. bert.py is the figure o
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,7 @@ from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions, SinusoidalPositions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
 @strict
@@ -40,6 +41,9 @@ class EncoderConfig:
     activation: Literal["relu", "gelu"] = "relu"
     segments: CountOrZero = 0  # sentence A, sentence B, …; 0: all alike
     dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {
+        "encoder": ClassifierDefaults({"layers": 2, "heads": 4, "width": 128, "dropout": 0.2}, learning_rate=1e-3),
+    }
 
     def __post_init__(self) -> None:
         if width_of_head(self.width, self.heads) % 2 and self.positions == "rotary":
@@ -84,7 +88,7 @@ class Encoder(nn.Module):
         self._initialize()
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
-        """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 unless said."""
+        """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 by default."""
         where = torch.arange(tokens.size(1), device=tokens.device)
         x = self.positions(self.embedding(tokens), where)
         x = self.segments(x, torch.zeros_like(tokens) if segments is None else segments)

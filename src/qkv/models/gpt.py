@@ -8,7 +8,6 @@ Deck 004's table says 117, 345, 762 and 1542 million parameters; the real sizes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -26,7 +25,7 @@ from qkv.blocks.positions import LearnedPositions
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
-from qkv.models.defaults import ModelDefaults, adamw, muon
+from qkv.models.defaults import ClassifierDefaults, Classifiers, Defaults, ModelDefaults, adamw, muon
 
 
 @strict
@@ -39,11 +38,16 @@ class GPTConfig:
     context: Context = 256
     window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "gpt": ModelDefaults(
             {"muon": muon((0.9, 0.95)), "adamw": adamw(0.004)},
             shorter_windows=False,
             heap_fragmentation={"f32": 1.35, "bf16": 1.4},
+        ),
+    }
+    classifiers: ClassVar[Classifiers] = {
+        "gpt": ClassifierDefaults(
+            {"layers": 2, "heads": 4, "width": 128, "dropout": 0.2}, pooling="last", learning_rate=1e-3
         ),
     }
 

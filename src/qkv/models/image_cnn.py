@@ -8,7 +8,7 @@ layer of its MLP.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from qkv.blocks.image_patches import RandomShift
 from qkv.blocks.tap import Tap
 from qkv.config import CountOrZero, Layers, Width, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
 @strict
@@ -28,14 +29,15 @@ class PictureCNNConfig:
     width: Width = 64
     kernel: Width = 3
     joined: Literal["flat", "grid"] = "flat"  # flat: all cells at once through a layer; grid: the pooling joins them
-    shift: CountOrZero = 1  # in training, pixels by which a picture may be moved to each side
+    shift: CountOrZero = 1  # in training, pixels by which an image may be moved to each side
+    classifiers: ClassVar[Classifiers] = {"cnn": ClassifierDefaults(learning_rate=3e-3, epochs=20.0, dropout=0.2)}
 
     def __post_init__(self) -> None:
         if not self.kernel % 2:
             raise ValueError(f"kernel = {self.kernel} has no middle; expected an odd number")
         if min(self.height, self.width_pixels) >> self.layers < 1:
             raise ValueError(
-                f"a picture of {self.height} x {self.width_pixels} cannot be halved {self.layers} times; "
+                f"an image of {self.height} x {self.width_pixels} cannot be halved {self.layers} times; "
                 "choose fewer layers"
             )
 
@@ -77,7 +79,7 @@ class PictureCNN(nn.Module):
     def forward(
         self, pixels: Float[Tensor, "B H W C"], present: None = None, segments: None = None
     ) -> Float[Tensor, "B T D"]:
-        """Called as every encoder is; a picture has no padding and no segments."""
+        """Called as every encoder is; an image has no padding and no segments."""
         x = self.embedded(2 * self.shift(pixels) - 1).permute(0, 3, 1, 2)  # (B, H, W, C) -> (B, C, H, W)
         for block in self.blocks:
             x = block(x)

@@ -8,7 +8,6 @@ stretches the rotary turns over a longer context. modern.py is the same with a n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -25,7 +24,7 @@ from qkv.blocks.positions import RotaryPositions, rotary_rates, stretched
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, PositiveOrZero, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, adamw, muon
+from qkv.models.defaults import Defaults, ModelDefaults, adamw, muon
 
 
 @strict
@@ -48,7 +47,7 @@ class LlamaConfig:
     norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         kind: ModelDefaults({"muon": muon((0.9, 0.95)), "adamw": adamw(0.004)}) for kind in ("llama", "qwen2")
     }
 
@@ -125,6 +124,6 @@ class Llama(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """Every block starts as the identity and every next piece equally likely; the rest keeps its size."""
+        """Every block starts as the identity and every next token equally likely; the rest keeps its size."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5 if isinstance(self.head, nn.Linear) else 0.02)

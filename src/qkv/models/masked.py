@@ -1,13 +1,12 @@
-"""A masked language model: which piece stood under [MASK]? (Devlin et al. 2019, section 3.1; deck 002)
+"""A masked language model: which token stood under [MASK]? (Devlin et al. 2019, section 3.1; deck 002)
 
     logits = norm(gelu(W x + b)) Eᵀ + c          E: the encoder's own table
 
-With a next-sentence head as well it also says whether the second sentence followed the first, from the pooled [CLS].
+With a next-sentence head it also predicts whether the second sentence followed the first, from the pooled [CLS].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -21,7 +20,7 @@ from qkv.blocks.norms import LayerNorm
 from qkv.blocks.tap import Tap
 from qkv.config import strict
 from qkv.models.bert import Bert, BertConfig
-from qkv.models.defaults import ModelDefaults, OptimizerDefaults, adamw
+from qkv.models.defaults import Defaults, ModelDefaults, OptimizerDefaults, adamw
 from qkv.models.encoders import Encoded
 
 
@@ -30,7 +29,7 @@ class MaskedConfig(Encoded):
     kind: Literal["masked"] = "masked"
     encoder: BertConfig = BertConfig()
     next_sentence: Literal["none", "linear"] = "none"  # linear: as BertForPreTraining
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "masked": ModelDefaults(
             {
                 "muon": OptimizerDefaults(3e-3, (0.9, 0.98), matrix_learning_rate=0.02, momentum=0.95),
@@ -54,7 +53,7 @@ class MaskedConfig(Encoded):
 
 
 class MaskedHead(nn.Module):
-    """From vectors, at any positions, to a score for every piece, by the embedding table used backwards."""
+    """From vectors, at any positions, to a score for every token, by the embedding table used backwards."""
 
     def __init__(self, embedding: nn.Embedding, epsilon: float) -> None:
         super().__init__()
@@ -76,7 +75,7 @@ class Masked(nn.Module):
         initialization.normal_([head.dense, order], 0.02)
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T V"]:
-        """A score for every piece at every position."""
+        """A score for every token at every position."""
         return self.logits(self.head(self.encoder(tokens, present, segments)))
 
     def followed(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B 2"]:

@@ -9,7 +9,6 @@ residual; with them it can be made as deep as asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -24,7 +23,7 @@ from qkv.blocks.embeddings import Embedding
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, adamw, muon
+from qkv.models.defaults import Defaults, ModelDefaults, adamw, muon
 
 
 @strict
@@ -35,9 +34,9 @@ class MLPConfig:
     width: Width = 256
     hidden: WidthOrZero = 0  # inside each layer; 0: twice the width
     context: Context = 64  # how far back it sees
-    embedding_width: WidthOrZero = 0  # numbers a token; 0: so many that all of them together are 8 times the width
+    embedding_width: WidthOrZero = 0  # numbers a token; 0: all tokens together have 8 times the width
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "mlp": ModelDefaults({"muon": muon((0.9, 0.95)), "adamw": adamw(0.008)}, layers=2, shorter_windows=False),
     }
 
@@ -83,6 +82,6 @@ class MLP(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """As modern.py: every block starts as the identity, and every next piece equally likely."""
+        """As modern.py: every block starts as the identity, and every next token equally likely."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5)

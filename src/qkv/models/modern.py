@@ -8,7 +8,6 @@ Rotary positions (Su et al. 2021), RMSNorm (Zhang and Sennrich 2019), gated feed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -25,7 +24,7 @@ from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, adamw, muon
+from qkv.models.defaults import ClassifierDefaults, Classifiers, Defaults, ModelDefaults, adamw, muon
 
 
 @strict
@@ -44,10 +43,13 @@ class ModernConfig:
     norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "modern": ModelDefaults(
             {"muon": muon((0.8, 0.95)), "adamw": adamw(0.004)}, heap_fragmentation={"f32": 1.45, "bf16": 1.85}
         ),
+    }
+    classifiers: ClassVar[Classifiers] = {
+        "modern": ClassifierDefaults({"layers": 2, "heads": 4, "width": 128, "dropout": 0.2}, learning_rate=1e-3)
     }
 
     def __post_init__(self) -> None:
@@ -118,6 +120,6 @@ class Modern(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """Every block starts as the identity and every next piece equally likely; the rest keeps its size."""
+        """Every block starts as the identity and every next token equally likely; the rest keeps its size."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5 if isinstance(self.head, nn.Linear) else 0.02)

@@ -3,13 +3,12 @@
     x = E[tokens] + N[hash of the last 3];  N times: x += attention(shift(norm(x))), x += W₂ max(W₁ norm(x), 0)²
 
 What a short training would have to learn first, it is given: the last tokens as one (n-gram table), the neighbour's
-vector beside one's own (token shift). Few layers and little width are then enough. docs/measurements.md tells what each
+vector beside one's own (token shift). Few layers and little width are then enough. docs/measurements.md has what each
 part brings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -25,7 +24,7 @@ from qkv.blocks.positions import RotaryPositions
 from qkv.blocks.state import LayerStates, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, Count, CountOrZero, Layers, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, OptimizerDefaults, adamw
+from qkv.models.defaults import Defaults, ModelDefaults, OptimizerDefaults, adamw
 
 
 @strict
@@ -40,7 +39,7 @@ class ModernFastConfig:
     table: Count = 32_768  # rows of the n-grams' table
     context: Context = 64
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "modern-fast": ModelDefaults(
             {
                 "muon": OptimizerDefaults(0.03, (0.8, 0.95), matrix_learning_rate=0.05, momentum=0.9),
@@ -111,7 +110,7 @@ class ModernFast(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """Every block starts as the identity, the n-grams say nothing, and every next piece is equally likely."""
+        """Every block starts as the identity, the n-grams add nothing, and every next token is equally likely."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.tokens.weight, std=0.5)
         nn.init.zeros_(self.embedding.ngrams.weight)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,6 +19,12 @@ from qkv.blocks.embeddings import Embedding, Segments, SpelledEmbedding, TokenMa
 from qkv.blocks.recurrent import CELLS, Directions, LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
+
+
+def _spelled(cell: str, dropout: float) -> dict[str, Any]:
+    """Sizes of two directions over tokens that know their spelling."""
+    return {"cell": cell, "width": 200, "embedding_width": 128, "letters": 20_000, "dropout": dropout}
 
 
 @strict
@@ -31,9 +37,22 @@ class RecurrentEncoderConfig:
     directions: Literal[1, 2] = 2
     start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
     embedding_width: WidthOrZero = 0  # 0: the width
-    letters: CountOrZero = 0  # rows of a table of letter n-grams, so that a piece knows its spelling; 0: none
+    letters: CountOrZero = 0  # rows of a table of letter n-grams, so that a token knows its spelling; 0: none
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {
+        "rnn": ClassifierDefaults({"cell": "rnn", "width": 128, "dropout": 0.3}, pooling="max"),
+        **{
+            cell: ClassifierDefaults(
+                _spelled(cell, 0.4), "max", dropout=0.5, learning_rate=rate, batch=48, epochs=4.0, steps=700
+            )
+            for cell, rate in (("gru", 3e-3), ("lstm", 4e-3))
+        },
+    }
+    taggers: ClassVar[Classifiers] = {
+        cell: ClassifierDefaults(_spelled(cell, 0.3), dropout=0.3, learning_rate=4e-3, batch=32, epochs=6.0)
+        for cell in ("rnn", "gru", "lstm")
+    }
 
     def __post_init__(self) -> None:
         if self.width % self.directions:

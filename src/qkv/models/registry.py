@@ -1,44 +1,97 @@
-"""The list of all kinds of models: their configs, and the defaults and presets that each carries.
+"""The list of all models. To add one, write its file in this folder and add its line below.
 
-A language model or an encoder is added to a union of `encoders.py`, any other model to one below. Recipes, messages and
-test suites follow from them.
+A line is the kind, as recipes name it, and "file:config". A file is imported when one of its kinds is asked for;
+messages and test suites follow from the list.
 """
 
 from __future__ import annotations
 
-from typing import Any, get_args, get_type_hints
+from dataclasses import Field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from qkv.models import gpt
-from qkv.models.bert import BertConfig
-from qkv.models.classifier import ClassifierConfig
+from qkv.config import LazyClasses
 from qkv.models.defaults import ModelDefaults
-from qkv.models.encoders import LanguageConfig
-from qkv.models.masked import MaskedConfig
-from qkv.models.rnn_translator import RNNTranslatorConfig
-from qkv.models.table import LinearTableConfig, MLPTableConfig
-from qkv.models.tagger import TaggerConfig
-from qkv.models.transformer import TransformerConfig
 
-TableConfig = LinearTableConfig | MLPTableConfig
-LabelledConfig = ClassifierConfig | TaggerConfig | TableConfig
-ReadingConfig = BertConfig | MaskedConfig | LabelledConfig
-TranslatorConfig = TransformerConfig | RNNTranslatorConfig
-ModelConfig = LanguageConfig | ReadingConfig | TranslatorConfig
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def by_kind(union: object) -> dict[str, Any]:
-    """The configs of a union by the kinds that each is of."""
-    return {kind: config for config in get_args(union) for kind in get_args(get_type_hints(config)["kind"])}
+@runtime_checkable
+class ModelConfig(Protocol):
+    """What every config of a model has: a frozen dataclass whose `build` gives the model."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    def build(self) -> nn.Module: ...
+    def __hash__(self) -> int: ...
 
 
-LANGUAGE_MODELS = by_kind(LanguageConfig)
-READING_MODELS = by_kind(ReadingConfig)  # they read texts, pictures or numbers, and write none
-TRANSLATORS = by_kind(TranslatorConfig)
+def presets(kinds: LazyClasses) -> dict[str, ModelConfig]:
+    """The sizes that have names, as the files of these kinds list them in `PRESETS`."""
+    return {name: config for kind in kinds for name, config in getattr(kinds.module(kind), "PRESETS", {}).items()}
+
+
+def preset(kinds: LazyClasses, name: str) -> ModelConfig | None:
+    """The sizes of this name, which begins with their kind: bert-tiny."""
+    begins = {kind: place for kind, place in kinds.places.items() if name.startswith(kind)}
+    return presets(_models(begins)).get(name)
+
+
+_models = partial(LazyClasses, "qkv.models")
+LANGUAGE_MODELS = _models(  # without their heads they are encoders of texts, too
+    {
+        "modern": "modern:ModernConfig",
+        "gpt": "gpt:GPTConfig",
+        "llama": "llama:LlamaConfig",
+        "qwen2": "llama:LlamaConfig",
+        "rnn": "rnn:RecurrentConfig",
+        "gru": "rnn:RecurrentConfig",
+        "lstm": "rnn:RecurrentConfig",
+        "mlp": "mlp:MLPConfig",
+        "cnn": "cnn:CNNConfig",
+        "modern-fast": "modern_fast:ModernFastConfig",
+    }
+)
+TEXT_ENCODERS = _models(
+    {
+        "linear": "bag_of_ngrams:LinearConfig",
+        "bag": "bag_of_ngrams:BagConfig",
+        "text-cnn": "text_cnn:TextCNNConfig",
+        "recurrent-encoder": "recurrent_encoder:RecurrentEncoderConfig",
+        "encoder": "encoder:EncoderConfig",
+        "bert": "bert:BertConfig",
+    }
+)
+IMAGE_ENCODERS = _models({"picture-cnn": "image_cnn:PictureCNNConfig", "patches": "vision:PatchesConfig"})
+TABLE_MODELS = _models({"linear-table": "table:LinearTableConfig", "mlp-table": "table:MLPTableConfig"})
+TRANSLATORS = _models(
+    {"transformer": "transformer:TransformerConfig", "rnn-translator": "rnn_translator:RNNTranslatorConfig"}
+)
+MASKED_MODELS = _models({"masked": "masked:MaskedConfig"})
+LABELLED_MODELS = _models({"classifier": "classifier:ClassifierConfig", "tagger": "tagger:TaggerConfig"}) | TABLE_MODELS
+READING_MODELS = _models({"bert": "bert:BertConfig"}) | MASKED_MODELS | LABELLED_MODELS  # they write no text
 MODELS = LANGUAGE_MODELS | READING_MODELS | TRANSLATORS
-LANGUAGE_PRESETS: dict[str, LanguageConfig] = {**gpt.PRESETS}
 
 
 def defaults(kind: str) -> ModelDefaults:
     """What a kind of model is trained with where a recipe leaves it open."""
     known: dict[str, ModelDefaults] = MODELS[kind].defaults
     return known[kind]
+
+
+def input_of(config: ModelConfig) -> Literal["text", "images", "numbers"]:
+    """What a model reads."""
+    if config.kind in TABLE_MODELS:
+        return "numbers"
+    return "images" if getattr(config, "encoder", config).kind in IMAGE_ENCODERS else "text"

@@ -8,7 +8,6 @@ Deck 003's character model is `input = "one-hot"` with one layer, and its loss l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float, Int
@@ -21,7 +20,7 @@ from qkv.blocks.recurrent import CELLS, LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.state import RecurrentState
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
-from qkv.models.defaults import ModelDefaults, adamw, muon
+from qkv.models.defaults import Defaults, ModelDefaults, adamw, muon
 
 
 @strict
@@ -34,7 +33,7 @@ class RecurrentConfig:
     input: Literal["embedding", "one-hot"] = "embedding"
     start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "rnn": ModelDefaults(
             {"adamw": adamw(0.004, (0.9, 0.99)), "muon": muon((0.9, 0.99))},
             heap_fragmentation={"f32": 2.2, "bf16": 2.2},

@@ -10,7 +10,6 @@ would make training a walk from word to word, is left out. The encoder may read 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -25,7 +24,7 @@ from qkv.blocks.recurrent import CELLS, Directions, Recurrent, ZeroStart
 from qkv.blocks.state import MemoryState, RecurrentState
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, adamw
+from qkv.models.defaults import Defaults, ModelDefaults, adamw
 
 Remembered = DecoderState[RecurrentState]
 
@@ -44,7 +43,7 @@ class RNNTranslatorConfig:
     bridge: Literal["linear", "last"] = "linear"  # last: the decoder starts from the encoder's last vector as it is
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "rnn-translator": ModelDefaults({"adamw": adamw(4e-3, (0.9, 0.98))}),
     }
 
@@ -94,7 +93,7 @@ class RNNTranslator(nn.Module):
         return DecoderState([self.decoder.state(rows)], [MemoryState()], list(range(rows)))
 
     def forward(self, source: Source, present: Present, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Scores of the next piece after each of `tokens`, all at once, given the source: as in training."""
+        """Scores of the next token after each of `tokens`, all at once, given the source: as in training."""
         return self.logits(self.head(self.vectors(source, present, tokens)))
 
     def vectors(self, source: Source, present: Present, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

@@ -10,7 +10,7 @@ the loss's business. For regression the answers have a scale, too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -21,6 +21,7 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.norms import Scale
 from qkv.blocks.tap import Tap
 from qkv.config import Layers, Share, Width, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 Problem = Literal["single", "multi", "regression"]
 
@@ -44,6 +45,9 @@ class LinearTableConfig(TableSizes):
     target: str = ""  # the name of the column that is learned
     labels: tuple[str, ...] = ()
     problem: Problem = "single"  # one label a row, any number, or numbers
+    classifiers: ClassVar[Classifiers] = {
+        "linear": ClassifierDefaults(learning_rate=0.02, batch=256, epochs=300.0, weight_decay=0.0),
+    }
 
     @property
     def layers(self) -> int:
@@ -68,6 +72,7 @@ class MLPTableConfig(TableSizes):
     width: Width = 64
     activation: Literal["relu", "tanh", "gelu"] = "relu"
     dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {"mlp": ClassifierDefaults(learning_rate=3e-3, epochs=100.0)}
 
     def build(self) -> MLPTable:
         activation = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}[self.activation]

@@ -5,10 +5,9 @@ scores = head(encoder(tokens))          of a word of several tokens, the first d
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.blocks import initialization
@@ -16,15 +15,14 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
 from qkv.config import Share, strict
-from qkv.models.bag_of_ngrams import LinearConfig
 from qkv.models.bert import BertConfig
-from qkv.models.encoders import Encoded, TextEncoderConfig, build, require_fit
+from qkv.models.encoders import Encoded, TextEncoder, build, require_fit
 
 
 @strict
 class TaggerConfig(Encoded):
     kind: Literal["tagger"] = "tagger"
-    encoder: Annotated[TextEncoderConfig, Field(discriminator="kind")] = BertConfig()
+    encoder: TextEncoder = BertConfig()
     labels: tuple[str, ...] = ()
     dropout: Share = 0.0  # before the last layer
 
@@ -35,7 +33,7 @@ class TaggerConfig(Encoded):
 
     def build(self) -> Tagger:
         encoder, labels = build(self.encoder, len(self.labels)), len(self.labels)
-        head = nn.Identity() if isinstance(self.encoder, LinearConfig) else nn.Linear(self.width, labels)
+        head = nn.Identity() if self.encoder.kind == "linear" else nn.Linear(self.width, labels)
         return Tagger(encoder, head, self.dropout)
 
 

@@ -8,7 +8,7 @@ x += y(norm(x)); the paper has one.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -23,6 +23,7 @@ from qkv.blocks.embeddings import Embedding, Segments, TokenMask, Tokens
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
 @strict
@@ -35,6 +36,9 @@ class TextCNNConfig:
     embedding_width: WidthOrZero = 0  # 0: the width
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {
+        "cnn": ClassifierDefaults({"width": 384, "embedding_width": 128, "dropout": 0.3}, pooling="max", dropout=0.5),
+    }
 
     def __post_init__(self) -> None:
         if self.width % len(self.kernels):

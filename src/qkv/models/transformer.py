@@ -9,7 +9,6 @@ head. With `norm = "pre"` the norms come first (Xiong et al. 2020), and one more
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -27,7 +26,7 @@ from qkv.blocks.positions import LearnedPositions, SinusoidalPositions
 from qkv.blocks.state import KeyValueState, MemoryState, places
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, LayersOrZero, Share, Width, WidthOrZero, strict
-from qkv.models.defaults import ModelDefaults, OptimizerDefaults
+from qkv.models.defaults import Defaults, ModelDefaults, OptimizerDefaults
 
 Remembered = DecoderState[KeyValueState]
 
@@ -46,7 +45,7 @@ class TransformerConfig:
     norm: Literal["post", "pre"] = "post"
     activation: Literal["relu", "silu", "gelu"] = "relu"
     dropout: Share = 0.0
-    defaults: ClassVar[Mapping[str, ModelDefaults]] = {
+    defaults: ClassVar[Defaults] = {
         "transformer": ModelDefaults({"muon": OptimizerDefaults(3e-3, (0.9, 0.98), matrix_learning_rate=0.02)}),
     }
 
@@ -99,7 +98,7 @@ class Transformer(nn.Module):
         return DecoderState(layers, [MemoryState() for _ in self.decoder], list(range(rows)))
 
     def forward(self, source: Source, present: Present, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Scores of the next piece after each of `tokens`, all at once, given the source: as in training."""
+        """Scores of the next token after each of `tokens`, all at once, given the source: as in training."""
         return self.logits(self.head(self.vectors(source, present, tokens)))
 
     def vectors(self, source: Source, present: Present, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:

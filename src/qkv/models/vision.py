@@ -8,7 +8,7 @@ GPT's and BERT's block, without a mask. Instead of a token for the whole image t
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -23,6 +23,7 @@ from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions
 from qkv.blocks.tap import Tap
 from qkv.config import CountOrZero, Layers, Share, Width, WidthOrZero, strict
+from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
 @strict
@@ -36,14 +37,17 @@ class PatchesConfig:
     heads: Width = 4
     width: Width = 64
     hidden: WidthOrZero = 0  # of the feed-forward; 0: four times the width
-    shift: CountOrZero = 1  # in training, pixels by which a picture may be moved to each side
+    shift: CountOrZero = 1  # in training, pixels by which an image may be moved to each side
     dropout: Share = 0.0
+    classifiers: ClassVar[Classifiers] = {
+        "vision": ClassifierDefaults({"patch": 7, "layers": 2}, learning_rate=3e-3, epochs=40.0, dropout=0.1),
+    }
 
     def __post_init__(self) -> None:
         width_of_head(self.width, self.heads)
         if self.height % self.patch or self.width_pixels % self.patch:
             raise ValueError(
-                f"a picture of {self.height} x {self.width_pixels} does not divide into patches of {self.patch}"
+                f"an image of {self.height} x {self.width_pixels} does not divide into patches of {self.patch}"
             )
 
     @property
@@ -52,7 +56,7 @@ class PatchesConfig:
 
     @property
     def context(self) -> int:
-        """How many patches a picture has."""
+        """How many patches an image has."""
         return (self.height // self.patch) * (self.width_pixels // self.patch)
 
     def build(self) -> PatchEncoder:
@@ -90,7 +94,7 @@ class PatchEncoder(nn.Module):
     def forward(
         self, pixels: Float[Tensor, "B H W C"], present: None = None, segments: None = None
     ) -> Float[Tensor, "B T D"]:
-        """Called as every encoder is; a picture has no padding and no segments."""
+        """Called as every encoder is; an image has no padding and no segments."""
         x = self.embedding(self.patches(2 * self.shift(pixels) - 1))
         x = self.embedded(self.dropout(self.positions(x, torch.arange(x.size(1), device=x.device))))
         for block in self.blocks:
@@ -98,6 +102,6 @@ class PatchEncoder(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """Every block starts as the identity; places are told apart from the first step on."""
+        """Every block starts as the identity; places differ from the first step on."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.positions.table.weight, std=0.2)

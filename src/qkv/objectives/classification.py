@@ -1,4 +1,4 @@
-"""Classification: one decision about a text, a pair of texts, a picture or a row of numbers. Decks 000, 001, 002, 004.
+"""Classification: one decision about a text, a pair of texts, an image or a row of numbers. Decks 000, 001, 002, 004.
 
 one class      -log softmax(z)[target]
 several        -Σ y log σ(z) + (1 - y) log(1 - σ(z)), over all labels, divided by their number
@@ -54,7 +54,7 @@ class ClassificationBatch(TensorBatch):
 
 
 class Classification:
-    """`rows` are texts as ids, pictures as pixels, or numbers; `targets` as data/examples.py has them."""
+    """`rows` are texts as ids, images as pixels, or numbers; `targets` as data/examples.py has them."""
 
     def __init__(
         self,

@@ -92,7 +92,7 @@ class ArrayInputs(TensorBatch):
 
 
 Source = EncodedRows | NDArray[np.uint8] | NDArray[np.float32]
-"""Texts as ids, pictures as bytes, or rows of numbers."""
+"""Texts as ids, images as bytes, or rows of numbers."""
 
 
 def inputs(source: Source, which: NDArray[np.int64]) -> TextInputs | ArrayInputs:

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import get_args
 
 from torch import Tensor, nn
 
 from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.data.encode import end_of
-from qkv.errors import ConfigError, InputError, QkvError, RefusedError
+from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.evaluation.perplexity import FormatCheck
-from qkv.interop import gguf, huggingface, llama2c
 from qkv.interop.tensor_files import Imported, filled
-from qkv.models.encoders import PictureEncoderConfig
 from qkv.models.language_model import LanguageModel
-from qkv.models.registry import ModelConfig, TableConfig
-from qkv.recipe.recipe import NewSection, Recipe, parse_model
-from qkv.recipe.recipe import load as load_recipe
+from qkv.models.registry import ModelConfig, input_of
+from qkv.recipe.recipe import NewSection, parse_model
 from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
 from qkv.text.tokenizer import Roles, Tokenizer
@@ -37,7 +33,7 @@ from qkv.version import __version__
 FORMAT = "qkv/1"
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
-FILES = {".gguf": gguf.read, ".bin": llama2c.read}  # one file, one model
+FILES = {".gguf": "gguf", ".bin": "llama2c"}  # one file, one model: the modules of `interop` that read them
 
 
 @dataclass(frozen=True)
@@ -46,34 +42,25 @@ class Bundle:
 
     model: LanguageModel | nn.Module
     config: ModelConfig
-    pieces: Tokenizer | None  # None: it looks at pictures, or reads numbers
+    pieces: Tokenizer | None  # None: it reads images or numbers
     documents: int  # how many the training text had: with several, writing can start from the separator
     step: int = 0
     folder: Path | None = None
-    checked: FormatCheck | None = None  # how well it writes with int8 weights, where that was looked at
+    checked: FormatCheck | None = None  # how well it writes with int8 weights, where that was measured
     source: str = ""  # the name of the model elsewhere, where it was not trained here
-    notes: tuple[str, ...] = ()  # what was said while it was opened
+    notes: tuple[str, ...] = ()  # about how it was opened
     target_pieces: Tokenizer | None = None  # a translator's, where its languages have separate vocabularies
 
     @property
     def tokenizer(self) -> Tokenizer:
         if self.pieces is None:
-            does = "reads rows of numbers" if isinstance(self.config, get_args(TableConfig)) else "looks at pictures"
+            does = "reads rows of numbers" if input_of(self.config) == "numbers" else "reads images"
             raise InputError(f"this model {does} and does not read text. Evaluate it with: qkv evaluate MODEL DATA.")
         return self.pieces
 
     @property
-    def recipe(self) -> Recipe | None:
-        """That of the run it comes from; None where it has left its run, or that cannot be read."""
-        path = None if self.folder is None else self.folder.parent / "recipe.toml"
-        if path is not None and path.is_file():
-            with suppress(QkvError):
-                return load_recipe(path)
-        return None
-
-    @property
     def target_tokenizer(self) -> Tokenizer:
-        """What cuts the texts that a translator is to write; it numbers pieces as `tokenizer` does."""
+        """The tokenizer of the texts that a translator writes; its ids mean the same tokens as those of `tokenizer`."""
         return self.target_pieces or self.tokenizer
 
     @property
@@ -172,10 +159,10 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
     """Open a model for use; a folder that is damaged, altered or unsafe is refused."""
     place = find(name)
     if place.is_file():
-        return _imported(FILES[place.suffix](place), place, device)
+        return _imported(FILES[place.suffix], place, device)
     values = read_json(plain_file(place, CONFIG))
     if "format" not in values and "model_type" in values:
-        return _imported(huggingface.read(place), place, device)
+        return _imported("huggingface", place, device)
     if values.get("format") != FORMAT:
         found = (
             f"its format is {values['format']!a:.80}" if "format" in values else "it has neither format nor model_type"
@@ -186,48 +173,39 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
 
 def _own(folder: Path, values: NewSection, device: str) -> Bundle:
     config = _config(values, folder)
-    pictures = isinstance(getattr(config, "encoder", None), get_args(PictureEncoderConfig))
-    wordless = pictures or isinstance(config, get_args(TableConfig))
-    verify(folder, WEIGHTS, CONFIG, *(() if wordless else (TOKENIZER,)))
-    if wordless:
-        _fits(config, folder / WEIGHTS)
-        model = filled(config, read_weights(folder / WEIGHTS, config), device)
-        return Bundle(model, config, None, values["documents"], values["step"], folder)
-    source = values.get("source", "")
+    text, source = input_of(config) == "text", values.get("source", "")
+    verify(folder, WEIGHTS, CONFIG, *((TOKENIZER,) if text else ()))
     roles = Roles.parse(values.get("roles"), config.vocabulary) if source else None
     if not isinstance(source, str) or (source and roles is None):
         raise RefusedError(f"{folder / CONFIG}: roles = {values.get('roles')!a:.80} does not fit; expected token ids.")
-    tokenizer = Tokenizer.load(folder / TOKENIZER, roles)
-    apart = (folder / TARGET_TOKENIZER).is_file()
-    if apart:
+    tokenizer = Tokenizer.load(folder / TOKENIZER, roles) if text else None
+    target = None
+    if text and (folder / TARGET_TOKENIZER).is_file():
         verify(folder, TARGET_TOKENIZER)
-    target = Tokenizer.load(folder / TARGET_TOKENIZER, roles) if apart else None
-    rows = config.vocabulary
-    if target is not None and target.vocabulary != tokenizer.vocabulary:
-        raise RefusedError(
-            f"{folder / TARGET_TOKENIZER}: {target.vocabulary} pieces, but {TOKENIZER} has {tokenizer.vocabulary}. "
-            "The files belong to different models."
-        )
-    if tokenizer.vocabulary > rows or (tokenizer.vocabulary < rows and not source):
-        raise RefusedError(
-            f"{folder / TOKENIZER}: {tokenizer.vocabulary} pieces, but the model of {CONFIG} has {rows}. "
-            "The files belong to different models."
-        )
-    _fits(config, folder / WEIGHTS)
-    return Bundle(
-        filled(config, read_weights(folder / WEIGHTS, config), device),
-        config,
-        tokenizer,
-        values["documents"],
-        values["step"],
-        folder,
-        _checked(values, folder),
-        source,
-        target_pieces=target,
-    )
+        target = Tokenizer.load(folder / TARGET_TOKENIZER, roles)
+    if tokenizer is not None:
+        _require_vocabulary(tokenizer, target, folder, config.vocabulary, padded=bool(source))
+    model = filled(config, read_weights(folder / WEIGHTS, config), device)
+    numbers, checked = (values["documents"], values["step"]), _checked(values, folder)
+    return Bundle(model, config, tokenizer, *numbers, folder, checked, source, target_pieces=target)
 
 
-def _imported(found: Imported, place: Path, device: str) -> Bundle:
+def _require_vocabulary(
+    tokenizer: Tokenizer, target: Tokenizer | None, folder: Path, rows: int, *, padded: bool
+) -> None:
+    """Refuse tokenizers of another model; `padded`: a model from elsewhere may have rows without a token."""
+    other = "The files belong to different models."
+    own = tokenizer.vocabulary
+    if target is not None and target.vocabulary != own:
+        raise RefusedError(
+            f"{folder / TARGET_TOKENIZER}: {target.vocabulary} tokens, but {TOKENIZER} has {own}. {other}"
+        )
+    if own > rows or (own < rows and not padded):
+        raise RefusedError(f"{folder / TOKENIZER}: {own} tokens, but the model of {CONFIG} has {rows}. {other}")
+
+
+def _imported(reader: str, place: Path, device: str) -> Bundle:
+    found: Imported = import_module(f"qkv.interop.{reader}").read(place)
     devices.give_back()  # what reading the vocabulary left behind, before the weights come into memory
     model = filled(found.config, found.weights, device)
     return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes, found.target)
@@ -246,9 +224,17 @@ def _config(values: NewSection, folder: Path) -> ModelConfig:
 
 
 def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
-    tensors = read_tensors(path)
+    """The tensors of a file; its size is compared with what the config asks for before any memory is taken."""
+    size = path.stat().st_size
+    if config.layers > 10_000 or config.width > 2**20 or config.context > 2**24 or config.vocabulary > 2**28:
+        raise RefusedError(f"{path.parent / CONFIG}: a model of this size cannot be real.")
     with outline():
-        require_fit(path, tensors, config.build().state_dict())
+        expected = config.build().state_dict()
+    needed = sum(tensor.nbytes for tensor in expected.values())
+    if not needed <= size <= needed + 2**20 + needed // 10:
+        raise RefusedError(f"{path}: {size:,} bytes, but the model of {CONFIG} needs {needed:,}. Use another copy.")
+    tensors = read_tensors(path)
+    require_fit(path, tensors, expected)
     return tensors
 
 
@@ -259,14 +245,3 @@ def _checked(values: NewSection, folder: Path) -> FormatCheck | None:
     if not numbers or found.keys() != {"plain", "loss", "tokens"}:
         raise RefusedError(f"{folder / CONFIG}: int8 = {found!r} does not fit; expected plain, loss and tokens.")
     return FormatCheck(float(found["plain"]), float(found["loss"]), int(found["tokens"]))
-
-
-def _fits(config: ModelConfig, weights: Path) -> None:
-    """Compare the size that the config asks for with the file's, before any memory is taken."""
-    size = weights.stat().st_size
-    if config.layers > 10_000 or config.width > 2**20 or config.context > 2**24 or config.vocabulary > 2**28:
-        raise RefusedError(f"{weights.parent / CONFIG}: a model of this size cannot be real.")
-    with outline():
-        needed = sum(tensor.nbytes for tensor in config.build().state_dict().values())
-    if not needed <= size <= needed + 2**20 + needed // 10:
-        raise RefusedError(f"{weights}: {size:,} bytes, but the model of {CONFIG} needs {needed:,}. Use another copy.")

@@ -6,7 +6,8 @@ Draft -> Task.resolve -> Draft -> Task.resolve_steps -> Draft -> Task.complete -
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from typing import get_type_hints
 
 from qkv.config import parse
 from qkv.models.defaults import OptimizerName
@@ -15,16 +16,20 @@ from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
 Values = dict[str, NewSection]  # the sections of a recipe, as TOML gives them
-OPEN = (
-    "steps", "batch", "optimizer", "learning_rate", "matrix_learning_rate", "warmup", "evaluate_every",
-    "checkpoint_every", "device", "dtype", "threads",
-)  # fmt: skip
-"""Settings that a recipe file may leave open by 0, -1 or "auto", as well as by leaving them out."""
+_HINTS = get_type_hints(TrainingConfig, include_extras=True)
+_OPEN = make_dataclass(
+    "TrainingConfig",
+    [(item.name, _HINTS[item.name] | None, None) for item in fields(TrainingConfig) if item.default is MISSING],
+    bases=(TrainingConfig,),
+    frozen=True,
+    kw_only=True,
+)
+"""The section as a person writes it: what has no default may be left open."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingDraft:
-    """The section [training]. None is open; `others` are settings that no rule looks at."""
+    """The section [training]. None is open; `others` are settings that no rule reads."""
 
     steps: int | None = None
     batch: int | None = None
@@ -50,22 +55,16 @@ class TrainingDraft:
 
     @classmethod
     def parse(cls, values: Section, where: str) -> TrainingDraft:
-        config = parse(TrainingConfig, values, where)
-        known = {item.name for item in fields(cls)}
+        config = parse(_OPEN, values, where)
         given = {name: getattr(config, name) for name in values}
-        closed = {name: value for name, value in given.items() if name not in OPEN or value != _mark(name)}
-        others = {name: value for name, value in closed.items() if name not in known}
-        return cls(**{name: value for name, value in closed.items() if name in known}, others=others)
+        known = {item.name for item in fields(cls)}
+        others = {name: value for name, value in given.items() if name not in known}
+        return cls(**{name: value for name, value in given.items() if name in known}, others=others)
 
     def values(self) -> dict[str, object]:
         """What is settled, as the section has it."""
         own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "others"}
         return {name: value for name, value in own.items() if value is not None} | {**self.others}
-
-
-def _mark(name: str) -> object:
-    """What stands for "open" in a file: the declared default."""
-    return getattr(TrainingConfig, name)
 
 
 @dataclass(frozen=True)

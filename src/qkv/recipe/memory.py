@@ -22,9 +22,8 @@ from qkv.blocks.bounded_state import LONG
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError
 from qkv.evaluation.perplexity import NUMBERS, TOKENS
-from qkv.models.encoders import LanguageConfig
 from qkv.models.language_model import count
-from qkv.models.registry import defaults
+from qkv.models.registry import ModelConfig, defaults
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.objectives.objective import LARGE
 from qkv.recipe.recipe import Recipe
@@ -40,7 +39,7 @@ class MemoryFigures:
 
     program: int  # torch's code as it comes into use, buffers, what learning a tokenizer leaves behind
     fragmentation: float  # of the heap, times what is in use, where a model has no figure of its own
-    looked: float  # times the f32 numbers of an evaluation
+    evaluated: float  # times the f32 numbers of an evaluation
 
 
 # in bf16 kernels are made as they are asked for, and values that are kept in half the bytes are worked on in f32
@@ -86,7 +85,7 @@ def weight_bytes(recipe: Recipe) -> tuple[int, int]:
     matrices = BYTES * sum(each.numel() for name, each in model.named_parameters() if is_matrix(name, each))
     turned = matrices if recipe.training.optimizer == "muon" else 0
     state = 2 * own - turned  # AdamW remembers two numbers for each, Muon one
-    always = round(2.5 * own) + state + turned  # with gradients, what Muon works on, and holes
+    always = round(2.5 * own) + state + turned  # with gradients, what Muon works on, and heap fragmentation
     return always, state  # a copy of the optimizer's memory while it is written
 
 
@@ -112,20 +111,19 @@ def evaluated_bytes(recipe: Recipe) -> int:
     if training.accumulate > 1:
         tokens = min(tokens, training.batch // training.accumulate * model.context)
     layer = defaults(model.kind).evaluated_widths * model.width
-    return round(measured(recipe).looked * BYTES * max(tokens, model.context) * (model.vocabulary + layer))
+    return round(measured(recipe).evaluated * BYTES * max(tokens, model.context) * (model.vocabulary + layer))
 
 
 def kept_bytes(recipe: Recipe, rows: int) -> int:
-    """What autograd keeps of so many windows, but for the logits."""
+    """What autograd keeps of this number of windows, but for the logits."""
     with devices.enough_memory(recipe.training, recipe.model.context):
         assert isinstance(recipe.task, LanguageModellingConfig)
-        assert isinstance(recipe.model, LanguageConfig)
         objective = LanguageModellingConfig(positions=recipe.task.positions)
         return _kept_bytes(recipe.model, objective, recipe.training.dtype, rows)
 
 
 @lru_cache(maxsize=8)  # a run asks twice: whether it fits, and what to say
-def _kept_bytes(model: LanguageConfig, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
+def _kept_bytes(model: ModelConfig, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
     narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
     spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
     window = getattr(model, "window", 0)
@@ -146,12 +144,12 @@ def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float
 
 
 def slice_bytes(
-    model: LanguageConfig, task: LanguageModellingConfig, dtype: str, context: int, layers: int, rows: int, width: int
+    model: ModelConfig, task: LanguageModellingConfig, dtype: str, context: int, layers: int, rows: int, width: int
 ) -> int:
     """What autograd keeps of a few windows of a small model of the same kind, but for the logits."""
     config = replace(model, layers=layers, context=context, width=width, vocabulary=PIECES)
     work = LanguageModelling(task, np.zeros(4 * context, dtype=np.int64), context, 0)
-    with torch.random.fork_rng(devices=[]):  # a look ahead takes no random numbers from the run
+    with torch.random.fork_rng(devices=[]):  # a forecast takes no random numbers from the run
         with no_start():
             part: nn.Module = config.build()
         with keeping(part) as kept, devices.autocast("cpu", dtype):
@@ -177,7 +175,7 @@ def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
 
 
 def require_room(recipe: Recipe) -> None:
-    """Refuse what cannot fit, and say what would."""
+    """Refuse what cannot fit, with a remedy."""
     there = devices.memory_bytes(recipe.training.device)
     if there is None or not isinstance(recipe.task, LanguageModellingConfig):
         return

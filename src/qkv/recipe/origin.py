@@ -22,19 +22,14 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError
 from qkv.generation.beam import Translator
-from qkv.models.classifier import ClassifierConfig
-from qkv.models.encoders import LanguageConfig, PictureEncoderConfig, TextEncoderConfig
 from qkv.models.language_model import count
-from qkv.models.masked import MaskedConfig
-from qkv.models.registry import ModelConfig
-from qkv.models.tagger import TaggerConfig
+from qkv.models.registry import LANGUAGE_MODELS, ModelConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import NewSection, Section, parse_model
 from qkv.training.optimizers import TABLES
 from qkv.training.settings import TrainingConfig
 
-AroundEncoder = MaskedConfig | ClassifierConfig | TaggerConfig
 ENDLESS = ("rnn", "gru", "lstm", "recurrent-encoder")  # they read on, however short the texts were that taught them
 
 
@@ -63,22 +58,20 @@ def rate_of_recurrences(part: bool) -> float:
     return 1e-2 if part else 4e-3
 
 
-def encoder_config(source: Bundle) -> ModelConfig | TextEncoderConfig | PictureEncoderConfig:
+def encoder_config(source: Bundle) -> ModelConfig:
     """What to build a classifier or a tagger around."""
-    config = source.config
-    return config.encoder if isinstance(config, AroundEncoder) else config
+    return getattr(source.config, "encoder", source.config)
 
 
 def encoder_weights(source: Bundle) -> dict[str, Tensor]:
     """The encoder's tensors under its own names."""
-    config = source.config
     assert isinstance(source.model, nn.Module)
-    found = source.model.state_dict()
-    if isinstance(config, AroundEncoder):
-        return {name.removeprefix("encoder."): each for name, each in found.items() if name.startswith("encoder.")}
-    if isinstance(config, LanguageConfig):
-        return {name: each for name, each in found.items() if not name.startswith("head.")}
-    return found
+    tensors = source.model.state_dict()
+    if hasattr(source.config, "encoder"):
+        return {name.removeprefix("encoder."): each for name, each in tensors.items() if name.startswith("encoder.")}
+    if source.config.kind in LANGUAGE_MODELS:
+        return {name: each for name, each in tensors.items() if not name.startswith("head.")}
+    return tensors
 
 
 def section(source: Bundle, dropout: float) -> NewSection:
@@ -87,25 +80,25 @@ def section(source: Bundle, dropout: float) -> NewSection:
     return {**values, "dropout": dropout} if "dropout" in values else values
 
 
-def whole(name: str, said: Section) -> Section:
+def whole(name: str, given: Section) -> Section:
     """The model section of a language model that goes on learning: its own sizes."""
     config = opened(name).config
-    if not isinstance(config, LanguageConfig):
+    if config.kind not in LANGUAGE_MODELS:
         raise InputError(
             f"{name}: a {config.kind} model reads texts and cannot go on learning to write them. Give labelled "
             "examples (a table, CoNLL), or a language model."
         )
-    unknown = [key for key in said if key not in ("kind", "dropout")]
+    unknown = [key for key in given if key not in ("kind", "dropout")]
     if unknown:
         raise InputError(f"model.{unknown[0]}: sizes are those of the model it starts from; leave it out.")
-    return plain(replace(config, dropout=said["dropout"]) if "dropout" in said else config)
+    return plain(replace(config, dropout=given["dropout"]) if "dropout" in given else config)
 
 
 def start_from(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> None:
     """Give the model what the one it starts from has learned, then freeze or narrow what shall not move."""
     source = opened(training.start)
     theirs = source.config
-    if config.kind == theirs.kind and not isinstance(config, AroundEncoder):
+    if config.kind == theirs.kind and not hasattr(config, "encoder"):
         assert isinstance(source.model, nn.Module)
         _copy(model, source.model.state_dict(), training.start)
         _narrow(model, model, training)
@@ -134,9 +127,7 @@ def _copy(model: nn.Module, tensors: dict[str, Tensor], name: str) -> None:
 def _narrow(model: nn.Module, learned: nn.Module, training: TrainingConfig) -> None:
     if training.lora:
         if not low_rank.adapt(learned, training.lora, besides=("pooler",)):
-            raise InputError(
-                "--lora: this model has no linear or recurrent layers for narrow ones to stand beside. Leave it out."
-            )
+            raise InputError("--lora: this model has no linear or recurrent layers to adapt. Leave it out.")
     elif training.frozen == "encoder":
         learned.requires_grad_(False)
     elif training.frozen == "embeddings":
@@ -169,7 +160,7 @@ def parameters(model: NewSection) -> int:
 
 
 def matched_width(model: NewSection, wanted: int) -> int | None:
-    """The width that gives about the wanted number; None for a section that cannot be built: others say why."""
+    """The width that gives about the wanted number; None for a section that cannot be built."""
 
     @functools.cache
     def off(width: int) -> float:

@@ -2,54 +2,34 @@
 
 A saved recipe carries the number of its format; one that an older version saved is converted, so that its run still
 opens and resumes. Format 1 carried no number; it is recognised by the fingerprint of its data, which only a resolved
-recipe has. A recipe that a person writes is never converted: an old key in it is refused by name.
+recipe has. Format 2 said "auto" where a tokenizer's kind was left to the model that a run started from. A recipe that a
+person writes is never converted: an old key in it is refused by name.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import tomli_w
-from pydantic import Field
 
-from qkv.config import parse, plain, read_toml, strict
+from qkv.config import ByKind, LazyClasses, form, parse, plain, read_toml
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.errors import ConfigError
-from qkv.models import bert
-from qkv.models.encoders import LanguageConfig
-from qkv.models.masked import MaskedConfig
-from qkv.models.registry import (
-    LANGUAGE_MODELS,
-    LANGUAGE_PRESETS,
-    MODELS,
-    LabelledConfig,
-    ModelConfig,
-    TranslatorConfig,
-    by_kind,
-)
-from qkv.objectives.classification import ClassificationConfig, TaggingConfig
-from qkv.objectives.language_modelling import LanguageModellingConfig
-from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig
-from qkv.objectives.translation import TranslationConfig
+from qkv.models.registry import LANGUAGE_MODELS, MODELS, TEXT_ENCODERS, ModelConfig, preset, presets
 from qkv.storage import write_file
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
 Section = Mapping[str, Any]  # as TOML gives it
 NewSection = dict[str, Any]  # one that a function builds
-TaskConfig = (
-    LanguageModellingConfig | MaskedLanguageModellingConfig | ClassificationConfig | TaggingConfig | TranslationConfig
-)
-TASKS = by_kind(TaskConfig)
 SHIPPED = Path(__file__).parents[1] / "recipes"
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
-FORMAT = 2  # of saved recipes
+FORMAT = 3  # of saved recipes
 
 TRAINING = {  # keys of [training] in format 1, and what they are called now
     "rate": "learning_rate",
@@ -58,13 +38,16 @@ TRAINING = {  # keys of [training] in format 1, and what they are called now
     "turns": "steps_changes",
     "evaluations": "evaluate_every_changes",
 }
-EVALUATED = {  # what an evaluation counts, by task
-    "language-modelling": "tokens",
-    "masked-language-modelling": "tokens",
-    "classification": "examples",
-    "tagging": "examples",
-    "translation": "sentences",
-}
+UNITS = {"classification": "examples", "tagging": "examples", "translation": "sentences"}
+"""What an evaluation counts, by tasks of format 1; tokens in all others."""
+
+
+@runtime_checkable
+class TaskConfig(Protocol):
+    """The section [task], of any task."""
+
+    @property
+    def kind(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,30 +67,11 @@ class Recipe:
         )
 
 
-def _form(model: object, corpus: type, task: type) -> type:
-    """What the sections of a recipe may hold, for `parse`."""
-    kinds = (model, TokenizerConfig, corpus, task, TrainingConfig)
-    return strict(dataclasses.make_dataclass("Recipe", list(zip(SECTIONS, kinds, strict=True))))
-
-
-_LANGUAGE = Annotated[LanguageConfig, Field(discriminator="kind")]
-_LABELLED = Annotated[LabelledConfig, Field(discriminator="kind")]
-_TRANSLATOR = Annotated[TranslatorConfig, Field(discriminator="kind")]
-FORM = _form(_LANGUAGE, CorpusConfig, LanguageModellingConfig)
-FORMS = {  # of other tasks
-    "masked-language-modelling": _form(MaskedConfig, CorpusConfig, MaskedLanguageModellingConfig),
-    "classification": _form(_LABELLED, ExamplesConfig, ClassificationConfig),
-    "tagging": _form(_LABELLED, ExamplesConfig, TaggingConfig),
-    "translation": _form(_TRANSLATOR, ParallelConfig, TranslationConfig),
-}
-
-
-def complete(values: Mapping[str, Section], where: str) -> Recipe:
-    """Sections in which nothing is open as a recipe."""
-    form = FORMS.get(str(values.get("task", {}).get("kind")))
-    if form is None:
-        values = {**values, "model": language_model_section(values.get("model", {}), where)}
-    return Recipe(**vars(parse(form or FORM, values, where)))
+def complete(values: Mapping[str, Section], models: LazyClasses, corpus: type, task: type, where: str) -> Recipe:
+    """Sections in which nothing is open as a recipe; a task has these models and these configs of its sections."""
+    model = Annotated[ModelConfig, ByKind(models)]
+    sections = form(model=model, tokenizer=TokenizerConfig, corpus=corpus, task=task, training=TrainingConfig)
+    return Recipe(**vars(parse(sections, values, where)))
 
 
 def read(recipe: Path) -> dict[str, NewSection]:
@@ -130,11 +94,6 @@ def find(recipe: Path) -> Path:
     raise ConfigError(f"{recipe}: no such recipe file; {hint} own recipes are {', '.join(known)}.")
 
 
-def load(path: Path) -> Recipe:
-    """A complete recipe, as a run folder holds it."""
-    return complete(read(path), str(path))
-
-
 def current(values: NewSection, newest: int, where: str) -> NewSection:
     """The sections of a recipe in the present format, without the number."""
     values = dict(values)
@@ -144,7 +103,12 @@ def current(values: NewSection, newest: int, where: str) -> NewSection:
     if type(number) is not int or not 1 <= number <= newest:
         newer = " A newer version of qkv wrote it: update qkv." if type(number) is int and number > newest else ""
         raise ConfigError(f"{where}: format = {number!r} does not fit; expected a number from 1 to {newest}.{newer}")
-    return _from_format_1(values) if number == 1 else values
+    if number == 1:
+        values = _from_format_1(values)
+    tokenizer = values.get("tokenizer")
+    if number < 3 and isinstance(tokenizer, dict) and tokenizer.get("kind") == "auto":  # now absent
+        values["tokenizer"] = {key: value for key, value in tokenizer.items() if key != "kind"}
+    return values
 
 
 def _from_format_1(values: NewSection) -> NewSection:
@@ -153,7 +117,7 @@ def _from_format_1(values: NewSection) -> NewSection:
     if not isinstance(training, dict) or not isinstance(task, dict):
         return values  # which is refused where the sections are checked
     training = {TRAINING.get(key, key): value for key, value in training.items()}
-    unit = EVALUATED.get(str(task.get("kind", "language-modelling")), "tokens")
+    unit = UNITS.get(str(task.get("kind")), "tokens")
     during, final = training.pop("evaluate_tokens", 0), training.pop("evaluate_last", 0)
     task = dict(task)
     if during:
@@ -177,19 +141,20 @@ def check_sections(values: Mapping[str, object], where: str) -> None:
 def language_model_section(model: Section, where: str) -> Section:
     """The section of a language model, the name of a preset unfolded into its numbers."""
     kind = model.get("kind", "modern")
-    if isinstance(kind, str) and kind in LANGUAGE_PRESETS:
+    if str(kind) in LANGUAGE_MODELS:
+        return model
+    if (named := preset(LANGUAGE_MODELS, str(kind))) is not None:
         shape = ("kind", "layers", "heads", "width")  # the rest follows from the text, where the preset leaves it open
-        usual = plain(type(LANGUAGE_PRESETS[kind])())
-        chosen = {k: v for k, v in plain(LANGUAGE_PRESETS[kind]).items() if k in shape or v != usual[k]}
-        return {**chosen, **model, "kind": chosen["kind"]}
-    if str(kind) not in LANGUAGE_MODELS:
-        if kind in (fillers := ("bert", "masked", *bert.PRESETS)):
-            raise ConfigError(
-                f"{where}: model {kind!r} fills gaps and does not write text; expected a language model: "
-                f"{', '.join([*LANGUAGE_MODELS, *LANGUAGE_PRESETS])}."
-            )
-        raise unknown_model(str(kind), [*LANGUAGE_MODELS, *LANGUAGE_PRESETS, *fillers], where)
-    return model
+        default = plain(LANGUAGE_MODELS[named.kind]())
+        chosen = {key: value for key, value in plain(named).items() if key in shape or value != default[key]}
+        return {**chosen, **model, "kind": named.kind}
+    known, masked = [*LANGUAGE_MODELS, *presets(LANGUAGE_MODELS)], ["bert", "masked", *presets(TEXT_ENCODERS)]
+    if kind in masked:
+        raise ConfigError(
+            f"{where}: model {kind!r} fills gaps and does not write text; expected a language model: "
+            f"{', '.join(known)}."
+        )
+    raise unknown_model(str(kind), [*known, *masked], where)
 
 
 def unknown_model(name: str, known: Sequence[str], where: str, purpose: str = "") -> ConfigError:
@@ -200,15 +165,11 @@ def unknown_model(name: str, known: Sequence[str], where: str, purpose: str = ""
     return ConfigError(f"{where}: unknown model {name!r}{f' for {purpose}' if purpose else ''}; {hint}")
 
 
-@strict
-class _ModelSection:
-    model: Annotated[ModelConfig, Field(discriminator="kind")]
-
-
 def parse_model(values: object, where: str) -> ModelConfig:
     """A model's config of any kind; messages name the key as `model.heads`."""
     if not isinstance(values, Mapping) or str(values.get("kind")) not in MODELS:
         kind = values.get("kind") if isinstance(values, Mapping) else values
         raise ConfigError(f"{where}: model.kind = {kind!r} is not known; expected one of {', '.join(MODELS)}.")
-    section: _ModelSection = parse(_ModelSection, {"model": values}, where)
-    return section.model
+    section = parse(form(model=MODELS[str(values["kind"])]), {"model": values}, where)
+    config: ModelConfig = section.model
+    return config

@@ -53,12 +53,8 @@ def language_model(
         own = {"layers": layers, "context": context, **model, "kind": kind, "vocabulary": vocabulary}
         width = model.get("width") or matched_width(own, parameters(reference)) or shape["width"]
         shape = {"layers": own["layers"], "width": width}
-    open_marks = {field.name: field.default for field in dataclasses.fields(LANGUAGE_MODELS[kind])}
-    chosen = {
-        key: value
-        for key, value in {**shape, "context": context}.items()
-        if key in open_marks and (key not in model or model[key] == open_marks[key] in (0, -1, "auto"))
-    }
+    own_keys = {field.name for field in dataclasses.fields(LANGUAGE_MODELS[kind])} - model.keys()
+    chosen = {key: value for key, value in {**shape, "context": context}.items() if key in own_keys}
     if tokens < TINY or dropout:
         chosen["dropout"] = model.get("dropout", 0.2 if tokens < TINY else dropout)
     return {**model, "kind": kind, "vocabulary": vocabulary, **chosen}
@@ -151,7 +147,7 @@ def evaluated_tokens(run: int) -> int:
 
 
 def with_steps(training: TrainingDraft, steps: int, warmup: int, every: int) -> TrainingDraft:
-    """Warm-up is a tenth of all steps, `warmup` at most; evaluations and checkpoints are `every` so many steps."""
+    """Warm-up is a tenth of all steps, `warmup` at most; evaluations and checkpoints come after `every` steps."""
     return replace(
         training,
         steps=steps,

@@ -28,7 +28,7 @@ SAMPLES = 2.5  # seconds for two samples, the card, and compressors on other win
 
 @dataclass(frozen=True)
 class SizePreset:
-    """The best that was found for so many seconds of training on the study's machine."""
+    """The best size for this number of seconds of training on the study's machine."""
 
     seconds: float
     layers: int
@@ -39,7 +39,7 @@ class SizePreset:
     speed: int = 0  # tokens a second there
 
     def epochs(self, seconds: float, tokens: int) -> float:
-        """How often so many tokens are seen in so many seconds of the study's machine."""
+        """How often a text of this many tokens is seen in these seconds of the study's machine."""
         return seconds * self.speed / tokens
 
     @property
@@ -77,7 +77,7 @@ DEFAULT_SIZE = SizePreset(
 OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a deeper model more
 ENOUGH = 3.2  # epochs of a deep model: after them it learns by heart, with dropout and without
 LARGE = 9  # weights of the layers for each token of a text: more are not filled by it
-DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from so many epochs on, for a text too short for any deep model
+DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from this number of epochs on, for a text too short for any deep model
 
 REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
 REFERENCE_BATCH = 16
@@ -86,14 +86,14 @@ REFERENCE_SECONDS = 0.05  # a step of it on the study's machine: two cores, two 
 
 @dataclass(frozen=True)
 class MachineSpeed:
-    """How fast this machine is: the threads that suit it, and its speed beside the study's machine."""
+    """How fast this machine is: the threads that suit it, and its speed compared with the study's machine."""
 
     threads: int
     speed: float
 
 
 def size_for(seconds: float, tokens: int) -> SizePreset:
-    """The size for so many seconds of the study's machine; where it sees the text too often, the deepest that fits."""
+    """The size for these seconds of the study's machine; where it sees the text too often, the deepest that fits."""
     in_time = max((size for size in SIZES if size.seconds <= seconds), key=lambda size: size.seconds, default=SIZES[0])
     if in_time.epochs(seconds, tokens) < OFTEN:
         return in_time

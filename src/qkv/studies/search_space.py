@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from qkv.config import plain
+from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import defaults
 from qkv.models.table import MLPTableConfig
 from qkv.recipe.draft import Values
@@ -70,12 +71,12 @@ def table(trial: Drawing, name: str, examples: int) -> Values:
     return {"model": model, "training": _training(trial, name, systems.TABLES[name], examples)}
 
 
-def _training(trial: Drawing, name: str, system: systems.System, examples: int) -> dict[str, Any]:
+def _training(trial: Drawing, name: str, system: ClassifierDefaults, examples: int) -> dict[str, Any]:
     batch = trial.suggest_categorical(f"{name}.batch", (max(1, system.batch // 2), system.batch, 2 * system.batch))
     epochs = trial.suggest_int(f"{name}.epochs", 1, max(2, round(1.5 * system.epochs)))
     training = {
         "learning_rate": _rounded(
-            trial.suggest_float(f"{name}.learning_rate", system.rate / 8, system.rate * 4, log=True)
+            trial.suggest_float(f"{name}.learning_rate", system.learning_rate / 8, system.learning_rate * 4, log=True)
         ),
         "weight_decay": _rounded(trial.suggest_float(f"{name}.weight_decay", 1e-4, 0.3, log=True)),
         "batch": min(batch, max(1, examples // 8)),
@@ -108,9 +109,14 @@ def table_defaults(name: str) -> dict[str, Any]:
     return {f"{name}.{key}": value for key, value in {**shape, **_training_defaults(systems.TABLES[name])}.items()}
 
 
-def _training_defaults(system: systems.System) -> dict[str, Any]:
+def _training_defaults(system: ClassifierDefaults) -> dict[str, Any]:
     decay = max(1e-4, system.weight_decay)
-    return {"batch": system.batch, "epochs": round(system.epochs), "learning_rate": system.rate, "weight_decay": decay}
+    return {
+        "batch": system.batch,
+        "epochs": round(system.epochs),
+        "learning_rate": system.learning_rate,
+        "weight_decay": decay,
+    }
 
 
 class _NameRecorder:

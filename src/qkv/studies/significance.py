@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,10 @@ from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
 from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
+from qkv.ranges import ComparedMetric
 
 Array = NDArray[Any]
 Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> scores (B,)
-Metric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
 NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte"}
 
 
@@ -46,7 +46,7 @@ class Measure:
             return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
 
 
-def measure(judgement: LabelledScore, examples: Examples, metric: Metric = "auto") -> Measure:
+def measure(judgement: LabelledScore, examples: Examples, metric: ComparedMetric = "auto") -> Measure:
     """What every row of the examples contributes to the score that they are evaluated by."""
     score = judgement.score
     if metric != "auto" and metric != judgement.name and not isinstance(score, ClassScore):

@@ -12,9 +12,9 @@ from qkv import session as sessions
 from qkv.data.findings import Progress
 from qkv.errors import InputError, InterruptedRun, QkvError
 from qkv.models.language_model import count
+from qkv.ranges import ComparedMetric
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
-from qkv.studies.significance import Metric
 from qkv.tasks.protocol import Session
 from qkv.training import devices
 from qkv.training.loop import training_flops
@@ -68,7 +68,7 @@ class ComparisonPlan(Study):
     models: tuple[str, ...] = ()
     starts: tuple[str, ...] = ()
     seeds: int = 1
-    metric: Metric = "auto"
+    metric: ComparedMetric = "auto"
     equal: Literal["time", "parameters"] = "time"
     began: float = field(default_factory=time.perf_counter)
     watch: Callable[[Iterable[Event], Session], Iterable[Event]] = lambda events, session: events

@@ -1,50 +1,46 @@
 """What a model does with whole texts, one half of what `qkv.load` gives: vectors, decisions, tags, translations, filled
-masks; and a model with a text, as `inspection` takes it.
+masks; and a model with a text, as `inspection` takes it. What a method needs is imported when it is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.encode import encode_texts
-from qkv.data.examples import Examples
 from qkv.data.findings import Progress, silent
 from qkv.errors import InputError, require_type
-from qkv.evaluation import decisions, vectors
-from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.generation import compiler, writing
 from qkv.generation.beam import Search, Translator
-from qkv.generation.sampling import Sampling
-from qkv.inspection import trace as tracing
-from qkv.inspection.subject import Inputs, Subject
-from qkv.inspection.translator_heads import Alignment
 from qkv.models.language_model import LanguageModel
-from qkv.models.masked import Masked
-from qkv.models.registry import TableConfig
-from qkv.recipe import bundle
+from qkv.models.registry import input_of
 from qkv.recipe.bundle import Bundle
-from qkv.tasks.classification.evaluate import judged_examples, typed
-from qkv.tasks.translation import evaluate as speaking
-from qkv.tasks.translation import predict as translating
-from qkv.tasks.translation.predict import translated
 from qkv.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from qkv.data.examples import Examples
+    from qkv.evaluation import decisions, vectors
+    from qkv.evaluation.labelled_evaluation import LabelledScore
+    from qkv.generation.sampling import Sampling
+    from qkv.inspection.subject import Inputs, Subject
+    from qkv.inspection.trace import Trace
+    from qkv.inspection.translator_heads import Alignment
+    from qkv.tasks.translation.predict import Said
 
 
 class Predictor:
-    def __init__(self, made: bundle.Bundle) -> None:
-        self.bundle = made
-        self.notes: list[str] = list(made.notes)  # what was done to the last input, in words
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.notes: list[str] = list(bundle.notes)  # what was done to the last input, in words
 
     @property
     def pairs(self) -> bool:
-        """Whether it judges two texts together."""
+        """Whether it classifies two texts together."""
         return getattr(self.bundle.config, "texts", 1) == 2
 
     @property
@@ -77,7 +73,9 @@ class Predictor:
         pool: vectors.Pool | Literal["none"] = "mean",
         precision: vectors.Precision = "f32",
     ) -> torch.Tensor | list[vectors.Tokens]:
-        """A vector a text, (N, D); with pool "none", for each text its pieces and a vector for each. See `vectors`."""
+        """A vector a text, (N, D); with pool "none", for each text its tokens and a vector for each. See `vectors`."""
+        from qkv.evaluation import vectors
+
         given = _texts(texts)
         model = self._embedding_module()
         ids, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
@@ -91,6 +89,8 @@ class Predictor:
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
         """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
         decks' own where none are given."""
+        from qkv.evaluation import vectors
+
         given = _texts(texts) or list(vectors.CONTEXTS.get(word, ()))
         model = self._embedding_module()
         with evaluating(model):
@@ -109,9 +109,12 @@ class Predictor:
     ) -> list[decisions.Decision]:
         """What the model decides about each text, pair of texts, or row of numbers: the label, and a probability for
         each label."""
+        from qkv.evaluation import decisions
+        from qkv.tasks.classification.evaluate import typed
+
         require_type("texts", texts, str, Sequence)
         given: list[Any] = [texts] if isinstance(texts, str) else list(texts)
-        if isinstance(self.bundle.config, TableConfig):
+        if input_of(self.bundle.config) == "numbers":
             numbers = [typed(self.bundle, each) if isinstance(each, str) else each for each in given]
             self.notes = []
             return decisions.classify_numbers(self._module, self.bundle.config, numbers)
@@ -123,6 +126,8 @@ class Predictor:
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[decisions.TaggedWord]]:
         """A tag for every word of every sentence; a sentence is a text, which is cut into words, or its words."""
+        from qkv.evaluation import decisions
+
         require_type("sentences", sentences, str, Sequence)
         given = [sentences] if isinstance(sentences, str) else list(sentences)
         for sentence in given:
@@ -143,18 +148,21 @@ class Predictor:
         seed: int = 0,
         carry: bool = True,
         first: int = 0,
-    ) -> list[list[translating.Said]]:
+    ) -> list[list[Said]]:
         """For each text its translations, the best first; with `sampling` they are drawn, by the seed and the number of
         the text, counted from `first`. `carry`: names, numbers and characters that the model does not know are carried
         over (`translation/predict.py`)."""
+        from qkv.tasks.translation.evaluate import source_language, writes_words
+        from qkv.tasks.translation.predict import translated
+
         given = _texts(texts)
         search = Search(
             beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed
         )
-        language, words = speaking.source_language(self.bundle), speaking.writes_words(self.bundle)
+        language, carry = source_language(self.bundle), carry and writes_words(self.bundle)
         with evaluating(self._module):
-            found, self.notes = translating.translated(
-                self.bundle, given, search, to=to, language=language, carry=carry and words, first=first
+            found, self.notes = translated(
+                self.bundle, given, search, to=to, language=language, carry=carry, first=first
             )
         self._report_compiler()
         return found
@@ -163,10 +171,12 @@ class Predictor:
         """A C compiler that fails makes writing slower; it is noted once."""
         self.notes += compiler.unreported()
 
-    def align(self, said: translating.Said) -> list[Alignment]:
-        """For each sentence of a translation, which pieces and words of the source were looked at."""
+    def align(self, said: Said) -> list[Alignment]:
+        """For each sentence of a translation, which tokens and words of the source were attended to."""
+        from qkv.tasks.translation.predict import alignments
+
         with evaluating(self._module):
-            return translating.alignments(self.bundle, said)
+            return alignments(self.bundle, said)
 
     def trace(
         self,
@@ -175,17 +185,19 @@ class Predictor:
         target: str | None = None,
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
-    ) -> tracing.Trace:
-        """Every value on a text's way through the model: see `inspection.trace`. `target`: what a translator is to have
-        said, where not its own translation."""
+    ) -> Trace:
+        """Every value on a text's way through the model: see `inspection.trace`. `target`: the translation
+        to take instead of the model's own."""
+        from qkv.inspection.trace import trace
+
         require_type("text", text, str, tuple, type(None))
         with evaluating(self._module):
             subject = inspected(self.bundle, text, target=target)
             self.notes = list(subject.notes)
-            return tracing.trace(subject, layers=layers, heads=heads)
+            return trace(subject, layers=layers, heads=heads)
 
     def fill(self, text: str, top: int = 5) -> writing.Filled:
-        """The likeliest pieces for each [MASK] or ___ of a text."""
+        """The likeliest tokens for each [MASK] or ___ of a text."""
         require_type("text", text, str)
         with evaluating(self._module):
             return writing.fill(self.bundle.model, self.tokenizer, text, top)
@@ -199,6 +211,8 @@ class Predictor:
 
     def examined(self, examples: ExamplesConfig, progress: Progress = silent) -> tuple[LabelledScore, Examples]:
         """The score on labelled examples, and these: with the model's own numbers for their labels."""
+        from qkv.tasks.classification.evaluate import judged_examples
+
         found, read, self.notes = judged_examples(self.bundle, examples, progress)
         return found, read
 
@@ -222,7 +236,9 @@ EXAMPLE = "The animal didn't cross the street because it was too tired"  # deck 
 def inspected(
     bundle: Bundle, text: str | tuple[str, str] | None = None, *, target: str | None = None, to: str | None = None
 ) -> Subject:
-    """The model before `text`; without one, before deck 004's sentence. `target`: what a translator is to have said."""
+    """The model before `text`; without one, before deck 004's sentence. `target`: the translation to take."""
+    from qkv.inspection.subject import Subject
+
     model = bundle.model
     assert isinstance(model, nn.Module)
     pairs = getattr(bundle.config, "texts", 1) == 2
@@ -260,6 +276,10 @@ def named(bundle: Bundle) -> str:
 def _inputs(
     bundle: Bundle, text: str | tuple[str, str], target: str | None, to: str | None
 ) -> tuple[Inputs, list[str]]:
+    from qkv.data.encode import encode_texts
+    from qkv.evaluation import vectors
+    from qkv.inspection.subject import Inputs
+
     model = bundle.model
     tokenizer, context = bundle.tokenizer, bundle.config.context
     if isinstance(text, tuple):
@@ -276,7 +296,7 @@ def _inputs(
         if len(ids) > context:
             return Inputs(tuple(ids[:context])), [f"the text has {len(ids):,} tokens; the first {context:,} are read."]
         return Inputs(tuple(ids)), []
-    if isinstance(model, Masked) and len(parts := writing.split_masks(tokenizer, text)) > 1:
+    if bundle.config.kind == "masked" and len(parts := writing.split_masks(tokenizer, text)) > 1:
         ids, _ = writing.encoded(tokenizer, parts)
         if len(ids) <= context:
             return Inputs(tuple(ids)), []
@@ -285,12 +305,15 @@ def _inputs(
 
 
 def _translation(bundle: Bundle, text: str, target: str | None, to: str | None) -> tuple[Inputs, list[str]]:
-    """The first sentence and what the model says to it, or what it is told to have said."""
+    """The first sentence, and its translation: the model's own, or `target`."""
+    from qkv.inspection.subject import Inputs
+    from qkv.tasks.translation.predict import translated
+
     said, notes = translated(bundle, [text], Search(beams=5), to=to)
     if not said[0][0].sentences:
         raise InputError(f"{text!r:.80}: there is nothing to translate in it.")
     if len(said[0][0].sentences) > 1:
-        notes = [*notes, f"the text has {len(said[0][0].sentences)} sentences; the first is looked at."]
+        notes = [*notes, f"the text has {len(said[0][0].sentences)} sentences; the first is inspected."]
     source, written = said[0][0].sentences[0]
     own = bundle.target_tokenizer.encode(target) if target is not None else written
     start, _ = bundle.marks

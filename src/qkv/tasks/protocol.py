@@ -12,17 +12,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from torch import nn
 
 from qkv.blocks import low_rank
-from qkv.config import plain
+from qkv.config import LazyClasses, plain
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, silent
 from qkv.data.prepare import Prepared
-from qkv.data.prepare_examples import PreparedExamples, PreparedPairs
-from qkv.doctor.examination import Doctor
 from qkv.errors import DataError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import count, learning
@@ -39,6 +37,10 @@ from qkv.training.loop import TrainingState
 from qkv.training.run import Run, Scores
 from qkv.training.settings import TrainingConfig
 from qkv.visible import counted
+
+if TYPE_CHECKING:
+    from qkv.data.prepare_examples import PreparedExamples, PreparedPairs
+    from qkv.doctor.examination import Doctor
 
 T = TypeVar("T")
 CLOSING = 1.0  # seconds for the card and the report
@@ -68,8 +70,12 @@ class Task(ABC):
     kind: ClassVar[str]
     unit: ClassVar[str]  # what a step is counted in
     data: ClassVar[str]  # what it learns from, in words
-    corpus: ClassVar[type]  # the config of the recipe's section
+    models: ClassVar[LazyClasses]  # configs of the section [model], by kind
+    corpus: ClassVar[type]  # the config of the section [corpus]
+    config: ClassVar[type]  # the config of the section [task]
+    options: ClassVar[tuple[str, ...]]  # keys of its corpus that other data may not have
     labelled: ClassVar[bool] = False  # whether examples with labels are learned
+    not_studied: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` do not take it; {verb} is one of them
     default_model: ClassVar[str]
     warmup: ClassVar[int] = 200  # steps at most
 
@@ -86,6 +92,11 @@ class Task(ABC):
     @abstractmethod
     def resume(cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Task:
         """Prepare the data of a run that goes on, and refuse other data."""
+
+    @classmethod
+    def default_model_for(cls, detected: Detected) -> str:
+        """The model that is trained by default on these files."""
+        return cls.default_model
 
     @property
     def kind_of_data(self) -> str:
@@ -126,7 +137,7 @@ class Task(ABC):
             "task": {"kind": self.kind, **draft.task},
             "training": draft.training.values(),
         }
-        return recipes.complete(values, draft.where)
+        return recipes.complete(values, self.models, self.corpus, self.config, draft.where)
 
     def begin(self, recipe: Recipe, model: nn.Module) -> None:  # noqa: B027
         """What a model takes from the data before its first step: nothing, where it starts from random weights."""
@@ -183,7 +194,7 @@ class Session:
 
     @property
     def parameters(self) -> int:
-        """Of the model as it is kept: what LoRA puts beside it goes into its weights."""
+        """Of the model as it is kept: what LoRA learns is merged into its weights."""
         return count(self.model) - sum(learning(each) for each in low_rank.beside(self.model).values())
 
     @property

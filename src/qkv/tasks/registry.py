@@ -1,45 +1,41 @@
 """The list of tasks, and which of them a recipe is about: the task follows from the data, unless it is given.
 
-To add a task, write its folder and add its line to `TASKS`.
+To add a task, write its folder and add its line to `TASKS`. What is in a folder is imported when its task is chosen;
+`claims` of the folder's `__init__.py` says which data and models are for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from qkv.data.detect import PAIRED, Detected, detect
+from qkv.config import LazyClasses
+from qkv.data.detect import Detected, detect
 from qkv.data.findings import Progress
-from qkv.errors import ConfigError, InputError
+from qkv.errors import ConfigError, InputError, QkvError
+from qkv.recipe import recipe as recipes
+from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe, Section
-from qkv.tasks.classification.systems import USUAL_TABLE
-from qkv.tasks.classification.task import ClassificationTask
-from qkv.tasks.language_modelling.task import LanguageModellingTask
-from qkv.tasks.masked_language_modelling.task import MaskedLanguageModellingTask, fills
-from qkv.tasks.protocol import Task
-from qkv.tasks.tagging.task import TaggingTask
-from qkv.tasks.translation.task import TranslationTask, translates
 from qkv.text.tokenizer import Tokenizer
 
-TASKS: dict[str, type[Task]] = {
-    LanguageModellingTask.kind: LanguageModellingTask,
-    MaskedLanguageModellingTask.kind: MaskedLanguageModellingTask,
-    ClassificationTask.kind: ClassificationTask,
-    TaggingTask.kind: TaggingTask,
-    TranslationTask.kind: TranslationTask,
-}
+if TYPE_CHECKING:
+    from qkv.tasks.protocol import Task
 
-OPTIONS = {
-    "documents": "plain text",
-    "filter": "folders of plain text or of labelled examples",
-    "test": "labelled examples and pairs of texts",
-    "text": "plain text and labelled examples",
-    **dict.fromkeys(("label", "text2", "id", "task", "header", "columns"), "labelled examples"),
-    **dict.fromkeys(PAIRED, "pairs of texts"),
-}
-"""Keys of a corpus that not every kind of data has, and which data have them."""
+TASKS: Mapping[str, type[Task]] = LazyClasses(  # a later task is asked first what it claims
+    "qkv.tasks",
+    {
+        "language-modelling": "language_modelling.task:LanguageModellingTask",
+        "masked-language-modelling": "masked_language_modelling.task:MaskedLanguageModellingTask",
+        "classification": "classification.task:ClassificationTask",
+        "tagging": "tagging.task:TaggingTask",
+        "translation": "translation.task:TranslationTask",
+    },
+)
 
 
 def detected_of(values: Mapping[str, Section]) -> Detected:
@@ -50,31 +46,33 @@ def detected_of(values: Mapping[str, Section]) -> Detected:
 def task_of(draft: Draft, detected: Detected | None = None) -> type[Task]:
     """The task: as it is given, as the model asks for, or as the files show."""
     if (given := draft.task.get("kind")) is not None:
-        if given not in TASKS:
-            expected = ", ".join(TASKS)
-            raise ConfigError(f"{draft.where}: task.kind = {given!r} is not known; expected one of {expected}.")
-        return TASKS[given]
+        return _named(str(given), draft.where)
     detected = detected or detect(dict(draft.corpus))
-    translation = translates(draft.model) or "metric" in draft.task
-    if detected.content == "examples" and (detected.columns_given or not translation):
-        return ClassificationTask
-    if detected.content == "pairs" or translation:
-        return TranslationTask
-    return MaskedLanguageModellingTask if fills(draft.model) else LanguageModellingTask
+    folders = {kind: import_module(f"qkv.tasks.{kind.replace('-', '_')}") for kind in reversed([*TASKS])}
+    return TASKS[next(kind for kind, folder in folders.items() if folder.claims(draft, detected))]
+
+
+def _named(kind: str, where: str) -> type[Task]:
+    if kind not in TASKS:
+        raise ConfigError(f"{where}: task.kind = {kind!r} is not known; expected one of {', '.join(TASKS)}.")
+    return TASKS[kind]
 
 
 def _require_fitting(draft: Draft, task: type[Task]) -> None:
     """Refuse options that are for other data than these, by the names that people typed."""
     corpus = draft.corpus
     own = {field.name for field in dataclasses.fields(task.corpus)}
-    for key, purpose in OPTIONS.items():
-        if key not in own and (given := corpus.get(key)) is not None:
-            shown = " ".join(map(str, given)) if isinstance(given, list | tuple) else given
-            files = corpus.get("files") or ("the data",)
-            raise ConfigError(
-                f"{draft.where}: --{key} {shown}: is for {purpose}, and {files[0]} is read as {task.data}. Leave it "
-                "out, or say with --task what the data are."
-            )
+    if others := [key for key, value in corpus.items() if key not in own and value is not None]:
+        data = {each.data: each.options for each in TASKS.values()}
+        for key in others:
+            if purposes := [name for name, options in data.items() if key in options]:
+                given = corpus[key]
+                shown = " ".join(map(str, given)) if isinstance(given, list | tuple) else given
+                files = corpus.get("files") or ("the data",)
+                raise ConfigError(
+                    f"{draft.where}: --{key} {shown}: is for {' and '.join(purposes)}, and {files[0]} is read as "
+                    f"{task.data}. Leave it out, or give --task, which says what the data are."
+                )
     if "weights" in draft.task and not task.labelled:
         raise ConfigError(
             f"{draft.where}: task.weights (--class-weights) is for labelled examples, and this is {task.kind}."
@@ -82,22 +80,18 @@ def _require_fitting(draft: Draft, task: type[Task]) -> None:
 
 
 def task_to_study(corpus: Section, verb: str) -> type[Task]:
-    """The task of files that several models are to be tried on; translators are not."""
+    """The task of files that several models are to be tried on, where it is one that can be compared and tuned."""
     draft = Draft.parse({"corpus": corpus}, "the options")
     task = task_of(draft)
-    if task is TranslationTask:
-        raise InputError(
-            f"{', '.join(map(str, corpus.get('files', ())))}: texts and their translations, and qkv {verb} knows no "
-            "translators. Train them one by one: qkv train SOURCE TARGET --model transformer, or rnn-translator."
-        )
+    if task.not_studied:
+        raise InputError(f"{', '.join(map(str, corpus.get('files', ())))}: {task.not_studied.format(verb=verb)}")
     _require_fitting(draft, task)
     return task
 
 
 def default_model(values: Mapping[str, Section], detected: Detected) -> str:
     """The model that is trained by default, by what the files hold."""
-    task = task_of(Draft.parse(values, "the recipe"), detected)
-    return USUAL_TABLE if task.labelled and detected.numeric else task.default_model
+    return task_of(Draft.parse(values, "the recipe"), detected).default_model_for(detected)
 
 
 def open_task(draft: Draft, progress: Progress | None, detected: Detected | None = None) -> Task:
@@ -112,3 +106,19 @@ def open_task(draft: Draft, progress: Progress | None, detected: Detected | None
 def resume_task(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Task:
     """The task of a run that goes on."""
     return TASKS[recipe.task.kind].resume(recipe, tokenizer, folder, progress)
+
+
+def load_recipe(path: Path) -> Recipe:
+    """A complete recipe, as a run folder holds it."""
+    values = recipes.read(path)
+    task = _named(str(values.get("task", {}).get("kind", "language-modelling")), str(path))
+    return recipes.complete(values, task.models, task.corpus, task.config, str(path))
+
+
+def recipe_of(bundle: Bundle) -> Recipe | None:
+    """The recipe of the run that a model comes from; None where it has left its run, or that cannot be read."""
+    path = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
+    if path is not None and path.is_file():
+        with suppress(QkvError):
+            return load_recipe(path)
+    return None

@@ -1,8 +1,8 @@
 """A report is data: sections that a terminal shows, the content of card.md, and the values of a JSON document.
 
-The frame of every card.md: a sentence, a table, the curve, what the doctor said, and the notes of the run.
+The frame of every card.md: a sentence, a table, the curve, the doctor's remarks, and the notes of the run.
 
-The losses of a run as a picture of characters, for the card and for the terminal.
+The losses of a run as a curve of characters, for the card and for the terminal.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ ROUNDED = "This device adds in no fixed order: the same recipe gives the same mo
 
 
 def write_card(session: Session, content: CardContent) -> Path:
-    """How long the run took, and on what, is said of every run."""
+    """Write card.md; every card also says how long the run took, and on which machine."""
     training, folder = session.recipe.training, session.run.folder
     curve = Curve()
     for line in metrics_log.read(folder / "metrics.jsonl"):
@@ -142,7 +142,7 @@ def doctor_section(lines: Iterable[str]) -> str:
     return f"## Doctor\n\n{listed(lines)}\n\n"
 
 
-POINTS = 640  # an even number; a few for each column of the picture, more could not be seen
+POINTS = 640  # an even number; a few for each column of the curve, more could not be seen
 SHARE = 0.9  # of the running mean that stays at every step
 
 Point = tuple[int, float]

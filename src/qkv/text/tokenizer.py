@@ -96,8 +96,8 @@ def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, 
 class TokenizerConfig:
     """How text becomes tokens."""
 
-    kind: Literal["auto", "characters", "words", "bpe", "wordpiece", "file"] = "auto"
-    """auto looks at the corpus; file takes the tokenizer.json named by `file`."""
+    kind: Literal["characters", "words", "bpe", "wordpiece", "file"] | None = None
+    """None: open, the corpus or the model decides; file takes the tokenizer.json named by `file`."""
     size: Annotated[int, Field(ge=1, le=int(VOCABULARY.high))] | None = None
     """How many tokens the vocabulary may have; by default the kind decides."""
     file: str | None = None

@@ -103,7 +103,7 @@ REPORT_EVERY = 2**18
 
 
 def choose(statistics: Statistics) -> TokenizerConfig:
-    """What `auto` means for a corpus.
+    """The kind and size that suit a corpus, where they are left open.
 
     A closed little language (few words, each seen many times) is learned by words; a small corpus or a list of names
     by characters, which need little text to learn from; anything larger, or written in very many characters, by BPE.
@@ -130,8 +130,8 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: 
         if config.file is None:
             raise ConfigError('tokenizer.kind is "file", but tokenizer.file names none.')
         return Tokenizer.load(Path(config.file))
-    if config.kind == "auto":
-        raise ConfigError('tokenizer.kind is "auto": call `choose` first, it needs the statistics of the corpus.')
+    if config.kind is None:
+        raise ConfigError("tokenizer.kind is open: call `choose` first, it needs the statistics of the corpus.")
     if config.case == "lower" and config.kind not in ("words", "wordpiece"):
         raise ConfigError(f'tokenizer.case = "lower" is for words and wordpiece; {config.kind} spells texts exactly.')
     smallest = len(SPECIAL[config.kind]) + (256 if config.kind == "bpe" else 1)

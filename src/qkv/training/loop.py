@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from qkv.blocks.attention import open_attention
 from qkv.blocks.fast_paths import evaluating
-from qkv.errors import ConfigError, DivergedError
+from qkv.errors import DivergedError
 from qkv.objectives.objective import Objective
 from qkv.training.devices import autocast
 from qkv.training.optimizers import optimizers, set_rates
@@ -52,30 +52,13 @@ class Step:
     tokens: int = field(compare=False)
 
 
-def require_complete(config: TrainingConfig) -> None:
-    """Refuse settings that are still open: `qkv train` chooses them by model, data and machine, the loop does not."""
-    needed = {"steps": config.length, "batch": config.batch, "learning_rate": config.learning_rate}
-    open_ = [name for name, value in needed.items() if not value]
-    open_ += [name for name in ("optimizer", "device", "dtype") if getattr(config, name) == "auto"]
-    open_ += ["matrix_learning_rate"] * (config.optimizer == "muon" and not config.matrix_learning_rate)
-    if open_:
-        values = ", ".join(f"training.{name} = {getattr(config, name)!r}" for name in open_)
-        raise ConfigError(
-            f"{values}: still to be chosen, which `qkv train` and qkv.train do; the training loop needs all of them. "
-            'Give them, as in: TrainingConfig(steps=100, batch=32, optimizer="adamw", learning_rate=1e-3, '
-            'device="cpu", dtype="f32").'
-        )
-
-
 def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
     """The state before the first step."""
-    require_complete(config)
     return TrainingState(model, optimizers(model, config))
 
 
 def train(state: TrainingState, task: Objective, config: TrainingConfig) -> Iterator[Step]:
     """Steps until `config.length`. Sample order is a function of the seed and of the samples consumed, nothing else."""
-    require_complete(config)
     model = state.model
     computed: nn.Module = torch.compile(model) if config.compile == "on" else model  # type: ignore[assignment]
     parameters = [p for p in model.parameters() if p.requires_grad]

@@ -1,4 +1,5 @@
-"""The `training` section of a recipe. A zero or "auto" is chosen for model, data and machine, then written down."""
+"""The `training` section of a recipe, complete. What a person leaves open `qkv train` chooses by model, data and
+machine (`recipe/draft.py`); the defaults here are for those who call the training loop themselves."""
 
 from __future__ import annotations
 
@@ -27,35 +28,36 @@ def progress(step: int, steps: int, first: int = 0, changes: Changes = ()) -> fl
     return done + (1 - done) * (step - since) / max(1, steps - since)
 
 
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 AboveZero = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyond it the product of two is no f32
 
 
 @strict
 class TrainingConfig:
-    steps: CountOrZero = 0
-    batch: CountOrZero = 0  # windows a step
+    steps: Count
+    batch: Count  # windows a step
     accumulate: Count = 1  # parts in which a batch is computed; saves memory, changes nothing else
-    optimizer: Literal["auto", "muon", "adamw"] = "auto"
-    learning_rate: NonNegative = 0.0  # of AdamW
-    matrix_learning_rate: NonNegative = 0.0  # of Muon
+    optimizer: Literal["muon", "adamw"]
+    learning_rate: Rate  # of AdamW
+    matrix_learning_rate: Rate = 0.02  # of Muon
     betas: tuple[Share, Share] = (0.9, 0.95)
     momentum: Share = 0.95
     weight_decay: NonNegative = 0.0  # of matrices only
-    warmup: Annotated[int, Field(ge=-1, le=2**31)] = -1  # steps; -1: chosen
+    warmup: CountOrZero = 0  # steps
     schedule: Schedule = "linear"
     final_fraction: Share = 0.03  # of the learning rate, at the end of the schedule
     decay: AboveZero = 0.3  # part of the run in which the schedule constant-decay falls
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no bound
     seed: CountOrZero = 0
-    evaluate_every: CountOrZero = 0
-    checkpoint_every: CountOrZero = 0
+    evaluate_every: Count = 100  # steps
+    checkpoint_every: Count = 100  # steps
     keep: Count = 2  # checkpoints
     average: CountOrZero = 0  # the last checkpoints whose mean is tried in the end, and kept if it is the best
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
-    device: str = "auto"
-    dtype: Literal["auto", "f32", "bf16"] = "auto"
-    threads: Annotated[int, Field(ge=0, le=4096)] = 0
+    device: str = "cpu"
+    dtype: Literal["f32", "bf16"] = "f32"
+    threads: Annotated[int, Field(ge=1, le=4096)] = 1
     compile: Literal["off", "on"] = "off"
     start: str = ""  # the model it starts from: a run, a model folder or a file
     frozen: Literal["none", "embeddings", "encoder"] = "none"  # encoder: only what decides learns

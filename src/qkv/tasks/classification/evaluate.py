@@ -38,23 +38,24 @@ from qkv.errors import DataError, InputError, QkvError
 from qkv.evaluation.decisions import Autocast, answers
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
 from qkv.evaluation.timed_scoring import Pace
-from qkv.models.registry import TableConfig
+from qkv.models.registry import LABELLED_MODELS, input_of
 from qkv.objectives.classification import Problem
 from qkv.objectives.objective import Source
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.registry import recipe_of
 
 PORTION = 16  # examples that are scored together where time is short
 
-EVALUATED = 4096  # examples looked at while a run goes on
-EVALUATIONS, FEWEST_LOOKS = 12, 3
+EVALUATED = 4096  # examples of an evaluation during a run
+EVALUATIONS, FEWEST_EVALUATIONS = 12, 3
 FEWEST = 256  # examples of an evaluation, unless these would take too long
 
 
 def evaluations(valid: int, share: float) -> tuple[int, int]:
     """How many evaluations a run has, and of how many examples, where there is time for a `share` of them in all."""
-    number = int(max(FEWEST_LOOKS, min(EVALUATIONS, share / min(valid, EVALUATED))))
+    number = int(max(FEWEST_EVALUATIONS, min(EVALUATIONS, share / min(valid, EVALUATED))))
     size = int(min(valid, max(FEWEST, min(EVALUATED, share / number))))
-    if number * size > share:  # no time to look often: fewer evaluations, and in the end fewer examples
+    if number * size > share:  # no time to evaluate often: fewer evaluations, and in the end fewer examples
         number = int(max(1, min(number, share / size)))
         size = int(min(size, max(PORTION, share)))
     return number, size
@@ -75,20 +76,19 @@ def judged_in_time(
 ) -> tuple[LabelledScore, Examples]:
     """The score, and the examples that it is of, in their own order."""
     order, done = pace.order(len(examples)), 0
-    parts: dict[int, NDArray[np.float32]] = {}  # what is said to each example
+    parts: dict[int, NDArray[np.float32]] = {}  # answers to each example
     for begin, end in pace.portions(len(examples), PORTION):
         numbers = np.sort(order[begin:end])
         part = some(examples, numbers)
-        said = answers(model, rows_of(part), problem, autocast, watch=pace.watch(begin, len(examples)))
+        own = answers(model, rows_of(part), problem, autocast, watch=pace.watch(begin, len(examples)))
         lengths = part.lengths if isinstance(part, TagExamples) else np.ones(len(part), dtype=np.int64)
-        parts |= zip(numbers.tolist(), np.split(said, np.cumsum(lengths)[:-1]), strict=True)
+        parts |= zip(numbers.tolist(), np.split(own, np.cumsum(lengths)[:-1]), strict=True)
         done = end
     scored = some(examples, np.sort(order[:done]))
     return score_examples(np.concatenate([parts[number] for number in sorted(parts)]), scored, problem), scored
 
 
 ROLES = ("text", "text2", "label")
-JUDGES = ("classifier", "tagger", "linear-table", "mlp-table")
 TASKS = {"single": "classification", "multi": "multi-label", "regression": "regression"}
 
 
@@ -117,36 +117,39 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
     """All examples of the files, with the model's own numbers for their labels. Up to one in a hundred may have
     labels that it does not know and is left out; more are refused."""
     model: Any = bundle.config
-    if model.kind not in JUDGES:
+    if model.kind not in LABELLED_MODELS:
         raise InputError(
-            f"this model is of kind {model.kind}; labelled examples are judged by a classifier or a tagger. "
+            f"this model is of kind {model.kind}; labelled examples are for a classifier or a tagger. "
             "Train one: qkv train FILE."
         )
     beginnings = Beginnings(config.encoding)
     _require_labels(model.kind, config, beginnings)
-    numeric = isinstance(model, TableConfig)
-    if numeric:
+    reads = input_of(model)
+    if reads == "numbers":
         config = replace(
             config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
         )
-    elif model.kind == "classifier" and not hasattr(model.encoder, "channels"):
+    elif model.kind == "classifier" and reads == "text":
         config = replace(config, **as_learned(bundle, config, beginnings))
     if config.task is None and model.kind != "tagger":
-        pictures = model.kind == "classifier" and hasattr(model.encoder, "channels")
-        config = replace(config, task="images" if pictures else TASKS[model.problem])  # type: ignore[arg-type]
+        config = replace(config, task="images" if reads == "images" else TASKS[model.problem])  # type: ignore[arg-type]
     found = read_examples(config, purpose="evaluate", beginnings=beginnings)
     if (found.task == "tagging") != (model.kind == "tagger"):
         wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
         raise InputError(f"these files are for {found.task}; the model is a {model.kind}: give it {wanted}.")
-    if found.numeric != numeric:
-        remedy = "Give rows of the columns it learned from." if numeric else "Say which column is text with --text."
+    if found.numeric != (reads == "numbers"):
+        remedy = (
+            "Give rows of the columns it learned from."
+            if reads == "numbers"
+            else "Name the column of the text with --text."
+        )
         holds = "rows of numbers" if found.numeric else "no table of numbers"
         raise InputError(f"{config.files[0]}: holds {holds}; the model is a {model.kind}. {remedy}")
     if found.pairs != (getattr(model, "texts", 1) == 2):
         wanted = (
             "pairs of texts: name both with --text and --text2" if not found.pairs else "one text: name it by --text"
         )
-        raise InputError(f"{config.files[0]}: the model judges {wanted}.")
+        raise InputError(f"{config.files[0]}: the model classifies {wanted}.")
     notes = [note for note in found.notes if not isinstance(note, Leak | TaskNote)]
     if found.task == "regression":
         return found.train, notes
@@ -154,7 +157,7 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
 
 
 def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -> None:
-    """Refuse a text and its translation, which only a translator is judged by."""
+    """Refuse parallel text, which is for translators."""
     if len(config.files) > 1 and config.label is None and parallel(config.files, config.encoding, beginnings):
         wanted = "words with tags, as CoNLL" if kind == "tagger" else "a table with a label in each row"
         raise InputError(
@@ -164,11 +167,11 @@ def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -
 
 
 def as_learned(bundle: Bundle, config: ExamplesConfig, beginnings: Beginnings) -> dict[str, Any]:
-    """The columns that the model's run learned from, where nobody says others and the files have them."""
+    """The columns that the model's run learned from, where no others are given and the files have them."""
     try:
         first = find_examples(config, Findings(), beginnings=beginnings).train[0]
         there = beginnings.table(first.source).columns if first.kind == "table" else []
-    except QkvError:  # it is said where it is read
+    except QkvError:  # it is reported where it is read
         return {}
     if any(getattr(config, role) is not None for role in ROLES):
         return {}
@@ -178,7 +181,7 @@ def as_learned(bundle: Bundle, config: ExamplesConfig, beginnings: Beginnings) -
 
 def learned_columns(bundle: Bundle, there: Sequence[str]) -> dict[str, Any]:
     """Text, second text and label as the run's recipe has them; nothing where a text is not among those there."""
-    recipe = bundle.recipe
+    recipe = recipe_of(bundle)
     if recipe is None or not isinstance(recipe.corpus, ExamplesConfig):
         return {}
     found = {role: getattr(recipe.corpus, role) for role in ROLES}
@@ -226,7 +229,7 @@ Row = str | tuple[str, str] | list[float]
 
 
 def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None) -> Iterator[Row] | None:
-    """The rows of a table; None for a file whose lines are the texts. `columns`: text, text2, where they are said."""
+    """The rows of a table; None for a file whose lines are the texts. `columns`: text, text2, where they are given."""
     source = FileSource(Path(file))
     if kind_by_name(source) != "table":
         return None
@@ -236,18 +239,20 @@ def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None
         getattr(bundle.config, "columns", ()) or columns.values(),
     )
     table = open_table(found, config.encoding, findings)
-    if not set(known) & set(table.columns):  # a header above few rows is not told by its looks
+    if not set(known) & set(table.columns):  # a header above few rows cannot be recognised
         named = open_table(found, config.encoding, findings, header=True)
         table = named if set(known) & set(named.columns) or learned_columns(bundle, named.columns) else table
-    if isinstance(bundle.config, TableConfig):
-        return _numbers(table, bundle.config.columns)
+    if input_of(bundle.config) == "numbers":
+        return _numbers(table, getattr(bundle.config, "columns", ()))
     learned: dict[str, Any] = learned_columns(bundle, table.columns) if config.text is None else {}
     if source.suffix == ".tsv" and not learned and config.text is None:
         return None  # texts, or pairs of texts, with a tab between
     text, second = guess_texts(table, replace(config, **learned))
     pairs = getattr(bundle.config, "texts", 1) == 2
     if pairs and second is None:
-        raise DataError(f"{table.where}:1", "this model judges pairs of texts", "Name both: --text NAME --text2 NAME.")
+        raise DataError(
+            f"{table.where}:1", "this model classifies pairs of texts", "Name both: --text NAME --text2 NAME."
+        )
     return _texts(table, [text, second] if pairs and second else [text])
 
 
@@ -277,10 +282,12 @@ def _require_sound(table: Table) -> None:
 
 
 def typed(bundle: Bundle, line: str) -> list[float]:
-    """A row of numbers as people type it: parted by commas, in the order of the columns."""
+    """A row of numbers as people type it: separated by commas, in the order of the columns."""
     columns: tuple[str, ...] = getattr(bundle.config, "columns", ())
     found = [number_in(cell) for cell in line.split(",")]
     if len(found) != len(columns) or None in found:
-        expected = f"{len(columns)} numbers parted by commas: {', '.join(columns[:8])}{' ...' if columns[8:] else ''}"
+        expected = (
+            f"{len(columns)} numbers separated by commas: {', '.join(columns[:8])}{' ...' if columns[8:] else ''}"
+        )
         raise InputError(f"{line[:60]!r}: this model reads rows of numbers; expected {expected}.")
     return [each for each in found if each is not None]

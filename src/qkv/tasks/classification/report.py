@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExamples
-from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore, f1
-from qkv.evaluation.intervals import Estimate
+from qkv.evaluation.classification_metrics import ClassScore, f1
 from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import OUTSIDE, SpanScore, is_spans, span_score
@@ -89,32 +88,17 @@ def judgement_sections(
 
 
 def figures(judgement: LabelledScore) -> list[tuple[str, str, str]]:
-
-    score = judgement.score
-    rows: list[tuple[str, Estimate | float]] = []
-    match score:
-        case ClassScore():
-            rows = [("accuracy", score.accuracy), ("macro-F1", score.macro_f1), ("Matthews", score.matthews)]
-            rows += [("calibration error", score.calibration_error)]
-        case MultilabelScore():
-            rows = [("micro-F1", score.micro_f1), ("macro-F1", score.macro_f1), ("all labels right", score.exact)]
-        case NumberScore():
-            rows = [("Pearson", score.pearson), ("Spearman", score.spearman), ("R²", score.r_squared)]
-            rows += [("mean absolute error", score.absolute_error)]
-        case _:
-            rows = [("F1 of spans", score.f1), ("precision", score.micro.precision), ("recall", score.micro.recall)]
-            rows += [("macro-F1 of types", score.macro.f1), ("tags right", score.accuracy)]
-    rows.append(("loss", judgement.loss))
-    return [(name, *_figure(each)) for name, each in rows]
+    """The score's metrics and the loss: title, value, interval."""
+    values = {**judgement.score.values(), "loss": judgement.loss}
+    return [(title, *_figure(values, name)) for name, title in {**judgement.score.titles, "loss": "loss"}.items()]
 
 
-def _figure(value: Estimate | float) -> tuple[str, str]:
-    if isinstance(value, float):
-        return f"{value:.4f}", ""
-    if value.value is None:
+def _figure(values: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """A metric and its interval, of the values of a score."""
+    value, low, high = (values.get(key) for key in (name, f"{name}_low", f"{name}_high"))
+    if value is None:
         return "undefined", ""
-    interval = f"{value.low:.4f} to {value.high:.4f}" if value.low is not None and value.high is not None else ""
-    return f"{value.value:.4f}", interval
+    return f"{value:.4f}", "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
 def _confusion(score: ClassScore) -> TableSection:
@@ -181,11 +165,9 @@ def _figures(side: str, found: LabelledScore) -> dict[str, str]:
     values = found.values()
     rows = {}
     for name, value in values.items():
-        if not isinstance(value, float) or name.endswith(("_low", "_high")):
-            continue
-        low, high = values.get(f"{name}_low"), values.get(f"{name}_high")
-        interval = f" (95 % interval {low:.4f} to {high:.4f})" if low is not None and high is not None else ""
-        rows[f"{side} {name.replace('_', ' ')}"] = f"{value:.4f}{interval}"
+        if isinstance(value, float) and not name.endswith(("_low", "_high")):
+            shown, interval = _figure(values, name)
+            rows[f"{side} {name.replace('_', ' ')}"] = shown + (f" (95 % interval {interval})" if interval else "")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Classification as a task: labels, or a number, for each text, pair of texts, picture or row of numbers.
+"""Classification as a task: labels, or a number, for each text, pair of texts, image or row of numbers.
 
 Examples are prepared, a system is chosen and sized, answers are scored. Tagging, a label for each word, builds on it.
 """
@@ -8,26 +8,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import nn
 
 from qkv.blocks.embeddings import SpelledEmbedding
-from qkv.config import parse
+from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
 from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples, TextExamples
 from qkv.data.findings import Progress
 from qkv.data.prepare_examples import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
-from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation.classification_metrics import ClassScore
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
-from qkv.models.registry import TableConfig
+from qkv.models.defaults import ClassifierDefaults
+from qkv.models.registry import LABELLED_MODELS
 from qkv.models.vision import PatchesConfig
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
@@ -45,8 +45,11 @@ from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
 from qkv.visible import shortened
 
+if TYPE_CHECKING:
+    from qkv.doctor.examination import Doctor
+
 PROBED = 64  # examples whose evaluation is timed
-FAR = 600  # characters, from which on a usual text is long
+FAR = 600  # characters: texts are long where the median has more
 OFTEN = 30.0  # epochs at most, for the sake of steps
 
 
@@ -55,12 +58,17 @@ class ClassificationTask(Task):
     kind: ClassVar[str] = "classification"
     unit: ClassVar[str] = "examples"
     data: ClassVar[str] = "labelled examples"
+    models: ClassVar[LazyClasses] = LABELLED_MODELS
     corpus: ClassVar[type] = ExamplesConfig
+    config: ClassVar[type] = ClassificationConfig
+    options: ClassVar[tuple[str, ...]] = (
+        "filter", "test", "text", "label", "text2", "id", "task", "header", "columns"
+    )  # fmt: skip
     labelled: ClassVar[bool] = True
     default_model: ClassVar[str] = "lstm"
 
     prepared: PreparedExamples
-    system: systems.System = field(default_factory=lambda: systems.TEXTS["lstm"])
+    system: ClassifierDefaults = field(default_factory=lambda: systems.TEXTS["lstm"])
     context: int = 0
     evaluations: int = field(default=EVALUATIONS, kw_only=True)
     evaluated: int = EVALUATED
@@ -77,6 +85,10 @@ class ClassificationTask(Task):
             corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, beginnings=beginnings
         )
         return cls(prepared)
+
+    @classmethod
+    def default_model_for(cls, detected: Detected) -> str:
+        return systems.DEFAULT_TABLE if detected.numeric else cls.default_model
 
     @property
     def kind_of_data(self) -> str:
@@ -127,14 +139,14 @@ class ClassificationTask(Task):
         return replace(draft, model=model, training=training), self.system.epochs
 
     def _model(self, draft: Draft) -> NewSection:
-        """The section of a classifier or a tagger of texts or pictures."""
+        """The section of a classifier or a tagger of texts or images."""
         found, start, given = self.prepared.labelled, draft.training.start, draft.model
         if start:
             model, self.system = systems.tuned(origin.opened(start), given, draft.training, found)
         else:
             if "kind" not in given and found.task in systems.LONG and np.median(found.train.lengths) > FAR:
                 given = {**given, "kind": systems.LONG[found.task]}
-                self.say(f"model: {given['kind']}, for texts are long; --model says otherwise, as --model lstm.")
+                self.say(f"model: {given['kind']}, because texts are long; --model takes another, as --model lstm.")
             model, self.system = systems.unfolded(given, found.task, draft.where)
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]
@@ -177,14 +189,13 @@ class ClassificationTask(Task):
         model["target"] = self.prepared.labelled.columns["label"]
         if systems.solved(model["kind"], self.problem):
             self.say("linear regression starts from its closed form, the least squares; steps hardly move it.")
-            self.system = replace(self.system, rate=systems.SOLVED, epochs=0.0)
+            self.system = replace(self.system, learning_rate=systems.SOLVED, epochs=0.0)
         # numbers as they are given: bf16 keeps three digits, and rows are short
         return model, replace(draft.training, dtype=draft.training.dtype or "f32")
 
     def begin(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
-            assert isinstance(recipe.model, TableConfig)
-            systems.fit(model, recipe.model, self.prepared.labelled.train, recipe.training.device)
+            systems.fit(model, self.problem, self.prepared.labelled.train, recipe.training.device)
         for part in model.modules():
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
                 part.spell(systems.spellings(self.prepared.tokenizer))
@@ -211,7 +222,7 @@ class ClassificationTask(Task):
         if isinstance(examples, TextExamples):
             example = examples[0]
             given = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
-            return NextCommand(("classify", str(folder), *given), "judge any text"), evaluate
+            return NextCommand(("classify", str(folder), *given), "classify any text"), evaluate
         return (evaluate,)
 
     def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> LabelledScore:

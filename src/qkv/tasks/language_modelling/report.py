@@ -40,7 +40,7 @@ def plan(session: Session, prepared: Prepared, doctor: Doctor) -> list[str]:
     return [
         f"text    {size:,} bytes",
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
-        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
+        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens)",
         f"model   {model.kind} {shape}, context {model.context}, {session.size}",
         f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
@@ -117,7 +117,7 @@ def card_content(session: Session, prepared: Prepared, score: Score, examined: R
     steps = [line for line in logged if "loss" in line]
     checks = [line for line in logged if line.get("validation_loss") is not None]  # null: not a number
     best = min(checks, key=lambda line: line["validation_loss"], default=None)
-    tokens, documents, pieces = len(prepared.train.tokens), prepared.train.documents, prepared.tokenizer
+    tokens, documents, tokenizer = len(prepared.train.tokens), prepared.train.documents, prepared.tokenizer
     windows = f"independent windows of {recipe.model.context} tokens"
     rows = {
         "validation loss": f"{score.loss:.4f} (95 % interval {score.interval()}), {windows}",
@@ -128,20 +128,25 @@ def card_content(session: Session, prepared: Prepared, score: Score, examined: R
         "training tokens": f"{tokens:,} in {documents:,} document(s), {session.epochs:.2f} epochs",
         "validation tokens": f"{len(prepared.valid.tokens):,}, {score.tokens:,} scored",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
-        "tokenizer": f"{pieces.kind}, {pieces.vocabulary:,} pieces, `{pieces.fingerprint}`",
+        "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` language model of {session.parameters:,} parameters"
     return CardContent(sentence, rows, doctor_section(examined) if examined else "")
 
 
 def doctor_section(examined: Report) -> str:
-    """What the doctor said, and all it compared with."""
+    """The doctor's remarks, and all baselines."""
     found = examined.baselines
     values = found.values()
     nats, bits = values["nats_per_token"], values["bits_per_byte"]
     rows = [f"| {name} | {nats[name]:.4f} | {bits[name]:.4f} |" for name in nats]
-    said = {"gzip": "gzip after training text", "gzip_alone": "gzip", "xz": "xz after training text", "xz_alone": "xz"}
-    rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in said.items() if bits[key] is not None]
+    compressors = {
+        "gzip": "gzip after training text",
+        "gzip_alone": "gzip",
+        "xz": "xz after training text",
+        "xz_alone": "xz",
+    }
+    rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in compressors.items() if bits[key] is not None]
     return DOCTOR.format(
         lines=listed(examined.lines()),
         rows="\n".join(rows),

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from qkv.config import parse
+from qkv.config import LazyClasses, parse
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
 from qkv.data.files.discover import expand
@@ -20,9 +20,8 @@ from qkv.errors import ConfigError
 from qkv.evaluation.perplexity import Score, check_format, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation import native
-from qkv.models.encoders import LanguageConfig
 from qkv.models.language_model import LanguageModel, count
-from qkv.models.registry import defaults
+from qkv.models.registry import LANGUAGE_MODELS, defaults
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.recipe import bundle, origin, resolve, time_budget
 from qkv.recipe.bundle import Bundle
@@ -44,7 +43,10 @@ class LanguageModellingTask(Task):
     kind: ClassVar[str] = "language-modelling"
     unit: ClassVar[str] = "tokens"
     data: ClassVar[str] = "plain text"
+    models: ClassVar[LazyClasses] = LANGUAGE_MODELS
     corpus: ClassVar[type] = CorpusConfig
+    config: ClassVar[type] = LanguageModellingConfig
+    options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
     default_model: ClassVar[str] = "modern"
 
     prepared: Prepared
@@ -67,7 +69,7 @@ class LanguageModellingTask(Task):
             opened.say(
                 f"{opened.prepared.corpus.files[0]}: texts in {len(names)} folders "
                 f"({', '.join(names[:5])}{', ...' if names[5:] else ''}); "
-                "if these are labels, say --task classification."
+                "if these are labels, give --task classification."
             )
         return opened
 
@@ -161,7 +163,6 @@ class LanguageModellingTask(Task):
 
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         config = recipe.model
-        assert isinstance(config, LanguageConfig)
         if recipe.training.start:  # windows were shorter than what it can read
             config = replace(config, context=origin.opened(recipe.training.start).config.context)
         return Bundle(model, config, self.prepared.tokenizer, self.prepared.train.documents, step)

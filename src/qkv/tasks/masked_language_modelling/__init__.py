@@ -1,1 +1,17 @@
 """Masked language modelling: predict hidden tokens, and whether a passage follows another (BERT)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qkv.models.registry import TEXT_ENCODERS, preset
+
+if TYPE_CHECKING:
+    from qkv.data.detect import Detected
+    from qkv.recipe.draft import Draft
+
+
+def claims(draft: Draft, detected: Detected) -> bool:
+    """Text, where the model is one that predicts masked tokens."""
+    model = str(draft.model.get("kind"))
+    return model in ("bert", "masked") or preset(TEXT_ENCODERS, model) is not None

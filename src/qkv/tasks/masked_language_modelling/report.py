@@ -17,9 +17,10 @@ from qkv.models.masked import Masked, MaskedConfig
 from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, MaskingVocabulary
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.protocol import Session, expect
+from qkv.tasks.registry import recipe_of
 from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, doctor_section, lines
 
-PSEUDO = 1024  # pieces that are hidden one by one
+PSEUDO = 1024  # tokens that are masked one by one
 
 
 def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent) -> tuple[MaskedScore, list[str]]:
@@ -30,7 +31,7 @@ def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent
     require(found, model.context, "an evaluation")
     pieces = MaskingVocabulary.of(bundle.tokenizer)
     task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
-    usual, recipe = None, bundle.recipe
+    usual, recipe = None, recipe_of(bundle)
     if recipe and isinstance(recipe.task, MaskedLanguageModellingConfig) and isinstance(recipe.corpus, CorpusConfig):
         with suppress(QkvError):  # the training text is gone, or another
             prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)
@@ -38,7 +39,7 @@ def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent
     said = list(notes)
     if usual is None:
         usual = masked_tokens.frequencies(found.tokens, pieces)
-        said.append("the training text is not there: the frequencies beside the model are those of this text itself.")
+        said.append("the training text is not there: the baseline has the frequencies of this text itself.")
     pace = Pace(progress=progress, stage="scoring passages")
     return masked_tokens.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO, pace=pace), said
 
@@ -49,7 +50,7 @@ def plan(session: Session, prepared: Prepared, constant: float) -> list[str]:
     return [
         f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes",
         f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
-        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces)",
+        f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
         *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
         f"baseline {constant:.1%} masked-token accuracy by always predicting the most frequent token",
@@ -72,14 +73,14 @@ def card_content(session: Session, prepared: Prepared, score: MaskedScore, remar
         "text": ", ".join(recipe.corpus.files),
         "training tokens": f"{tokens:,} in {documents:,} document(s), {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
-        "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} pieces",
+        "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens",
     }
     sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
     return CardContent(sentence, rows, doctor_section(remarked))
 
 
 def remarks(session: Session, score: MaskedScore) -> list[str]:
-    """What was learned beside counting, in a few lines."""
+    """The model compared with counting, in a few lines."""
     times = score.accuracy / max(score.baseline_accuracy, 1e-9)
     said = [f"{times:.1f} times the accuracy of always predicting the most frequent token"]
     if score.accuracy_low <= score.baseline_accuracy:
@@ -102,7 +103,7 @@ def score_table(score: MaskedScore) -> TableSection:
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
     if score.pseudo_pieces:
-        hidden = f"pseudo-perplexity, {score.pseudo_pieces:,} pieces one by one"
+        hidden = f"pseudo-perplexity, {score.pseudo_pieces:,} tokens one by one"
         rows.append((hidden, f"{score.pseudo_perplexity:.2f}", ""))
     if score.pairs:
         between = f"{score.followed_low:.4f} to {score.followed_high:.4f}"

@@ -1,22 +1,21 @@
-"""Masked language modelling as a task: tokens are masked, and pairs of passages judged (decision 0012)."""
+"""Masked language modelling as a task: tokens are masked, and pairs of passages classified (decision 0012)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.config import parse, plain
+from qkv.config import LazyClasses, parse, plain
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress
 from qkv.data.prepare import Prepared, prepare, require
-from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation import masked_tokens
 from qkv.evaluation.masked_tokens import MaskedScore
@@ -24,7 +23,7 @@ from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models import bert
 from qkv.models.masked import Masked
-from qkv.models.registry import defaults
+from qkv.models.registry import MASKED_MODELS, defaults
 from qkv.objectives.masked_language_modelling import (
     MaskedLanguageModelling,
     MaskedLanguageModellingConfig,
@@ -42,6 +41,9 @@ from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
 
+if TYPE_CHECKING:
+    from qkv.doctor.examination import Doctor
+
 CONTEXT, BATCH = 64, 64
 EPOCHS = 40.0  # after which a small model has memorised a text
 EVALUATIONS = 10
@@ -50,11 +52,6 @@ LAST = 131_072
 PROBED = 2048
 FEWEST = 1024  # tokens of an evaluation
 PSEUDO = 1024  # tokens that are masked one by one in the end
-
-
-def fills(model: Section) -> bool:
-    """Whether the model that is asked for is one that fills masks."""
-    return str(model.get("kind")) in ("bert", "masked", *bert.PRESETS)
 
 
 def unfolded(model: Section, pairs: bool) -> NewSection:
@@ -77,7 +74,10 @@ class MaskedLanguageModellingTask(Task):
     kind: ClassVar[str] = "masked-language-modelling"
     unit: ClassVar[str] = "masked tokens"
     data: ClassVar[str] = "plain text"
+    models: ClassVar[LazyClasses] = MASKED_MODELS
     corpus: ClassVar[type] = CorpusConfig
+    config: ClassVar[type] = MaskedLanguageModellingConfig
+    options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
     default_model: ClassVar[str] = "bert"
 
     prepared: Prepared
@@ -90,7 +90,7 @@ class MaskedLanguageModellingTask(Task):
         parse(MaskedLanguageModellingConfig, draft.task, f"{draft.where}: [task]")
         corpus = parse(CorpusConfig, draft.corpus, f"{draft.where}: [corpus]")
         tokenizer = draft.tokenizer
-        if tokenizer.kind == "auto":
+        if tokenizer.kind is None:
             tokenizer = replace(tokenizer, kind="wordpiece", size=tokenizer.size or 8192, case="lower")
         return cls(prepare(corpus, tokenizer, progress=progress))
 
@@ -110,7 +110,7 @@ class MaskedLanguageModellingTask(Task):
 
     @property
     def constant(self) -> float:
-        """The share of the validation text's pieces that always saying the most frequent one of training tells."""
+        """The accuracy on the validation text of always predicting the most frequent token of the training text."""
         tokens = self.prepared.valid.tokens
         asked = tokens[self.pieces.ordinary[tokens]]
         return float((asked == self.usual.argmax()).mean()) if len(asked) else 0.0

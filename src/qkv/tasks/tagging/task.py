@@ -15,6 +15,7 @@ from qkv.tasks.report import NextCommand
 
 class TaggingTask(ClassificationTask):
     kind: ClassVar[str] = "tagging"
+    config: ClassVar[type] = TaggingConfig
     unit: ClassVar[str] = "words"
 
     def objective(self, recipe: Recipe) -> Tagging:

@@ -1,4 +1,4 @@
-"""What a translator makes of pairs of texts, beside what they should be: while it learns, and on pairs of any files."""
+"""Translations of parallel text, with their references: while a translator learns, and on pairs of any files."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from qkv.evaluation.translation_metrics import require as require_metric
 from qkv.generation.beam import Search, translate
 from qkv.objectives.translation import TranslationConfig, pairs_loss, spread
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.registry import recipe_of
 from qkv.tasks.translation.predict import fitted, listed, require, targets
 from qkv.text.vocabulary import may_be_left_out, written_tag
 
@@ -75,7 +76,7 @@ def _by_source(rows: PairRows) -> list[list[int]]:
 
 
 class Examiner:
-    """Pairs of files that a translator is judged by, read once for it and for those beside it."""
+    """Parallel text that a translator is scored on, read once for it and for those it is compared with."""
 
     def __init__(self, bundle: Bundle, config: ParallelConfig, metric: Metric | None = None) -> None:
         self.metric: Metric = metric or trained_metric(bundle)
@@ -109,11 +110,11 @@ class Examiner:
                 if may_be_left_out(bundle.tokenizer):
                     self.notes.append(
                         f"these pairs: {said}; the model has tags for {listed(known)}, and sources get none. "
-                        f"--languages says another, as in --languages en {known[0]}."
+                        f"--languages gives another, as in --languages en {known[0]}."
                     )
                     return []
                 raise InputError(
-                    f"these pairs: {said}; the model translates to {', '.join(known)}. Say --languages, as in "
+                    f"these pairs: {said}; the model translates to {', '.join(known)}. Give --languages, as in "
                     f"--languages en {known[0]}."
                 )
         return known
@@ -133,13 +134,13 @@ def writes_words(bundle: Bundle) -> bool:
 
 def trained_metric(bundle: Bundle) -> Metric:
     """The metric of the run that a translator comes from; BLEU where it has left its run."""
-    recipe = bundle.recipe
+    recipe = recipe_of(bundle)
     return recipe.task.metric if recipe and isinstance(recipe.task, TranslationConfig) else "bleu"
 
 
 def trained_corpus(bundle: Bundle) -> ParallelConfig | None:
     """The pairs of the run that a translator comes from; None where it has left its run."""
-    recipe = bundle.recipe
+    recipe = recipe_of(bundle)
     return recipe.corpus if recipe and isinstance(recipe.corpus, ParallelConfig) else None
 
 
@@ -151,7 +152,7 @@ def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
     pairs = unsaid and parallel(config.files, config.encoding, beginnings)
     if unsaid and not pairs and labelled(config.files, config.encoding, beginnings=beginnings):
         raise InputError(
-            f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is judged by pairs of texts. "
+            f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is scored on parallel text. "
             "Give source and target file, or name the columns: --source NAME --target NAME."
         )
     trained = trained_corpus(bundle)
@@ -164,7 +165,7 @@ def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
             said = ", ".join(f"{source} to {target}" for source, target in ways)
             raise InputError(
                 f"{config.files[0]}: {direction[0]} to {direction[1]}; the model learned {said}. "
-                "Name the source first, and files of these languages, or say --languages."
+                "Name the source first, and files of these languages, or give --languages."
             )
     return found
 
@@ -180,6 +181,6 @@ def _as_learned(config: ParallelConfig, corpus: ParallelConfig, beginnings: Begi
     try:
         group = find_pairs(config, Findings(), beginnings=beginnings).train[0]
         there = beginnings.table(group.first, header_of(asked)).columns if group.second is None else ()
-    except QkvError:  # it is said where it is read
+    except QkvError:  # it is reported where it is read
         return config
     return asked if {corpus.source, corpus.target} <= set(there) else config

@@ -6,7 +6,7 @@ Words that no training taught, carried over from the source: names, numbers, cha
     what the model wrote in its place; the longest run of them gives way to the word itself
 
 The replacement of unknown words by alignment (Luong et al. 2015, arXiv 1410.8206), the alignment being the attention
-(`inspection/translator_heads.py`). A vocabulary over bytes has no unknown words, so strange is what it has no pieces
+(`inspection/translator_heads.py`). A vocabulary over bytes has no unknown words, so strange is what it has no tokens
 for: a number of two digits or more, a character that it can only spell byte by byte, and a capitalised word that
 it cuts nearly into letters. It is a rule of thumb: the word survives, its place is as good as the alignment.
 """
@@ -32,7 +32,7 @@ from qkv.text.vocabulary import may_be_left_out, tags, written_tag
 
 SHOWN = 8  # words that are named in a note
 APART = 1024  # numbers between one text and the next: its sentences draw by them
-LONG = 120  # characters, from which on a text is looked at for several sentences
+LONG = 120  # characters, from which on a text is cut into sentences
 SPLITTING = "translating long texts sentence by sentence"
 AROUND = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 
@@ -119,7 +119,7 @@ def translated(
 
 
 def _tagged(bundle: Bundle, texts: Sequence[str], to: str | None) -> tuple[list[str], list[list[int]], list[str]]:
-    """Texts without tags, for each the tag of the language that it, or `to`, asks for, and what was not said."""
+    """Texts without tags, for each the tag of the language that it, or `to`, asks for, and notes."""
     known = targets(bundle)
     if to is not None and not known:
         raise InputError(f"--to {to}: this model translates into one language. Leave it out.")
@@ -171,7 +171,7 @@ def _joined(bundle: Bundle, parts: list[_Sentence], best: int, carry: bool) -> l
 
 
 def alignments(bundle: Bundle, said: Said) -> list[Alignment]:
-    """Where the model looked while it wrote: of each sentence of a translation."""
+    """The alignment of each sentence of a translation: what the model attended to while it wrote."""
     return [_alignment(bundle, source, target) for source, target in said.sentences]
 
 
@@ -311,7 +311,7 @@ def _longest(numbers: list[int]) -> list[int]:
 
 
 def _closest(unit: Unit, looks: Float[Tensor, "T S"], taken: set[int]) -> int:
-    """The word that looked most at one for which nothing was written: it goes before that."""
+    """The word that attended most to a unit for which nothing was written: the unit goes before it."""
     shares = looks[:, unit.words].sum(1)
     shares[sorted(taken)] = -1.0
     return int(shares.argmax())

@@ -26,7 +26,7 @@ def plan(session: Session, prepared: PreparedPairs) -> list[str]:
     test = f", {len(data.test):,} to test with" if data.test else ""
     return [
         f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
-        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} pieces for both languages{apart}",
+        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} tokens for both languages{apart}",
         f"model   {model.kind} {'/'.join(sizes)}, {session.size}",
         *session.plan_lines(f"{expect(session.recipe.task, TranslationConfig).tokens:,} tokens", 1),
         f"folder  {session.run.folder}",
@@ -59,7 +59,7 @@ def report(
 
 
 def score_sections(found: Mapping[str, TranslationScore], flops: float | None = None) -> list[Section]:
-    """The scores; of a run, what its training computed beside them."""
+    """The scores; of a run, with the FLOPs of its training."""
     rows = [
         (f"{side} {figure.name}".strip(), figure.value, figure.interval)
         for side, score in found.items()
@@ -121,7 +121,7 @@ def card_content(
         "text": ", ".join(recipe.corpus.files),
         "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
-        "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} pieces, `{tokenizer.fingerprint}`",
+        "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
     return CardContent(sentence, rows, doctor_section(remarked))

@@ -6,26 +6,25 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.config import parse, plain
+from qkv.config import LazyClasses, parse, plain
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import Detected
+from qkv.data.detect import PAIRED, Detected
 from qkv.data.encode import PairRows, end_of
 from qkv.data.examples import Pairs
 from qkv.data.findings import Progress
 from qkv.data.prepare_examples import PreparedPairs, prepare_parallel
-from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.evaluation.translation_metrics import Outputs, TranslationScore, require
 from qkv.models import transformer
-from qkv.models.registry import defaults
+from qkv.models.registry import TRANSLATORS, defaults, presets
 from qkv.objectives.translation import Translation, TranslationConfig, pairs_loss
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
@@ -39,7 +38,10 @@ from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
 
-KINDS = ("transformer", "rnn-translator", *transformer.PRESETS)
+if TYPE_CHECKING:
+    from qkv.doctor.examination import Doctor
+
+KINDS = (*TRANSLATORS, *presets(TRANSLATORS))
 DEFAULT = "transformer-small"
 EPOCHS = 60.0
 EVALUATIONS = 10
@@ -53,11 +55,6 @@ BEAMS = 5
 HOUR = 3600.0  # within it a recurrence with attention learns more (docs/measurements.md, one core and 29,000 pairs)
 A_SCORE = 0.001  # seconds in which BLEU, chrF and their intervals are computed, for each sentence
 COUNTING = 2.0  # steps that counting the run's FLOPs takes: a few forward passes
-
-
-def translates(model: Section) -> bool:
-    """Whether the model that is asked for is one that translates."""
-    return str(model.get("kind")) in KINDS
 
 
 def require_translator(model: Section, where: str) -> None:
@@ -87,7 +84,14 @@ class TranslationTask(Task):
     kind: ClassVar[str] = "translation"
     unit: ClassVar[str] = "target tokens"
     data: ClassVar[str] = "pairs of texts"
+    models: ClassVar[LazyClasses] = TRANSLATORS
     corpus: ClassVar[type] = ParallelConfig
+    config: ClassVar[type] = TranslationConfig
+    options: ClassVar[tuple[str, ...]] = ("test", *PAIRED)
+    not_studied: ClassVar[str] = (
+        "parallel text, and qkv {verb} knows no translators. Train them one by one: qkv train SOURCE TARGET "
+        "--model transformer, or rnn-translator."
+    )
     default_model: ClassVar[str] = "transformer"
     warmup: ClassVar[int] = 400
 
@@ -103,7 +107,7 @@ class TranslationTask(Task):
         require(task.metric)
         corpus = parse(ParallelConfig, draft.corpus, f"{draft.where}: [corpus]")
         tokenizer = draft.tokenizer
-        if task.metric == "errors" and tokenizer.kind == "auto":  # symbols are separated by blanks
+        if task.metric == "errors" and tokenizer.kind is None:  # symbols are separated by blanks
             tokenizer = replace(tokenizer, kind="words")
         beginnings = detected.beginnings if detected else None
         return cls(prepare_parallel(corpus, tokenizer, progress=progress, beginnings=beginnings))
@@ -165,7 +169,7 @@ class TranslationTask(Task):
     def outputs(
         self, recipe: Recipe, model: nn.Module, name: str, most: int, beams: int = 1, pace: Pace | None = None
     ) -> Outputs:
-        """What the model makes of so many sources of a side, and what they should be."""
+        """Translations of at most `most` sources of a split, with their references."""
         task = expect(recipe.task, TranslationConfig)
         examples: Pairs = getattr(self.prepared.parallel, name)
         with autocast_of(recipe.training)():
@@ -182,7 +186,7 @@ class TranslationTask(Task):
         most = expect(recipe.task, TranslationConfig).evaluation_sentences or EVALUATED
         loss = self.loss(recipe, model, "valid", LOSSES * most)
         found = self.outputs(recipe, model, "valid", most).quick()
-        # where nothing is said right yet, the one that is surer
+        # where nothing is right yet, the one that is surer
         return {"loss": loss, **found, "judged": found["judged"] + 1e-4 * min(loss, 100.0)}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
