@@ -15,7 +15,6 @@ from pathlib import Path
 
 from qkv.data.corpus import ParallelConfig
 from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.translation_metrics import BleuScore
 from qkv.recipe import bundle
 from qkv.studies.picture import draw_curves
 from qkv.tasks.translation.evaluate import Examiner
@@ -35,9 +34,9 @@ def curve(run: Path, files: tuple[str, ...]) -> list[tuple[float, Estimate]]:
     for folder in checkpoints.numbered(run / "checkpoints"):
         checkpoints.load_weights(folder / checkpoints.WEIGHTS, made.model)  # type: ignore[arg-type]
         said, loss = examiner.outputs(made, beams=1)
-        score = said.score(loss)
-        assert isinstance(score, BleuScore)
-        found.append((times[int(folder.name)], score.bleu))
+        score = said.score(loss).scores["bleu"]
+        assert isinstance(score, Estimate)
+        found.append((times[int(folder.name)], score))
     return found
 
 

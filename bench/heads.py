@@ -17,27 +17,25 @@ import numpy as np
 import qkv
 from qkv.evaluation.intervals import bootstrap
 from qkv.inspection.edges import encoded, read
-from qkv.inspection.head_roles import Array, Head, found_roles, repeated
+from qkv.inspection.head_roles import Array, CountedText, Head, found_roles, repeated
 from qkv.inspection.head_table import loss, read_texts, silenced
-from qkv.inspection.subject import Inputs, Subject, main_stack, stacks
+from qkv.inspection.subject import Subject, main_stack, stacks
 from qkv.tasks import predictor
 
 SEED = 3
 At = tuple[int, int]
-Texts = dict[str, tuple[list[Inputs], list[int] | None]]
+Texts = dict[str, list[CountedText]]
 
 
-def losses(subject: Subject, texts: Sequence[Inputs], begin: Sequence[int] | None) -> Array:
-    """One a text: the nats a piece."""
-    return np.array(
-        [loss(subject, [each], None if begin is None else [begin[n]]) for n, each in enumerate(texts)], dtype=float
-    )
+def losses(subject: Subject, texts: Sequence[CountedText]) -> Array:
+    """One a text: the nats a token."""
+    return np.array([loss(subject, [text]) for text in texts], dtype=float)
 
 
 def rises(subject: Subject, at: At, texts: Texts, whole: dict[str, Array]) -> dict[str, Array]:
     """By how much each text's loss rises without a head."""
     with silenced(subject.model, main_stack(stacks(subject.model)).name, at[0], [at[1]]):
-        return {name: losses(subject, *given) - whole[name] for name, given in texts.items()}
+        return {name: losses(subject, given) - whole[name] for name, given in texts.items()}
 
 
 def estimated(values: Array) -> tuple[float, float, float]:
@@ -69,9 +67,8 @@ def main() -> None:
             lines = [line.strip() for line in file if len(line.split()) > 8][: given.texts]
         natural = read_texts(subject, lines)
     table = list(found_roles(subject, tower.name, natural))
-    drawn, begin = repeated(subject, given.texts)
-    texts: Texts = {"sentences": (natural, None), "repeated": (drawn, begin)}
-    whole = {name: losses(subject, *each) for name, each in texts.items()}
+    texts: Texts = {"sentences": [(inputs, 0) for inputs in natural], "repeated": repeated(subject, given.texts)}
+    whole = {name: losses(subject, each) for name, each in texts.items()}
     print(f"{given.model}: loss " + ", ".join(f"{each.mean():.4f} on {name}" for name, each in whole.items()))
     chosen = [each for role in ("previous", "induction") for each in best(table, role, given.best)]
     named = {(each.layer, each.head) for each in chosen}

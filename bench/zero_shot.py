@@ -14,6 +14,7 @@ from pathlib import Path
 
 import py3langid
 
+from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.translation_metrics import BleuOutputs
 from qkv.generation.beam import Search
 from qkv.recipe import bundle
@@ -37,7 +38,8 @@ def main() -> None:
         return [best[0].text for best in found]
 
     def report(name: str, said: list[str], language: str) -> None:
-        score = BleuOutputs(said, said, [(text,) for text in texts[language]]).score().bleu
+        score = BleuOutputs(said, said, [(text,) for text in texts[language]]).score().scores["bleu"]
+        assert isinstance(score, Estimate)
         right = sum(py3langid.classify(each)[0] == language for each in said) / len(said)
         print(f"| {name} | {score.value:.1f} ({score.low:.1f}-{score.high:.1f}) | {right:.1%} |", flush=True)
 

@@ -30,7 +30,8 @@ def spell(tokens: np.ndarray) -> bytes:
 
 def baselines_of(train: str, valid: str, **more: object) -> Baselines:
     own = streamed(valid)
-    places, reach = WindowPlan(len(own.tokens), 64, 64).predictions(None)
+    plan = WindowPlan(len(own.tokens), 64, 64)
+    places, reach = plan.predictions_of(plan.spread(None))
     return measure(streamed(train), own, 256, places, reach, spell=spell, **more)  # type: ignore[arg-type]
 
 
@@ -68,7 +69,8 @@ def test_the_tokens_are_those_the_model_is_scored_on() -> None:
     """A uniform model's score and the baseline's uniform agree; places are the windows' predictions, each once."""
     own = TokenStream(stream(3_000), 6_000, 3_000, 1, 0)
     for limit in (None, 500):
-        places, reach = WindowPlan(3_000, 16, 16).predictions(limit)
+        plan = WindowPlan(3_000, 16, 16)
+        places, reach = plan.predictions_of(plan.spread(limit))
         found = score(CONFIGS["modern"].build(), own, window=16, limit=limit)
         assert len(places) == len(set(places.tolist())) == found.tokens
         assert reach.min() == 1
@@ -121,7 +123,8 @@ def test_a_big_text_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = random.zipf(1.3, 3_000_000) % 30_000
     train = TokenStream(tokens.astype(np.uint16), 12_000_000, 12_000_000, 1, 0)
     valid = TokenStream(tokens[:20_000].astype(np.uint16), 80_000, 80_000, 1, 0)
-    places, reach = WindowPlan(20_000, 128, 128).predictions(None)
+    plan = WindowPlan(20_000, 128, 128)
+    places, reach = plan.predictions_of(plan.spread(None))
     found = measure(train, valid, 30_000, places, reach, most=1_000_000)
     alone = ngram_model.probabilities(train.tokens, 30_000, 1, valid.tokens, places, reach)
     assert found.unigram == pytest.approx(-np.log(alone).mean())

@@ -35,11 +35,12 @@ def test_the_nearest_reference_counts() -> None:
     true = [["T AH M EY T OW"], ["R IY D", "R EH D"], ["AH B", "EY"]]
     # T UW M AA -> T AH M EY T OW: four changes of six; R EH D is right; AH -> EY: one of one, AH B: one of two
     outputs = SymbolOutputs(said, said, true)
-    assert outputs.quick() == {"symbol_error_rate": 5 / 10, "word_error_rate": 2 / 3, "judged": 5 / 10}
+    assert outputs.quick() == {"symbol_error_rate": 5 / 10, "word_error_rate": 2 / 3, "criterion": 5 / 10}
     score = outputs.score(loss=1.5)
-    assert (score.symbol_error_rate.value, score.word_error_rate.value, score.count) == (5 / 10, 2 / 3, 3)
-    assert score.worth == 0.5
-    assert [figure.value for figure in score.figures()] == ["0.5000", "0.6667", "1.5000"]
+    symbols, words = score.scores["symbol_error_rate"], score.scores["word_error_rate"]
+    assert (symbols.value, words.value, score.count) == (5 / 10, 2 / 3, 3)
+    assert score.quality == 0.5
+    assert [row.value for row in score.rows()] == ["0.5000", "0.6667", "1.5000"]
     assert score.values()["symbol_error_rate"] == 0.5
     assert outputs.worst(5) == [(2, 1.0), (0, pytest.approx(4 / 6))]
     table = outputs.by_length()
@@ -50,9 +51,10 @@ def test_the_nearest_reference_counts() -> None:
 def test_intervals_hold_the_rate() -> None:
     said = [" ".join(each) for each in itertools.product("ab", repeat=6)]
     score = SymbolOutputs(said, said, [["a a a a a a"]] * len(said)).score()
-    assert score.symbol_error_rate.value == 0.5
-    assert score.symbol_error_rate.low < 0.5 < score.symbol_error_rate.high
-    assert score.word_error_rate.low < score.word_error_rate.value == 63 / 64
+    symbols, words = score.scores["symbol_error_rate"], score.scores["word_error_rate"]
+    assert symbols.value == 0.5
+    assert symbols.low < 0.5 < symbols.high
+    assert words.low < words.value == 63 / 64
 
 
 def test_two_systems_on_the_same_sources() -> None:
@@ -60,8 +62,8 @@ def test_two_systems_on_the_same_sources() -> None:
     right, wrong = ["a b c d"] * 40, ["a b c x"] * 40
     outputs = lambda texts: SymbolOutputs(right, texts, true)  # noqa: E731
     found = outputs(right).compared_with(outputs(wrong))
-    assert (found.rates.first, found.rates.second) == (0.0, 0.25)
-    assert "not by chance" in str(found)
+    assert (found.values["first"], found.values["second"]) == (0.0, 0.25)
+    assert "not by chance" in found.sentence
     mixed = right[:20] + wrong[:20]
-    assert "may be chance" in str(outputs(mixed).compared_with(outputs(mixed[::-1])))
-    assert outputs(right).compared_with(outputs(right)).values()["noise"]
+    assert "may be chance" in outputs(mixed).compared_with(outputs(mixed[::-1])).sentence
+    assert outputs(right).compared_with(outputs(right)).values["noise"]

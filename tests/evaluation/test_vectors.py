@@ -131,7 +131,7 @@ def test_threads_share_the_texts(size: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("lengths", "threads"), [([5], 2), ([600, 3, 3], 2), ([100] * 20, 2), ([7, 1, 1], 8)])
 def test_every_text_is_dealt_out_once(lengths: list[int], threads: int) -> None:
-    dealt = [row for piece in unpadded_bert._pieces(lengths, threads) for row in range(len(lengths))[piece]]
+    dealt = [row for portion in unpadded_bert._portions(lengths, threads) for row in range(len(lengths))[portion]]
     assert dealt == list(range(len(lengths)))
 
 

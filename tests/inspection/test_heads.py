@@ -80,31 +80,30 @@ def test_targets_by_hand() -> None:
 
 
 def test_baselines_by_hand() -> None:
-    rows = [Inputs((5, 7, 9, 5, 7)), Inputs((1, 2, 1, 2))]
+    rows = [(Inputs((5, 7, 9, 5, 7)), 0), (Inputs((1, 2, 1, 2)), 0)]
     # induction: distance -2 twice in the first; in the second -1 twice: of four, each explains half
-    assert head_roles.best_distance(rows, head_roles.induction, None, causal=True) == 0.5
+    assert head_roles.best_distance(rows, head_roles.induction, causal=True) == 0.5
     assert head_roles.by_chance(rows[:1], head_roles.offset(-1), causal=True) == pytest.approx(
         np.mean([1 / n for n in (2, 3, 4, 5)])
     )
     assert head_roles.by_chance(rows[:1], head_roles.offset(-1), causal=False) == pytest.approx(0.2)
 
 
-def test_repeated_pieces_have_no_fixed_distance() -> None:
+def test_repeated_tokens_have_no_fixed_distance() -> None:
     given = subject("gpt")
-    texts, begin = head_roles.repeated(given)
-    assert len(set(begin)) > 3
-    for inputs, period in zip(texts, begin, strict=True):
+    texts = head_roles.repeated(given)
+    assert len({period for _, period in texts}) > 3
+    for inputs, period in texts:
         assert inputs.tokens[:period] == inputs.tokens[period:]
         assert len(inputs.tokens) <= 64
-    assert head_roles.best_distance(texts, head_roles.induction, begin, causal=True) < 0.5
-    again, _ = head_roles.repeated(given)
-    assert again == texts
+    assert head_roles.best_distance(texts, head_roles.induction, causal=True) < 0.5
+    assert head_roles.repeated(given) == texts
 
 
 def test_without_a_head_is_without_its_columns() -> None:
     """Zero columns of W_O in a copy of the model, head by head; and all but one."""
     given, width = subject("gpt"), 4
-    texts = [Inputs(IDS), Inputs(IDS[2:])]
+    texts = [(Inputs(IDS), 0), (Inputs(IDS[2:]), 0)]
     worth = Worth(given, texts)
     for head in (0, 3):
         copy: Any = deepcopy(given.model)
@@ -124,7 +123,7 @@ def test_without_a_head_is_without_its_columns() -> None:
 def test_worth_of_other_families(family: str) -> None:
     given = subject(family)
     name = "cross" if given.inputs.source else "self"
-    worth = Worth(given, [given.inputs])
+    worth = Worth(given, [(given.inputs, 0)])
     assert worth.without(name, 0, 0) != worth.whole  # type: ignore[arg-type]
     with torch.no_grad(), silenced(given.model, name, 0, [0]):  # type: ignore[arg-type]
         assert torch.isfinite(forward(given.model, given.inputs)).all()

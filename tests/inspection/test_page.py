@@ -38,7 +38,7 @@ VIEWS = {
     "rnn-translator": {"source_tokens", "embeddings", "attention", "worked", "next", "why"},
     "lstm": {"embeddings", "next", "why"},
 }
-HEAD = Head("self", 0, 1, "previous", 0.9, 0.2, 0.8, 0.95)
+HEAD = Head("self", 0, 1, "previous", 0.9, 0.8, 0.95, 0.2)
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "lstm"])

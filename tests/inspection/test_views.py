@@ -19,21 +19,6 @@ from qkv.inspection.trace import trace
 from qkv.models.language_model import count
 
 
-def test_rollout() -> None:
-    """By hand for two layers of two tokens; rows are shares; a model that looks at itself only moves nothing."""
-    first, second = torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    found = maps.rollout(torch.stack([first, second]).unsqueeze(1))
-    expected = torch.tensor([[1.0, 0.0], [0.5, 0.5]]) @ torch.tensor([[1.0, 0.0], [0.25, 0.75]])
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(maps.rollout(torch.eye(3).expand(4, 2, 3, 3)), torch.eye(3))
-    whole = maps.rollout(trace(subject("bert")).attention)
-    torch.testing.assert_close(whole.sum(-1), torch.ones(len(whole)))
-
-
-def test_shades() -> None:
-    assert maps.shaded(torch.tensor([[0.0, 1.0], [0.5, 0.2]])) == [" █", "▒░"]
-
-
 @pytest.mark.parametrize("family", ["modern", "bert", "transformer", "rnn-translator"])
 def test_packed_maps_are_the_weights(family: str) -> None:
     given = subject(family)
@@ -77,7 +62,7 @@ def test_the_lens_ends_with_the_models_answer(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["bert", "classifier", "lstm", "rnn-translator"])
 def test_no_lens(family: str) -> None:
-    with pytest.raises(InputError, match="no layers that give pieces"):
+    with pytest.raises(InputError, match="no layers that give tokens"):
         logit_lens.lens(subject(family))
 
 

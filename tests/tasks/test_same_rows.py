@@ -55,7 +55,8 @@ def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -
     assert len(train) > 150_000
     assert found.counted == found.of == len(train)
     tokens = session.task.prepared.valid.tokens
-    places, reach = WindowPlan(len(tokens), 16, 16).predictions(None)
+    plan = WindowPlan(len(tokens), 16, 16)
+    places, reach = plan.predictions_of(plan.spread(None))
     few = ngrams.probabilities(text_baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
     all_of_it = ngrams.probabilities(train, vocabulary, 6, tokens, places, reach)
     low, high = (found.bits(float((-np.log(each)).mean(axis=1).min())) for each in (all_of_it, few))

@@ -141,7 +141,7 @@ def translate(
     notes(examiner.notes)
     if not json:
         head = lines(f"{counted(len(outputs), 'source')}, {counted(beams, 'beam')}", "")
-        end = lines("", *([] if compared is None else [f"compared with {compare_with}: {compared}"]))
+        end = lines("", *([] if compared is None else [f"compared with {compare_with}: {compared.sentence}"]))
         return show([head, *score_sections({"": score}), *detail_sections(outputs), end])
     columns = {"source": outputs.sources, "said": outputs.translations, "references": outputs.references}
     return document(
@@ -156,7 +156,7 @@ def translate(
                 {"row": row, "score": value, **{name: column[row] for name, column in columns.items()}}
                 for row, value in outputs.worst(WORST)
             ],
-            **({} if compared is None else {"compared_with": {"model": compare_with, **compared.values()}}),
+            **({} if compared is None else {"compared_with": {"model": compare_with, **compared.values}}),
             "notes": examiner.notes,
         }
     )

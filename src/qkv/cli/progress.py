@@ -217,7 +217,7 @@ def _figure(scores: dict[str, Any]) -> str:
         return f"{scores['bits_per_byte']:.3f} bits per byte"
     from qkv.evaluation.labelled_evaluation import NAMES
 
-    told = ((name, value) for name, value in scores.items() if name not in ("loss", "judged", "parts"))
+    told = ((name, value) for name, value in scores.items() if name not in ("loss", "criterion", "parts"))
     shown = [(NAMES.get(name, name.replace("_", " ")), value) for name, value in told if isinstance(value, float)]
     beside = shown[1:] if shown[1:] and shown[1][0] == NAMES["macro_f1"] else []
     return ", ".join(f"{name} {value:.4f}" for name, value in [shown[0], *beside])

@@ -1,4 +1,4 @@
-"""What the doctor says, in words: the verdict, what the loss is worth, which model to use, one thing to try next."""
+"""The doctor's messages: the verdict, what the loss is worth, which model to use, one thing to try next."""
 
 from __future__ import annotations
 
@@ -7,68 +7,72 @@ import math
 from qkv.evaluation.text_baselines import Baselines
 from qkv.models.registry import defaults
 from qkv.recipe.recipe import Recipe
-from qkv.training.diagnosis import APART, Diagnosis
+from qkv.training.diagnosis import APART, Diagnosis, Kind
 
 NEAR = 0.995  # of a baseline: a loss this close to it is not better
 SHARED = 0.1  # of the validation text: from here on it is worth a word
 NATS = "nats a token"
+VERDICTS: dict[Kind, str] = {
+    "unclear": "unclear: the validation text is too short to tell whether its loss still falls ({last} {nats}).",
+    "overfitting": "overfitting: {training} {nats} on the training text, but {last} on the validation text{was}.",
+    "memorised": "memorised: {training} {nats} on the training text, but {last} on the validation text{was}.",
+    "unstable": "unstable: after step {since} the training loss jumped up, then came back to {training} {nats}.",
+    "diverged": "diverged: after step {since} it got worse and stayed so; {end}.",
+    "underfit": "underfit: {best} {nats}, hardly better than the frequencies of single tokens ({unigram}); on the "
+    "training text {training}.",
+    "leak": "the score says little: {share} of the validation text also stands in the training text.",
+    "repetitive": "the text repeats itself: {share} of the validation text also stands in the training text.",
+    "noise": "this text is like noise: what comes before a token does not help to predict it (single tokens "
+    "{unigram_bits} bits per byte, {order}-grams {ngram_bits}).",
+    "trivial": "the text hardly varies: to know its most frequent token is enough ({unigram_bits} bits per byte).",
+    "suspicious": "too good to be true: {best} {nats} on validation text, far below all else (training loss "
+    "{training}, {order}-grams {ngram}).",
+    "unlike": "the validation text is of another kind than the training text: {best} {nats} on it, where training "
+    "text costs {training}.",
+}
+ADVICE: dict[Kind, str] = {
+    "unclear": "more text to check on, --valid OTHER.txt or --set corpus.valid_fraction=0.2",
+    "leak": "text to check on that the training text does not hold, --valid OTHER.txt",
+    "suspicious": "text to check on that the training text does not hold, --valid OTHER.txt",
+    "repetitive": "text to check on that is new, --valid OTHER.txt; and training text that repeats itself less",
+    "noise": "another text: compressed, encrypted or shuffled ones look like this, and no setting helps",
+    "trivial": "another text: there is nothing to learn in this one",
+    "unlike": "text to check on of the kind you train on, --valid OTHER.txt",
+}
 
 
 def verdict(found: Diagnosis, baselines: Baselines) -> str:
     """What the run did, in a sentence or two."""
-    best, last, training = (f"{value:.2f}" for value in (found.validation, found.last, found.training))
-    lowest = f"{found.lowest:.2f}"  # on the same tokens as `last`, which are fewer than those of `best`
-    share, alone = shared(baselines), baselines.bits(baselines.unigram)
-    was = f" ({lowest} at step {found.best:,})" if found.last > 1.01 * found.lowest else ""
+    # `lowest` and `last` are of the same tokens, which are fewer than those of `validation`
+    lowest, last, training = (f"{value:.2f}" for value in (found.lowest, found.last, found.training))
     match found.kind:
         case "learning":
             fell = f"the second half of the run took {found.fell:.2f} {NATS} off the validation loss"
             if found.enough:
                 return f"learned what it can: {fell}; seen more often, this text would be memorised."
-            said = f"still learning: {fell}; a run twice as long would take off about {found.gain:.2f} more."
-            return said + aside(found, baselines)
+            more = f"a run twice as long would take off about {found.gain:.2f} more"
+            return f"still learning: {fell}; {more}.{aside(found, baselines)}"
         case "plateau":
             fell = f"took only {found.fell:.3f} {NATS} off" if found.fell > 0 else "took nothing off"
-            said = f"level: the second half of the run {fell} the validation loss; more time would bring little."
-            return said + aside(found, baselines)
-        case "unclear":
-            return f"unclear: the validation text is too short to tell whether its loss still falls ({last} {NATS})."
-        case "overfitting" if found.since is None:
-            return f"overfitting: {training} {NATS} on the training text, but {last} on the validation text{was}."
-        case "overfitting":
+            level = f"the second half of the run {fell} the validation loss; more time would bring little"
+            return f"level: {level}.{aside(found, baselines)}"
+        case "overfitting" if found.since is not None:
             rose = f"the validation loss rose from {lowest} to {last} {NATS}"
             return f"overfitting since step {found.since:,}: {rose} while the training loss fell to {training}."
-        case "memorised":
-            return f"memorised: {training} {NATS} on the training text, but {last} on the validation text{was}."
-        case "unstable":
-            rose = f"after step {found.since:,} the training loss jumped up"
-            return f"unstable: {rose}, then came back to {training} {NATS}."
-        case "diverged":
-            end = f"the training loss ended at {training} {NATS}" if training != "nan" else "the loss is no number"
-            return f"diverged: after step {found.since:,} it got worse and stayed so; {end}."
-        case "underfit":
-            return (
-                f"underfit: {best} {NATS}, hardly better than the frequencies of single tokens "
-                f"({baselines.unigram:.2f}); on the training text {training}."
-            )
-        case "leak":
-            return f"the score says little: {share} of the validation text also stands in the training text."
-        case "repetitive":
-            return f"the text repeats itself: {share} of the validation text also stands in the training text."
-        case "noise":
-            pairs = f"{baselines.order}-grams {baselines.bits(baselines.ngram):.2f}"
-            counted = f"single tokens {alone:.2f} bits per byte, {pairs}"
-            return f"this text is like noise: what comes before a token does not help to predict it ({counted})."
-        case "trivial":
-            return f"the text hardly varies: to know its most frequent token is enough ({alone:.2f} bits per byte)."
-        case "suspicious":
-            counted = f"training loss {training}, {baselines.order}-grams {baselines.ngram:.2f}"
-            return f"too good to be true: {best} {NATS} on validation text, far below all else ({counted})."
-        case "unlike":
-            return (
-                f"the validation text is of another kind than the training text: {best} {NATS} on it, where training "
-                f"text costs {training}."
-            )
+    ended = "the loss is no number" if math.isnan(found.training) else f"the training loss ended at {training} {NATS}"
+    nats = {"best": found.validation, "unigram": baselines.unigram, "ngram": baselines.ngram}
+    nats |= {f"{name}_bits": baselines.bits(value) for name, value in nats.items()}
+    return VERDICTS[found.kind].format(
+        last=last,
+        training=training,
+        since=f"{found.since or 0:,}",
+        was=f" ({lowest} at step {found.best:,})" if found.last > 1.01 * found.lowest else "",
+        end=ended,
+        share=shared(baselines),
+        order=baselines.order,
+        nats=NATS,
+        **{name: f"{value:.2f}" for name, value in nats.items()},
+    )
 
 
 def aside(found: Diagnosis, baselines: Baselines) -> str:
@@ -140,28 +144,17 @@ def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
             return "more text, which helps most; more time brings little with this one"
         case "learning":
             return f"more time, {longer(steps, seconds, 2)}"
+        case "plateau" if found.training < 0.9 * found.validation:
+            return f"more text, or {regularized(recipe)}"
         case "plateau":
-            if found.training < 0.9 * found.validation:
-                return f"more text, or {regularized(recipe)}"
             return f"a larger model, {larger(recipe)}; if that is no better, this text has no more to teach"
-        case "unclear":
-            return "more text to check on, --valid OTHER.txt or --set corpus.valid_fraction=0.2"
         case "overfitting" | "memorised":
             return f"more text, which helps most; or {regularized(recipe)}"
         case "diverged" | "unstable":
             return f"a lower learning rate, {lower_rates(recipe)}"
         case "underfit":
             return more_effort(recipe, steps, seconds)
-        case "leak" | "suspicious":
-            return "text to check on that the training text does not hold, --valid OTHER.txt"
-        case "repetitive":
-            return "text to check on that is new, --valid OTHER.txt; and training text that repeats itself less"
-        case "noise":
-            return "another text: compressed, encrypted or shuffled ones look like this, and no setting helps"
-        case "trivial":
-            return "another text: there is nothing to learn in this one"
-        case "unlike":
-            return "text to check on of the kind you train on, --valid OTHER.txt"
+    return ADVICE[found.kind]
 
 
 def longer(steps: int, seconds: float, times: int) -> str:
@@ -183,26 +176,26 @@ def regularized(recipe: Recipe) -> str:
 
 
 def more_effort(recipe: Recipe, steps: int, seconds: float) -> str:
-    """Far from the usual rates: back to them. Else more steps, and only then a larger model."""
+    """Far from the default rates: back to them. Else more steps, and only then a larger model."""
     if any(not 0.1 < share < 5 for share in _shares(recipe).values()):
-        return f"the default learning rate, {_set(usual_rates(recipe))}"
+        return f"the default learning rate, {_set(default_rates(recipe))}"
     return f"more time, {longer(steps, seconds, 10)}" if steps < 500 else f"a larger model, {larger(recipe)}"
 
 
 def lower_rates(recipe: Recipe) -> str:
-    """The usual ones, or a third of what was too much."""
+    """The default ones, or a third of what was too much."""
     if any(share > 2 for share in _shares(recipe).values()):
-        return _set(usual_rates(recipe))
-    return _set({name: getattr(recipe.training, name) / 3 for name in usual_rates(recipe)})
+        return _set(default_rates(recipe))
+    return _set({name: getattr(recipe.training, name) / 3 for name in default_rates(recipe)})
 
 
-def usual_rates(recipe: Recipe) -> dict[str, float]:
-    usual = defaults(recipe.model.kind).optimizers[recipe.training.optimizer].values()
-    return {name: usual[name] for name in ("learning_rate", "matrix_learning_rate") if name in usual}
+def default_rates(recipe: Recipe) -> dict[str, float]:
+    chosen = defaults(recipe.model.kind).optimizers[recipe.training.optimizer].values()
+    return {name: chosen[name] for name in ("learning_rate", "matrix_learning_rate") if name in chosen}
 
 
 def _shares(recipe: Recipe) -> dict[str, float]:
-    return {name: getattr(recipe.training, name) / usual for name, usual in usual_rates(recipe).items()}
+    return {name: getattr(recipe.training, name) / default for name, default in default_rates(recipe).items()}
 
 
 def _set(rates: dict[str, float]) -> str:

@@ -17,7 +17,7 @@ rows (samples). All equal scikit-learn's with `zero_division=0` and all classes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar
 
@@ -64,19 +64,13 @@ def micro(correct: Array, predicted: Array, support: Array) -> PrecisionRecall:
 
 def macro(classes: Sequence[PrecisionRecall]) -> PrecisionRecall:
     """Every class counts alike."""
-    return _mean(classes, lambda row: 1.0)
+    return mean_of(classes, [1] * len(classes))
 
 
-def weighted(classes: Sequence[PrecisionRecall]) -> PrecisionRecall:
-    """Every class counts as often as it is the true one."""
-    return _mean(classes, lambda row: float(row.support))
-
-
-def _mean(classes: Sequence[PrecisionRecall], weight: Callable[[PrecisionRecall], float]) -> PrecisionRecall:
-    total = sum(weight(row) for row in classes) or 1.0
-    names = ("precision", "recall", "f1")
-    precision, recall, f1 = (sum(getattr(row, name) * weight(row) for row in classes) / total for name in names)
-    return PrecisionRecall(precision, recall, f1, sum(row.support for row in classes))
+def mean_of(classes: Sequence[PrecisionRecall], weights: Sequence[int]) -> PrecisionRecall:
+    total, names = sum(weights) or 1, ("precision", "recall", "f1")
+    means = (sum(getattr(row, name) * w for row, w in zip(classes, weights, strict=True)) / total for name in names)
+    return PrecisionRecall(*means, sum(row.support for row in classes))
 
 
 def class_table(names: Sequence[str], rows: Sequence[PrecisionRecall]) -> dict[str, dict[str, float | int]]:
@@ -193,13 +187,11 @@ def class_score(probabilities: Array, targets: Array, names: Sequence[str]) -> C
     confidence = probabilities[rows, predictions].astype(np.float64)
     table = confusion(targets, predictions, len(names))
     classes = by_class(*_counts(table))
-    accuracy, macro_f1 = _estimates(table)
     bins = calibration(confidence, predictions == targets)
     return ClassScore(
-        names=tuple(names),
-        accuracy=accuracy,
-        macro_f1=macro_f1,
-        weighted_f1=weighted(classes).f1,
+        tuple(names),
+        *_estimates(table),
+        weighted_f1=mean_of(classes, [row.support for row in classes]).f1,  # a class counts as often as it is true
         matthews=matthews(table),
         loss=_loss(probabilities[rows, targets]),
         calibration_error=expected_error(bins),
@@ -302,12 +294,9 @@ def multilabel_score(probabilities: Array, targets: Array, names: Sequence[str])
         means = drawn @ np.stack([exact, single], axis=1) / len(counts)
         return np.stack([means[:, 0], f1(*(drawn @ kinds).T), means[:, 1]], axis=1)
 
-    exact, micro_f1, samples_f1 = bootstrap_rows(counts, scores)
     return MultilabelScore(
-        names=tuple(names),
-        exact=exact,
-        micro_f1=micro_f1,
-        samples_f1=samples_f1,
+        tuple(names),
+        *bootstrap_rows(counts, scores),
         macro_f1=macro(classes).f1,
         loss=_loss(np.where(true, probabilities, 1 - probabilities)),
         by_class=classes,

@@ -41,6 +41,14 @@ class Estimate:
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
+def json_values(scores: Mapping[str, object]) -> dict[str, object]:
+    """Scores by name, and both ends of those with an interval."""
+    numbers: dict[str, object] = {}
+    for name, value in scores.items():
+        numbers |= value.values(name) if isinstance(value, Estimate) else {name: value}
+    return numbers
+
+
 class Metrics:
     """What every score offers for JSON: the fields and properties that it names in `reported`. Those in `titles` are
     shown to people, under these titles."""
@@ -49,12 +57,7 @@ class Metrics:
     titles: ClassVar[Mapping[str, str]]
 
     def values(self) -> dict[str, object]:
-        """For JSON: the numbers, and both ends of those with an interval."""
-        numbers: dict[str, object] = {}
-        for name in self.reported:
-            value = getattr(self, name)
-            numbers |= value.values(name) if isinstance(value, Estimate) else {name: value}
-        return numbers
+        return json_values({name: getattr(self, name) for name in self.reported})
 
 
 @dataclass(frozen=True)

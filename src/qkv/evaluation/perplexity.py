@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from qkv.blocks.fast_paths import evaluating
 from qkv.data.split import even_order
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.intervals import Array
@@ -102,15 +103,11 @@ class WindowPlan:
             return range(len(self))
         return sorted(even_order(len(self), max(1, limit // self.length)).tolist())
 
-    def predictions(self, limit: int | None) -> tuple[Array, Array]:
-        """The places of all tokens that count, and how many tokens before each are seen."""
-        return self.predictions_of(self.spread(limit))
-
     def predictions_of(self, chosen: Iterable[int]) -> tuple[Array, Array]:
-        """The same for these windows."""
+        """The places of all tokens that count in these windows, and how many tokens before each are seen."""
         windows = [self[index] for index in chosen]
         reach = [np.arange(place.length - place.fresh, place.length) + 1 for place in windows]
-        starts = np.repeat([place.start for place in windows], [len(each) for each in reach])
+        starts = np.repeat([place.start for place in windows], [len(places) for places in reach])
         together = np.concatenate(reach)
         return starts + together, together
 
@@ -174,10 +171,8 @@ def losses_of(model: LanguageModel, tokens: Array, batch: list[TextWindow]) -> T
     """-log p of each next token, (B, T)."""
     device = next(model.parameters()).device
     inputs, targets = cut(tokens, [place.start for place in batch], batch[0].length)
-    was = model.training
-    model.eval()
-    logits = model(inputs.to(device)).float()
-    model.train(was)
+    with evaluating(model):
+        logits = model(inputs.to(device)).float()
     return objective.token_losses(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
 
 

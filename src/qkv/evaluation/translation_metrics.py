@@ -1,7 +1,7 @@
 """What a translator writes, compared with what it should: sacreBLEU's BLEU and chrF, or errors of symbols.
 
 BLEU and chrF have sacreBLEU's signatures and intervals (Papineni 2002, Popović 2015, Post 2018); two systems are
-compared on the same sentences (Koehn 2004). Symbols, as the phonemes of a word, are separated by blanks:
+compared on the same sentences (Koehn 2004). Symbols, such as the phonemes of a word, are separated by blanks:
 
     error rate = Σ changes / Σ symbols of the reference        Levenshtein 1966; of phonemes it is called PER
     word error rate = outputs that are not exactly right / outputs        as is usual where letters become phonemes
@@ -11,8 +11,8 @@ Where a source has several references the nearest one counts; BLEU takes the fir
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -21,7 +21,7 @@ import numpy as np
 
 from qkv.errors import require_package
 from qkv.evaluation import intervals
-from qkv.evaluation.intervals import Array, Difference, Estimate, Metrics, bootstrap_rows
+from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, json_values
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.chrf import CHRF, CHRFScore
@@ -30,10 +30,18 @@ Metric = Literal["bleu", "errors"]
 DRAWS = 1000
 SIGNIFICANT = 0.05
 LENGTHS = (5, 10, 15, 20, 30, 40, 60)  # words or symbols of the reference: borders of the table
+NAMES = {
+    "bleu": "BLEU",  # as 13a cuts words, cased
+    "chrf": "chrF",
+    "bleu_lowercased": "BLEU, lowercased",  # as some published scores are
+    "symbol_error_rate": "symbol error rate",
+    "word_error_rate": "word error rate",
+    "loss": "loss (nats a token)",
+}
 
 
 @dataclass(frozen=True)
-class Figure:
+class NamedEstimate:
     """A score as people read it."""
 
     name: str
@@ -52,69 +60,24 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class TranslationScore(Metrics):
-    """What scores of translations share; `loss` is in nats a token."""
+class TranslationScore:
+    """The scores of `count` outputs, by their names in JSON. `quality` is from 0 to 1, higher is better; it is below 0
+    where more symbols are wrong than the reference has."""
 
     count: int
-    loss: float | None
+    counted: str  # what `count` counts, for JSON
+    quality: float
+    digits: int
+    scores: Mapping[str, Estimate | float]
+    signatures: Mapping[str, str] = field(default_factory=dict)  # sacreBLEU's, by their names in JSON
 
-    counted: ClassVar[str]  # what `count` counts, for JSON
-    digits: ClassVar[int]
-    names: ClassVar[dict[str, str]]  # of each figure, as people read it
-
-    @property
-    def worth(self) -> float:
-        """From 0 to 1, higher is better; below 0 where more symbols are wrong than the reference has."""
-        raise NotImplementedError
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        return ()
-
-    def figures(self) -> list[Figure]:
-        own = [(name, getattr(self, field), self.digits) for field, name in self.names.items()]
-        loss = [("loss (nats a token)", self.loss, 4)] if self.loss is not None else []
-        return [Figure(name, v if isinstance(v, Estimate) else Estimate(v), digits) for name, v, digits in own + loss]
+    def rows(self) -> list[NamedEstimate]:
+        estimates = {key: v if isinstance(v, Estimate) else Estimate(v) for key, v in self.scores.items()}
+        digits = {"loss": 4}
+        return [NamedEstimate(NAMES[key], v, digits.get(key, self.digits)) for key, v in estimates.items()]
 
     def values(self) -> dict[str, object]:
-        return {**super().values(), self.counted: self.count, **({} if self.loss is None else {"loss": self.loss})}
-
-
-@dataclass(frozen=True)
-class BleuScore(TranslationScore):
-    """BLEU as 13a cuts words, cased; lowercased too, as some published figures are."""
-
-    bleu: Estimate
-    chrf: Estimate
-    bleu_lowercased: float
-    signature: str
-    chrf_signature: str
-
-    counted, digits = "sentences", 2
-    names: ClassVar = {"bleu": "BLEU", "chrf": "chrF", "bleu_lowercased": "BLEU, lowercased"}
-    reported: ClassVar = (*names, "signature", "chrf_signature")
-
-    @property
-    def worth(self) -> float:
-        return (self.bleu.value or 0.0) / 100
-
-    @property
-    def signatures(self) -> tuple[str, ...]:
-        return self.signature, self.chrf_signature
-
-
-@dataclass(frozen=True)
-class ErrorScore(TranslationScore):
-    symbol_error_rate: Estimate
-    word_error_rate: Estimate
-
-    counted, digits = "words", 4
-    names: ClassVar = {"symbol_error_rate": "symbol error rate", "word_error_rate": "word error rate"}
-    reported: ClassVar = (*names,)
-
-    @property
-    def worth(self) -> float:
-        return 1.0 - (self.symbol_error_rate.value or 0.0)
+        return {**json_values(self.scores), **self.signatures, self.counted: self.count}
 
 
 @dataclass(frozen=True)
@@ -127,35 +90,11 @@ class LengthBin:
 
 
 @dataclass(frozen=True)
-class BleuDifference:
-    """The first system compared with the second: BLEU of both, and how likely so great a difference is by chance."""
+class Comparison:
+    """Two systems on the same sources: the values for JSON, and a sentence."""
 
-    first: float
-    second: float
-    p: float
-
-    def values(self) -> dict[str, object]:
-        return {"metric": "bleu", **vars(self), "draws": DRAWS}
-
-    def __str__(self) -> str:
-        verdict = "not by chance" if self.p < SIGNIFICANT else "may be chance"
-        return f"BLEU {self.first:.2f} against {self.second:.2f}; p = {self.p:.4f}: {verdict} (paired bootstrap)"
-
-
-@dataclass(frozen=True)
-class ErrorDifference:
-    """The first system compared with the second on the same sources; the interval is that of the difference."""
-
-    rates: Difference
-
-    def values(self) -> dict[str, object]:
-        return {"metric": "symbol_error_rate", **self.rates.values()}
-
-    def __str__(self) -> str:
-        first, second, difference = self.rates.first, self.rates.second, self.rates.difference
-        verdict = "may be chance" if self.rates.noise else "not by chance"
-        between = f"difference {difference:+.4f}, from {self.rates.low:+.4f} to {self.rates.high:+.4f}"
-        return f"symbol error rate {first:.4f} against {second:.4f}; {between}: {verdict} (paired bootstrap)"
+    values: Mapping[str, object]
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -168,7 +107,6 @@ class Outputs:
     rows: tuple[int, ...] = ()  # the pairs that these are: of a source with several references, all of them
     whole: int | None = None  # how many sources there are, where these are a sample; None: these are all
 
-    metric: ClassVar[Metric]
     labels: ClassVar[tuple[str, str, str]]  # what lengths are counted in, the score by length, the score of one output
     digits: ClassVar[int]
 
@@ -176,7 +114,7 @@ class Outputs:
         return len(self.translations)
 
     def quick(self) -> dict[str, float]:
-        """The score alone, for choosing between steps, and how far it is from the best (`judged`)."""
+        """The score alone, for choosing between steps, and how far it is from the best (`criterion`)."""
         raise NotImplementedError
 
     def score(self, loss: float | None = None) -> TranslationScore:
@@ -198,13 +136,13 @@ class Outputs:
         """Rows and scores of the worst outputs, the worst first."""
         raise NotImplementedError
 
-    def compared_with(self, other: Outputs) -> BleuDifference | ErrorDifference:
+    def compared_with(self, other: Outputs) -> Comparison:
         """This system and another on the same sources."""
         raise NotImplementedError
 
 
 class BleuOutputs(Outputs):
-    metric, labels, digits = "bleu", ("words of the reference", "BLEU", "chrF"), 2
+    labels, digits = ("words of the reference", "BLEU", "chrF"), 2
 
     @property
     def firsts(self) -> list[str]:
@@ -212,17 +150,18 @@ class BleuOutputs(Outputs):
 
     def quick(self) -> dict[str, float]:
         value = bleu(self.translations, self.firsts)
-        return {"bleu": value, "judged": 1 - value / 100}
+        return {"bleu": value, "criterion": 1 - value / 100}
 
-    def score(self, loss: float | None = None) -> BleuScore:
+    def score(self, loss: float | None = None) -> TranslationScore:
         texts, references = list(self.translations), [self.firsts]
         cased, chrf, lowercased = metrics().BLEU(), character_score(), metrics().BLEU(lowercase=True)
-        scores = [metric.corpus_score(texts, references, n_bootstrap=DRAWS) for metric in (cased, chrf)]
-        main, letters = (Estimate(float(s.score), float(s.score - s._ci), float(s.score + s._ci)) for s in scores)
-        return BleuScore(
-            len(self), loss, main, letters, float(lowercased.corpus_score(texts, references).score),
-            str(cased.get_signature()), str(chrf.get_signature()),
-        )  # fmt: skip
+        drawn = [metric.corpus_score(texts, references, n_bootstrap=DRAWS) for metric in (cased, chrf)]
+        main, letters = (Estimate(float(s.score), float(s.score - s._ci), float(s.score + s._ci)) for s in drawn)
+        scores: dict[str, Estimate | float] = {"bleu": main, "chrf": letters}
+        scores["bleu_lowercased"] = float(lowercased.corpus_score(texts, references).score)
+        signatures = {"signature": str(cased.get_signature()), "chrf_signature": str(chrf.get_signature())}
+        quality = (main.value or 0.0) / 100
+        return TranslationScore(len(self), "sentences", quality, self.digits, _with(scores, loss), signatures)
 
     def _lengths(self) -> Sequence[int]:
         return [len(text.split()) for text in self.firsts]
@@ -236,36 +175,40 @@ class BleuOutputs(Outputs):
         scores = [float(chrf.sentence_score(text, [true]).score) for text, true in pairs]
         return [(int(row), scores[row]) for row in np.argsort(scores, kind="stable")[:most]]
 
-    def compared_with(self, other: Outputs) -> BleuDifference:
+    def compared_with(self, other: Outputs) -> Comparison:
         from sacrebleu.significance import PairedTest, Result
 
         assert self.sources == other.sources, "two systems are compared on the same sources"
         first, second = list(self.translations), list(other.translations)
-        if first == second:  # where nothing differs, sacreBLEU's formula finds the least p
-            return BleuDifference(bleu(first, self.firsts), bleu(second, self.firsts), 1.0)
-        metric = {"BLEU": metrics().BLEU(references=[self.firsts])}
-        systems: list[tuple[str, Sequence[str]]] = [("second", second), ("first", first)]
-        _, results = PairedTest(systems, metric, references=None, test_type="bs", n_samples=DRAWS)()
-        base, own = results["BLEU"]
-        assert isinstance(base, Result)
-        assert isinstance(own, Result)
-        return BleuDifference(float(own.score), float(base.score), float(own.p_value or 0.0))
+        scores, p = (bleu(first, self.firsts), bleu(second, self.firsts)), 1.0
+        if first != second:  # where nothing differs, sacreBLEU's formula finds the least p
+            metric = {"BLEU": metrics().BLEU(references=[self.firsts])}
+            systems: list[tuple[str, Sequence[str]]] = [("second", second), ("first", first)]
+            result = PairedTest(systems, metric, references=None, test_type="bs", n_samples=DRAWS)()[1]["BLEU"][1]
+            assert isinstance(result, Result)
+            p = float(result.p_value or 0.0)
+        values = {"metric": "bleu", "first": scores[0], "second": scores[1], "p": p, "draws": DRAWS}
+        verdict = "not by chance" if p < SIGNIFICANT else "may be chance"
+        sentence = f"BLEU {scores[0]:.2f} against {scores[1]:.2f}; p = {p:.4f}: {verdict} (paired bootstrap)"
+        return Comparison(values, sentence)
 
 
 class SymbolOutputs(Outputs):
-    metric, labels, digits = "errors", ("symbols of the reference", "error rate", "error rate"), 4
+    labels, digits = ("symbols of the reference", "error rate", "error rate"), 4
 
     def quick(self) -> dict[str, float]:
         wrong, symbols, words = self.counts.sum(0).tolist()
         rate = wrong / max(1, symbols)
-        return {"symbol_error_rate": rate, "word_error_rate": words / max(1, len(self)), "judged": rate}
+        return {"symbol_error_rate": rate, "word_error_rate": words / max(1, len(self)), "criterion": rate}
 
-    def score(self, loss: float | None = None) -> ErrorScore:
+    def score(self, loss: float | None = None) -> TranslationScore:
         def rates(drawn: Array, kinds: Array) -> Array:
             totals = drawn @ kinds
             return np.stack([_symbol_rate(totals), totals[:, 2] / drawn.sum(1)], axis=1)
 
-        return ErrorScore(len(self), loss, *bootstrap_rows(self.counts, rates))
+        symbols, words = bootstrap_rows(self.counts, rates)
+        scores = _with({"symbol_error_rate": symbols, "word_error_rate": words}, loss)
+        return TranslationScore(len(self), "words", 1.0 - (symbols.value or 0.0), self.digits, scores)
 
     @cached_property
     def counts(self) -> Array:
@@ -289,14 +232,22 @@ class SymbolOutputs(Outputs):
         order = np.argsort(-rates, kind="stable")[:most]
         return [(int(row), float(rates[row])) for row in order if rates[row] > 0]
 
-    def compared_with(self, other: Outputs) -> ErrorDifference:
+    def compared_with(self, other: Outputs) -> Comparison:
         assert isinstance(other, SymbolOutputs)
         assert self.sources == other.sources, "two systems are compared on the same sources"
         first, second = (outputs.counts[:, :2] for outputs in (self, other))
-        return ErrorDifference(intervals.paired(first, second, lambda totals, rows: _symbol_rate(totals)))
+        rates = intervals.paired(first, second, lambda totals, rows: _symbol_rate(totals))
+        between = f"difference {rates.difference:+.4f}, from {rates.low:+.4f} to {rates.high:+.4f}"
+        verdict = "may be chance" if rates.noise else "not by chance"
+        sentence = f"symbol error rate {rates.first:.4f} against {rates.second:.4f}; {between}: {verdict}"
+        return Comparison({"metric": "symbol_error_rate", **rates.values()}, f"{sentence} (paired bootstrap)")
 
 
 OUTPUTS: dict[Metric, type[Outputs]] = {"bleu": BleuOutputs, "errors": SymbolOutputs}
+
+
+def _with(scores: Mapping[str, Estimate | float], loss: float | None) -> dict[str, Estimate | float]:
+    return {**scores} if loss is None else {**scores, "loss": loss}
 
 
 def metrics() -> ModuleType:

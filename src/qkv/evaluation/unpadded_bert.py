@@ -131,60 +131,43 @@ class UnpaddedBert:
         segments: Int[Tensor, "B T"] | None = None,
     ) -> list[Float[Tensor, "B T D"]]:
         """What the wanted layers give; zeros where there is padding."""
-        found = [torch.zeros(*tokens.shape, self.model.width) for _ in wanted]
+        outputs = [torch.zeros(*tokens.shape, self.model.width) for _ in wanted]
 
-        def read(rows: slice, own: Tensor | None, lengths: list[int]) -> None:
-            layers = self._layers(tokens[rows], present[rows], own, lengths, wanted)
-            for place, x in zip(found, layers, strict=True):
-                place[rows][present[rows]] = x
+        def read(rows: slice, lengths: list[int]) -> None:
+            own = None if segments is None else segments[rows]
+            for output, x in zip(outputs, self._layers(tokens[rows], present[rows], own, lengths, wanted), strict=True):
+                output[rows][present[rows]] = x
 
-        _shared(present, segments, read)
-        return found
+        _by_thread(present.sum(1).tolist(), read)
+        return outputs
 
     def first(
         self, tokens: Int[Tensor, "B T"], present: Bool[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B D"]:
         """What the last layer gives for the first token of every row."""
-        found, below = torch.empty(len(tokens), self.model.width), len(self.layers) - 1
+        output, below = torch.empty(len(tokens), self.model.width), len(self.layers) - 1
 
-        def read(rows: slice, own: Tensor | None, lengths: list[int]) -> None:
+        def read(rows: slice, lengths: list[int]) -> None:
+            own = None if segments is None else segments[rows]
             (x,) = self._layers(tokens[rows], present[rows], own, lengths, [below])
-            found[rows] = self.layers[below].first(x, lengths)
+            output[rows] = self.layers[below].first(x, lengths)
 
-        _shared(present, segments, read)
-        return found
+        _by_thread(present.sum(1).tolist(), read)
+        return output
 
     def _layers(
         self, tokens: Tensor, present: Tensor, segments: Tensor | None, lengths: list[int], wanted: Sequence[int]
-    ) -> list[Tensor]:
-        x = self._embed(tokens, present, segments)
-        found = [x] if 0 in wanted else []
+    ) -> list[Float[Tensor, "N D"]]:
+        model, places = self.model, torch.arange(tokens.size(1)).expand_as(tokens)[present]
+        x = model.positions(model.embedding(tokens[present]).unsqueeze(0), places)  # all texts as one
+        own = torch.zeros_like(places) if segments is None else segments[present]
+        x = model.embedding_norm(model.segments(x, own))[0]
+        outputs = [x] if 0 in wanted else []
         for depth, layer in enumerate(self.layers[: max(wanted)], 1):
             x = layer(x, lengths)
             if depth in wanted:
-                found.append(x)
-        return found
-
-    def _embed(self, tokens: Tensor, present: Tensor, segments: Tensor | None) -> Float[Tensor, "N D"]:
-        model = self.model
-        places = torch.arange(tokens.size(1)).expand_as(tokens)[present]
-        x = model.positions(model.embedding(tokens[present]).unsqueeze(0), places)  # all texts as one
-        return model.embedding_norm(model.segments(x, torch.zeros_like(places) if segments is None else segments))[0]
-
-
-def _shared(
-    present: Bool[Tensor, "B T"],
-    segments: Int[Tensor, "B T"] | None,
-    read: Callable[[slice, Tensor | None, list[int]], None],
-) -> None:
-    """All rows, some at a time, each thread its own: which they are, their tokens' segments, their lengths."""
-    lengths = present.sum(1).tolist()
-
-    def work(rows: slice) -> None:
-        with torch.inference_mode():  # which a thread does not inherit
-            read(rows, None if segments is None else segments[rows][present[rows]], lengths[rows])
-
-    _together(work, list(_pieces(lengths, torch.get_num_threads())))
+                outputs.append(x)
+        return outputs
 
 
 def _equal(lengths: list[int]) -> Iterator[tuple[slice, slice, int]]:
@@ -208,8 +191,8 @@ def _attend(module: Any, projected: Float[Tensor, "N _"], lengths: list[int]) ->
     return mixed
 
 
-def _pieces(lengths: list[int], threads: int) -> Iterator[slice]:
-    """Neighbouring texts that a thread takes at once; no fewer pieces than threads, where there are texts for it."""
+def _portions(lengths: list[int], threads: int) -> Iterator[slice]:
+    """Neighbouring texts that a thread takes at once; no fewer portions than threads, where there are texts for it."""
     most = min(AT_ONCE, -(-sum(lengths) // threads))
     start = held = 0
     for row, length in enumerate(lengths):
@@ -220,14 +203,21 @@ def _pieces(lengths: list[int], threads: int) -> Iterator[slice]:
     yield slice(start, len(lengths))
 
 
-def _together(work: Callable[[slice], None], pieces: list[slice]) -> None:
+def _by_thread(lengths: list[int], read: Callable[[slice, list[int]], None]) -> None:
+    """All rows, some at a time, each thread its own: which they are, and their lengths."""
     threads = torch.get_num_threads()
-    if min(threads, len(pieces)) < 2:
-        for piece in pieces:
-            work(piece)
+    portions = list(_portions(lengths, threads))
+
+    def work(rows: slice) -> None:
+        with torch.inference_mode():  # which a thread does not inherit
+            read(rows, lengths[rows])
+
+    if min(threads, len(portions)) < 2:
+        for portion in portions:
+            work(portion)
         return
     try:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            list(pool.map(work, pieces))
+            list(pool.map(work, portions))
     finally:
         torch.set_num_threads(threads)  # what a thread sets for itself is also what later ones begin with

@@ -12,6 +12,7 @@ word's vector is the mean of its tokens' vectors within the sentence; its sense 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,6 +23,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from qkv.blocks.heads import FirstPooling, LastPooling, MaxPooling, MeanPooling
+from qkv.blocks.tap import hooked
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.evaluation.decisions import cut_words
@@ -161,14 +163,9 @@ def hidden(
 
     parts = stages(model)
     hooks = [parts[number].register_forward_hook(keep(number)) for number in wanted]
-    try:
+    with hooked(hooks), suppress(_Enough):
         # padding is behind the text: a language model, which never looks ahead, needs no mask
         model(tokens) if isinstance(model, LanguageModel) else model(tokens, None if present.all() else present)
-    except _Enough:
-        pass
-    finally:
-        for hook in hooks:
-            hook.remove()
     return [seen[number] for number in wanted]
 
 

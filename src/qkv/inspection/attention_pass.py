@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from qkv.blocks.attention import Mix, MultiHeadAttention, fused, opened
 from qkv.blocks.decoder import GlobalAttention
 from qkv.blocks.masks import Band
+from qkv.blocks.tap import hooked
 from qkv.inspection import notebook
-from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, hooked, stacks
+from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, stacks
 from qkv.visible import ShortRepr
 
 
@@ -66,15 +67,16 @@ def walk(
     subject: Subject,
     see: See,
     *,
-    layers: Mapping[StackName, Sequence[int]] | Sequence[int] | None = None,
+    layers: Mapping[StackName, Sequence[int] | None] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Float[Tensor, "1 ..."]:
-    """One pass over the subject's text; `see` is called as soon as each wanted attention is done. None is all."""
+    """One pass over the subject's text; `see` is called as soon as each wanted attention is done. Towers that
+    `layers` does not name are left out; None is all."""
     hooks: list[Any] = []
     before: list[tuple[MultiHeadAttention, Mix]] = []
     try:
         for name, stack in stacks(subject.model).items():
-            asked = layers.get(name, ()) if isinstance(layers, Mapping) else layers
+            asked = None if layers is None else layers.get(name, ())
             for layer in chosen(asked, len(stack.layers), f"layer of {name}"):
                 module, path = stack.layers[layer], stack.paths[layer]
                 wanted = chosen(heads, heads_of(module), "head")

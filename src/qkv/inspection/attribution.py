@@ -24,10 +24,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.blocks.embeddings import SpelledEmbedding
+from qkv.blocks.tap import hooked
 from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.answer_scores import answers, batched, blank, logs, name_of
-from qkv.inspection.subject import Inputs, Subject, hooked, stacks
+from qkv.inspection.subject import Inputs, Subject, stacks
 from qkv.models.language_model import count
 from qkv.text.decoding import words_of
 

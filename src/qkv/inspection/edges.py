@@ -100,73 +100,55 @@ def by_word(weights: Tensor, places: Sequence[int], words: int) -> Tensor:
     return mean.T @ weights @ member
 
 
-@dataclass(frozen=True)
-class Hits:
-    """Edges in the order of the sentences: relation and way, the sentence, the distance, and whether each head hit."""
+def attended_words(
+    subject: Subject, stack: StackName, inputs: Inputs, places: Sequence[int], words: int
+) -> tuple[NDArray[np.int64], bool]:
+    """For each head, (L H, W), the other word that each word attends to most; and whether nobody looks ahead."""
+    best, causal = list[Tensor](), False
 
-    kinds: list[str]
-    sentences: NDArray[np.int64]
-    distances: NDArray[np.int64]
-    hits: NDArray[np.bool_]  # (edges, L H)
+    def see(each: Attended) -> None:
+        nonlocal causal
+        causal = each.causal
+        table = by_word(each.weights, places, words)
+        table.diagonal(dim1=1, dim2=2).fill_(-1.0)  # a word is no answer to itself
+        best.append(table.argmax(-1).cpu())
+
+    walk(subject.reading(inputs), see, layers={stack: None})
+    return torch.cat(best).numpy(), causal
 
 
-def looked(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> Hits:
-    """Each head's guess for every edge that it could see."""
-    tower = stacks(subject.model)[stack]
+def seen_edges(
+    subject: Subject, stack: StackName, sentences: Sequence[Sentence]
+) -> Iterator[tuple[str, int, int, NDArray[np.bool_]]]:
+    """Of every edge that heads could see, both ways: relation and way, sentence, distance, whether each head hit."""
     context = subject.context()
-    kinds: list[str] = []
-    numbers, distances, hits = [], [], []
     for number, sentence in enumerate(sentences):
         inputs, places = encoded(subject.tokenizer, sentence)
         if len(inputs.tokens) > context or not sentence.edges or len(sentence.words) < 2:
             continue
-        best: list[Tensor] = []
-        causal = [False]
-
-        def see(
-            each: Attended, places: list[int] = places, words: int = len(sentence.words), best: list[Tensor] = best
-        ) -> None:
-            causal[0] = each.causal  # noqa: B023  (asked for below, in the same turn)
-            table = by_word(each.weights, places, words)
-            table.diagonal(dim1=1, dim2=2).fill_(-1.0)  # a word is no answer to itself
-            best.append(table.argmax(-1).cpu())
-
-        walk(subject.reading(inputs), see, layers={stack: range(len(tower.layers))})
-        guesses = torch.cat(best).numpy()  # (L H, W)
-        for kind, asks, answers in _ways(sentence, causal[0]):
-            kinds.append(kind)
-            numbers.append(number)
-            distances.append(answers - asks)
-            hits.append(guesses[:, asks] == answers)
-    return Hits(kinds, np.array(numbers, np.int64), np.array(distances, np.int64), np.array(hits, dtype=bool))
-
-
-def _ways(sentence: Sentence, causal: bool) -> Iterator[tuple[str, int, int]]:
-    for relation, dependent, head in sentence.edges:
-        for kind, asks, answers in (
-            (f"{relation} → its head", dependent, head),
-            (f"head → its {relation}", head, dependent),
-        ):
-            if asks != answers and not (causal and answers > asks):
-                yield kind, asks, answers
+        guesses, causal = attended_words(subject, stack, inputs, places, len(sentence.words))
+        for relation, dependent, head in sentence.edges:
+            ways = ((f"{relation} → its head", dependent, head), (f"head → its {relation}", head, dependent))
+            for kind, asks, answers in ways:
+                if asks != answers and not (causal and answers > asks):
+                    yield kind, number, answers - asks, guesses[:, asks] == answers
 
 
 def found_edges(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> list[Head]:
-    """For each relation and way its best head, beside the best fixed distance; where edges are few, none."""
-    seen, heads = looked(subject, stack, sentences), stacks(subject.model)[stack].heads
-    kinds, early = np.array(seen.kinds), seen.sentences < len(sentences) // 2
-    found = []
-    for kind in sorted(set(seen.kinds)):
+    """For each relation and way its best head, compared with the best fixed distance; where edges are few, none."""
+    edges, heads = list(seen_edges(subject, stack, sentences)), stacks(subject.model)[stack].heads
+    if not edges:
+        return []
+    kinds, numbers, distances, hits = (np.array(column) for column in zip(*edges, strict=True))
+    early, best_heads = numbers < len(sentences) // 2, []
+    for kind in np.unique(kinds).tolist():
         first, second = (kinds == kind) & early, (kinds == kind) & ~early
         if min(first.sum(), second.sum()) < FEWEST:
             continue
-        best = int(seen.hits[first].mean(0).argmax())
-        fixed = max(
-            (each for each in range(-REACH, REACH + 1) if each), key=lambda each: (seen.distances[first] == each).sum()
-        )
-        baseline = float((seen.distances[second] == fixed).mean())
-        _, member = np.unique(seen.sentences[second], return_inverse=True)
-        right, edges = np.bincount(member, seen.hits[second, best]), np.bincount(member)
-        (each,) = shares(right[:, None], edges)
-        found.append(Head(stack, *divmod(best, heads), kind, each.value, baseline, each.low, each.high))
-    return sorted(found, key=lambda each: each.score - each.baseline, reverse=True)
+        best = int(hits[first].mean(0).argmax())
+        fixed = max((way for way in range(-REACH, REACH + 1) if way), key=lambda way: (distances[first] == way).sum())
+        baseline = float((distances[second] == fixed).mean())
+        _, member = np.unique(numbers[second], return_inverse=True)
+        (share,) = shares(np.bincount(member, hits[second, best])[:, None], np.bincount(member))
+        best_heads.append(Head(stack, *divmod(best, heads), kind, *share, baseline))
+    return sorted(best_heads, key=lambda head: head.score - head.baseline, reverse=True)

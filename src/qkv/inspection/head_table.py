@@ -17,10 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from qkv.blocks.attention import MultiHeadAttention
+from qkv.blocks.tap import hooked
 from qkv.evaluation.vectors import CONTEXTS
 from qkv.inspection.edges import Sentence, encoded, found_edges
-from qkv.inspection.head_roles import Head, found_roles, ranked, repeated
-from qkv.inspection.subject import Inputs, StackName, Subject, forward, hooked, main_stack, stacks
+from qkv.inspection.head_roles import CountedText, Head, found_roles, ranked, repeated
+from qkv.inspection.subject import Inputs, StackName, Subject, forward, main_stack, stacks
 from qkv.inspection.translator_heads import found_alignments
 
 TEXTS = 48  # of many, that places are looked up in and losses measured on
@@ -35,11 +36,8 @@ def found(
         given = [subject.inputs, *(_pair(subject, line) for line in texts if "\t" in line)]
         rows = found_alignments(subject, given)
         return ablated(subject, rows, given[:TEXTS], ablate)
-    given = (
-        [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] if sentences else read_texts(subject, texts)
-    )
-    most = subject.context()
-    given = [each for each in given if 2 < len(each.tokens) <= most] or read_texts(subject, ())
+    read = [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] or read_texts(subject, texts)
+    given = [each for each in read if 2 < len(each.tokens) <= subject.context()] or read_texts(subject, ())
     edges = found_edges(subject, main.name, sentences) if sentences else []
     rows = [*edges, *ranked(list(found_roles(subject, main.name, given)))]
     return ablated(subject, rows, given[:TEXTS], ablate)
@@ -65,20 +63,20 @@ def _pair(subject: Subject, line: str) -> Inputs:
 
 
 def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], most: int) -> list[Head]:
-    """The first `most` heads with their worth, where it matters: of induction heads on repeated pieces, and of heads
+    """The first `most` heads with their worth, where it matters: of induction heads on repeated tokens, and of heads
     that look at the place before as well, if the model has induction heads, which build on them (Elhage et al. 2021).
     In running text many heads know the place before, and one of them is hardly missed."""
     copies = subject.answer == "next" and any(each.role == "induction" and each.low > each.baseline for each in heads)
     roles = {"induction", "previous"} if copies else {"induction"}
-    drawn, begin = repeated(subject) if any(each.role in roles for each in heads[:most]) else ([], [])
-    natural, again = Worth(subject, texts), Worth(subject, drawn, begin) if drawn else None
-    found = list(heads)
-    for place, head in enumerate(found[:most]):
-        worth = again if head.role in roles and again is not None else natural
+    natural = Worth(subject, [(inputs, 0) for inputs in texts])
+    again = Worth(subject, repeated(subject)) if any(each.role in roles for each in heads[:most]) else natural
+    rows = list(heads)
+    for place, head in enumerate(rows[:most]):
+        worth = again if head.role in roles else natural
         at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
         without, only = worth.without(*at), worth.only(*at)
-        found[place] = replace(head, whole=worth.whole, without=without, only=only, measured=measured)
-    return found
+        rows[place] = replace(head, whole=worth.whole, without=without, only=only, measured=measured)
+    return rows
 
 
 @contextmanager
@@ -86,10 +84,10 @@ def silenced(model: nn.Module, stack: StackName, layer: int, heads: Sequence[int
     """Within it, these heads of a layer give zeros."""
     module = stacks(model)[stack].layers[layer]
 
-    def hook(tap: nn.Module, given: Any, made: Tensor) -> Tensor:
+    def hook(tap: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         if not isinstance(module, MultiHeadAttention):
-            return torch.zeros_like(made)
-        changed = made.clone()
+            return torch.zeros_like(output)
+        changed = output.clone()
         changed[:, list(heads)] = 0.0
         return changed
 
@@ -98,53 +96,42 @@ def silenced(model: nn.Module, stack: StackName, layer: int, heads: Sequence[int
 
 
 @torch.no_grad()
-def loss(subject: Subject, texts: Sequence[Inputs], begin: Sequence[int] | None = None) -> float:
-    """The mean loss over texts, in nats a piece; `begin` says from which place on a text counts."""
+def loss(subject: Subject, texts: Sequence[CountedText]) -> float:
+    """The mean loss over texts, in nats a token."""
     total, count = 0.0, 0
-    for number, inputs in enumerate(texts):
+    for inputs, begin in texts:
         output = forward(subject.model, inputs)[0].float()
-        start = 0 if begin is None else begin[number]
-        targets = torch.tensor(inputs.tokens[1:], device=output.device)[start:]
-        if not len(targets):
-            continue
-        total += float(F.cross_entropy(output[:-1][start:], targets, reduction="sum"))
+        targets = torch.tensor(inputs.tokens[1:], device=output.device)[begin:]
+        total += float(F.cross_entropy(output[:-1][begin:], targets, reduction="sum"))
         count += len(targets)
     return total / max(1, count)
 
 
-@torch.no_grad()
-def turned(subject: Subject, texts: Sequence[Inputs], whole: Sequence[Tensor]) -> float:
-    """How far what comes out is from `whole`: 1 - cosine of vectors; of decisions, the loss beside the model's own."""
-    total = 0.0
-    for inputs, expected in zip(texts, whole, strict=True):
-        found = answered(subject, inputs)
-        if subject.answer == "label":
-            total += float(F.cross_entropy(found.unsqueeze(0), expected.softmax(-1).unsqueeze(0)))
-        else:
-            total += 1 - float(F.cosine_similarity(found, expected, dim=0))
-    return total / max(1, len(texts))
-
-
-@torch.no_grad()
-def answered(subject: Subject, inputs: Inputs) -> Tensor:
-    """What a model says about a text: scores of labels, or the mean vector of what comes out."""
-    output = forward(subject.model, inputs)[0].float()
-    return output if subject.answer == "label" else output.mean(0)
-
-
 class Worth:
-    """Measures a model on some texts with heads taken out."""
+    """Measures a model on some texts with heads taken out: its loss, or how far its answers are from its own."""
 
-    def __init__(self, subject: Subject, texts: Sequence[Inputs], begin: Sequence[int] | None = None) -> None:
-        self.subject, self.texts, self.begin = subject, texts, begin
-        self.writes = subject.answer == "next"
-        self.answers = [] if self.writes else [answered(subject, each) for each in texts]
+    def __init__(self, subject: Subject, texts: Sequence[CountedText]) -> None:
+        self.subject, self.texts = subject, texts
+        self.answers = [] if subject.answer == "next" else [self._answer(inputs) for inputs, _ in texts]
         self.whole = self._measure()
 
+    @torch.no_grad()
+    def _answer(self, inputs: Inputs) -> Tensor:
+        """Scores of labels, or the mean vector of what comes out."""
+        output = forward(self.subject.model, inputs)[0].float()
+        return output if self.subject.answer == "label" else output.mean(0)
+
     def _measure(self) -> float:
-        if self.writes:
-            return loss(self.subject, self.texts, self.begin)
-        return turned(self.subject, self.texts, self.answers)
+        if self.subject.answer == "next":
+            return loss(self.subject, self.texts)
+        total = 0.0
+        for (inputs, _), expected in zip(self.texts, self.answers, strict=True):
+            answer = self._answer(inputs)
+            if self.subject.answer == "label":
+                total += float(F.cross_entropy(answer.unsqueeze(0), expected.softmax(-1).unsqueeze(0)))
+            else:
+                total += 1 - float(F.cosine_similarity(answer, expected, dim=0))
+        return total / max(1, len(self.texts))
 
     def without(self, stack: StackName, layer: int, head: int) -> float:
         with silenced(self.subject.model, stack, layer, [head]):
@@ -152,6 +139,6 @@ class Worth:
 
     def only(self, stack: StackName, layer: int, head: int) -> float:
         """With this head alone in its layer."""
-        others = [each for each in range(stacks(self.subject.model)[stack].heads) if each != head]
+        others = [other for other in range(stacks(self.subject.model)[stack].heads) if other != head]
         with silenced(self.subject.model, stack, layer, others):
             return self._measure() if others else self.whole

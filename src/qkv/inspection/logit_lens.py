@@ -1,17 +1,16 @@
-"""The logit lens: what the model would say if it stopped after each layer (nostalgebraist 2020).
+"""The logit lens: what the model would predict if it stopped after each layer (nostalgebraist 2020).
 
     p_l = softmax(head(norm(x_l)))        x_l: the residual stream after layer l; the last is the model's own answer
 
 The layers below learned to be read by the next layer and not by the head: early rows are a hint, the last is exact.
 
-The next-word table, one sampling knob after the other: how the model's own shares become those that are drawn from.
-
-The knobs and their order are the sampler's own (`generation.sampling.steps`); deck 004's table is the first step.
+`next_words` is the next-word table, one sampling knob after the other: how the model's own shares become those that are
+drawn from. The knobs and their order are the sampler's own (`generation.sampling.steps`); deck 004 has the first step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +34,14 @@ class LikelyToken:
 
 @dataclass(frozen=True)
 class LensLayer:
-    """After a layer (0: what enters the first), the likeliest pieces at each position."""
+    """After a layer (0: what enters the first), the likeliest tokens at each position."""
 
     layer: int
     top: list[list[LikelyToken]]
 
 
 def reads(subject: Subject) -> bool:
-    """Whether every layer can be asked what it would say."""
+    """Whether every layer can be asked what it would predict."""
     return subject.answer in ("next", "mask") and bool(getattr(subject.inside, "blocks", None) or _decoder(subject))
 
 
@@ -50,31 +49,24 @@ def _decoder(subject: Subject) -> bool:
     return isinstance(getattr(subject.inside, "decoder", None), nn.ModuleList)
 
 
-def to_logits(subject: Subject) -> Callable[[Tensor], Tensor]:
-    """From the residual stream to scores of pieces: the final norm, then the head."""
-    model: Any = subject.model
-    norm = getattr(subject.inside, "decoder_norm" if _decoder(subject) else "norm", nn.Identity())
-    return lambda x: model.head(norm(x))
-
-
 @torch.no_grad()
 def lens(subject: Subject, top: int = TOP, places: Sequence[int] | None = None) -> list[LensLayer]:
-    """The likeliest pieces after each layer at the places asked for; None is all."""
+    """The likeliest tokens after each layer at the places asked for; None is all."""
     if not reads(subject):
         raise InputError(
-            f"a {subject.kind} model has no layers that give pieces: the lens needs a gpt, modern, llama, transformer "
+            f"a {subject.kind} model has no layers that give tokens: the lens needs a gpt, modern, llama, transformer "
             "or masked model."
         )
+    model: Any = subject.model
+    norm = getattr(subject.inside, "decoder_norm" if _decoder(subject) else "norm", nn.Identity())
     streams = trace(subject, layers=[]).residual("decoder" if _decoder(subject) else "self")
-    read, found = to_logits(subject), []
-    for number, stream in enumerate(streams):
-        x = stream if places is None else stream[list(places)]
-        found.append(LensLayer(number, likeliest(subject, read(x.unsqueeze(0))[0], top)))
-    return found
+    chosen = (stream if places is None else stream[list(places)] for stream in streams)
+    logits = (model.head(norm(x.unsqueeze(0)))[0] for x in chosen)  # of one layer at a time: they are large
+    return [LensLayer(number, likeliest(subject, scores, top)) for number, scores in enumerate(logits)]
 
 
 def likeliest(subject: Subject, logits: Float[Tensor, "T V"], top: int = TOP) -> list[list[LikelyToken]]:
-    """The likeliest pieces of each row, with their probabilities."""
+    """The likeliest tokens of each row, with their probabilities."""
     best = logits.float().softmax(-1).topk(min(top, logits.size(-1)))
     return [
         [LikelyToken(*each) for each in zip(subject.pieces(ids), shares, strict=True)]
@@ -89,22 +81,20 @@ KNOBS = Sampling(temperature=0.8, top_k=40, top_p=0.9, min_p=0.05, repetition_pe
 @dataclass(frozen=True)
 class NextStep:
     name: str
-    knob: float | int | None  # None: what the model says by itself
+    knob: float | int | None  # None: the model by itself
     rows: list[LikelyToken]
-    left: int  # pieces that may still be drawn
+    left: int  # tokens that may still be drawn
 
 
 @torch.no_grad()
 def next_words(subject: Subject, sampling: Sampling = KNOBS, top: int = NEXT_WORDS) -> list[NextStep]:
-    """The likeliest next pieces after the text, before any knob and after each."""
+    """The likeliest next tokens after the text, before any knob and after each."""
     if subject.answer != "next":
         raise InputError(f"a {subject.kind} model does not write: there is no next word. Use a language model.")
     logits = forward(subject.model, subject.inputs)[:, -1].float().cpu()
     written = torch.tensor([subject.inputs.tokens])
-    found = [_step(subject, "the model", None, logits, top)]
-    return found + [_step(subject, name, knob, made, top) for name, knob, made in steps(logits, sampling, written)]
-
-
-def _step(subject: Subject, name: str, knob: float | int | None, logits: Float[Tensor, "1 V"], top: int) -> NextStep:
-    rows = [each for each in likeliest(subject, logits, top)[0] if each.p > 0]
-    return NextStep(name, knob, rows, int((logits[0].softmax(-1) > 0).sum()))
+    found = []
+    for name, knob, adjusted in (("the model", None, logits), *steps(logits, sampling, written)):
+        rows = [token for token in likeliest(subject, adjusted, top)[0] if token.p > 0]
+        found.append(NextStep(name, knob, rows, int((adjusted[0].softmax(-1) > 0).sum())))
+    return found

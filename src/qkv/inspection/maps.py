@@ -1,8 +1,6 @@
-"""Attention as pictures of numbers: one head, the grid of all, and rollout through the layers.
+"""Attention packed for a page: every head of every layer (decks 001 and 002 draw one head).
 
-    Ã_l = ½ (mean over heads of A_l + 1),  R_l = Ã_l R_{l-1}      Abnar and Zuidema 2020; decks 001, 002 draw one head
-
-What is packed for the page is said with it: every weight in steps of 1/255, or the largest k of each row.
+What is packed is reported with it: every weight in steps of 1/255, or the largest k of each row.
 """
 
 from __future__ import annotations
@@ -21,22 +19,6 @@ from qkv.inspection.subject import StackName, Subject, stacks
 MOST = 3_000_000  # weights of a tower that are packed whole
 BYTES = 2_200_000  # of a larger tower's largest weights, three each: a page stays below 5 MB
 FEWEST = 4  # of a row, where only the largest are kept
-SHADES = " ░▒▓█"
-
-
-def rollout(weights: Float[Tensor, "L H T T"]) -> Float[Tensor, "T T"]:
-    """How much of each first token is in each last one, if heads were averaged and the residual counted as one half."""
-    found = torch.eye(weights.size(-1), dtype=weights.dtype, device=weights.device)
-    for layer in weights.mean(1):
-        half = (layer + torch.eye(len(layer), dtype=layer.dtype, device=layer.device)) / 2
-        found = half / half.sum(-1, keepdim=True) @ found
-    return found
-
-
-def shaded(weights: Float[Tensor, "T S"]) -> list[str]:
-    """One line a row, a character a weight, for terminals: the darker, the more is looked at."""
-    steps = (weights.clamp(0, 1) * (len(SHADES) - 1)).round().long().tolist()
-    return ["".join(SHADES[step] for step in row) for row in steps]
 
 
 @dataclass

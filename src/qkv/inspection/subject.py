@@ -6,8 +6,7 @@ a model with one text; "encoder", "decoder" and "cross" of a translator (deck 00
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -46,13 +45,10 @@ class Inputs:
     def without(self, places: Sequence[int]) -> Inputs:
         """The same with some of what is read left out."""
         gone = set(places)
-
-        def kept(row: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(each for place, each in enumerate(row) if place not in gone)
-
-        if self.source is not None:
-            return replace(self, source=kept(self.source))
-        return replace(self, tokens=kept(self.tokens), segments=kept(self.segments) if self.segments else None)
+        kept = [place for place in range(len(self.read)) if place not in gone]
+        names = ("tokens", "segments") if self.source is None else ("source",)
+        rows = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: row and tuple(row[place] for place in kept) for name, row in rows.items()})
 
 
 @dataclass(frozen=True)
@@ -170,13 +166,3 @@ def chosen(asked: Sequence[int] | None, there: int, what: str) -> tuple[int, ...
         if not -there <= number < there:
             raise InputError(f"{what} {number}: this model has {there}; expected 0 to {there - 1}.")
     return tuple(sorted({number % there for number in asked}))
-
-
-@contextmanager
-def hooked(hooks: Sequence[Any]) -> Iterator[None]:
-    """Within it the hooks stay; after it they are gone, whatever happened."""
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()

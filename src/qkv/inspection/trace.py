@@ -19,11 +19,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from qkv.blocks.positions import RotaryPositions
-from qkv.blocks.tap import taps
+from qkv.blocks.tap import hooked, taps
 from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.attention_pass import Attended, walk
-from qkv.inspection.subject import StackName, Subject, chosen, hooked, main_stack, stacks
+from qkv.inspection.subject import StackName, Subject, chosen, main_stack, stacks
 from qkv.visible import ShortRepr
 
 MOST = 2 * 2**30  # bytes that a trace may hold

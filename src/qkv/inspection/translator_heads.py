@@ -8,13 +8,13 @@ from the pairs themselves (Brown et al. 1993), whose links know words and no ord
 Score: of the target words, the share whose most looked-at source word is the model's link. Baseline: the diagonal, the
 source word at the same share of the sentence.
 
-Which words of the source a translator looks at while it writes each word: its attention, as an alignment.
+`aligned` shows which words of the source a translator looks at while it writes each word of one translation:
 
-    share(j, i) = mean over heads of the attention to source piece i where target piece j is written
-    to each target word belongs the source word with the largest share of its pieces     Bahdanau 2015, figure 3
+    share(j, i) = mean over heads of the attention to source token i where target token j is written
+    to each target word belongs the source word with the largest share of its tokens     Bahdanau 2015, figure 3
 
-The translation is given, so one pass shows all of it; the open attention and taps let the shares be seen. They are a
-look inside, no dictionary: heads also look at ends of sentences and at neighbours (Koehn & Knowles 2017, section 3.5).
+The translation is given, so one pass shows all of it. The shares are a look inside, no dictionary: heads also look at
+ends of sentences and at neighbours (Koehn & Knowles 2017, section 3.5).
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from qkv.blocks.attention import open_attention
@@ -53,29 +51,22 @@ class Dictionary:
             counts: dict[tuple[str, str], float] = defaultdict(float)
             totals: dict[str, float] = defaultdict(float)
             for source, target in pairs:
-                given = ["", *source]
                 for word in target:
-                    shares = self._shares(given, word)
-                    for other, share in zip(given, shares, strict=True):
+                    for other, share in zip(["", *source], self._shares(source, word), strict=True):
                         counts[other, word] += share
                         totals[other] += share
             self.table = defaultdict(float, {key: value / totals[key[0]] for key, value in counts.items()})
 
-    def _shares(self, given: Sequence[str], word: str) -> list[float]:
-        found = [self.table[other, word] for other in given]
-        total = sum(found) or 1.0
-        return [each / total for each in found]
+    def _shares(self, source: Sequence[str], word: str) -> list[float]:
+        """How much of the word the empty word and each source word explain."""
+        likely = [self.table[other, word] for other in ("", *source)]
+        total = sum(likely) or 1.0
+        return [value / total for value in likely]
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> list[int]:
         """For each target word the place of its source word; -1 where no word is sure."""
-        if not source:
-            return [-1] * len(target)
-        found = []
-        for word in target:
-            shares = self._shares(["", *source], word)
-            best = int(np.argmax(shares))
-            found.append(best - 1 if best > 0 and shares[best] >= SURE else -1)
-        return found
+        rows = [self._shares(source, word) for word in target]
+        return [int(np.argmax(row)) - 1 if max(row[1:], default=0.0) >= SURE else -1 for row in rows]
 
 
 @dataclass(frozen=True)
@@ -87,11 +78,6 @@ class WordPair:
     target: Words  # of what each position writes: the tokens without their start
 
 
-def sides(subject: Subject, inputs: Inputs) -> WordPair:
-    source, tokenizer = inputs.source or (), subject.tokenizer
-    return WordPair(inputs, words_of(tokenizer, list(source)), words_of(tokenizer, list(inputs.tokens[1:])))
-
-
 def diagonal(place: int, target: int, source: int) -> int:
     return min(source - 1, int((place + 0.5) * source / max(1, target)))
 
@@ -100,51 +86,51 @@ WAYS = {"alignment": 0, "alignment, later": 1}
 """The position that looks: the one whose answer is the word, or the next, which has just read it (Chen et al. 2020)."""
 
 
-def looked_at(weights: Float[Tensor, "H T S"], found: WordPair, later: int = 0) -> Int[Tensor, "H W"]:
-    """For each target word the source word with the largest share of its pieces."""
-    columns, rows = (membership(each.places, len(each.words)) for each in (found.source, found.target))
+def looked_at(weights: Float[Tensor, "H T S"], pair: WordPair, later: int = 0) -> Int[Tensor, "H W"]:
+    """For each target word the source word with the largest share of its tokens."""
+    columns, rows = (membership(side.places, len(side.words)) for side in (pair.source, pair.target))
     asking = weights[:, later : later + len(rows)].cpu()  # row 0, the start, writes the first token
     return (rows[: asking.size(1)].T @ asking @ columns).argmax(-1)
 
 
 def found_alignments(subject: Subject, pairs: Sequence[Inputs], most: int = 200) -> list[Head]:
-    """Every head that looks at the source, best first, beside the diagonal; the dictionary learns from all pairs, the
-    heads are judged by the first `most`, with intervals over sentences."""
+    """Every head that looks at the source, best first, compared with the diagonal; the dictionary learns from all
+    pairs, the heads are scored on the first `most`, with intervals over sentences."""
     tower = stacks(subject.model).get("cross")
-    given = [each for each in (sides(subject, inputs) for inputs in pairs) if each.source.words and each.target.words]
-    if tower is None or not given:
+    both = [[words_of(subject.tokenizer, list(ids)) for ids in (row.source or (), row.tokens[1:])] for row in pairs]
+    known = [WordPair(row, *words) for row, words in zip(pairs, both, strict=True) if all(side.words for side in words)]
+    if tower is None or not known:
         return []
-    lower = [([w.lower() for w in each.source.words], [w.lower() for w in each.target.words]) for each in given]
-    known = Dictionary(lower)
-    given = given[:most]
-    right = np.zeros((len(WAYS), len(given), len(tower.layers), tower.heads))
-    straight, count = np.zeros(len(given)), np.zeros(len(given))
-    for number, (each, (source, target)) in enumerate(zip(given, lower, strict=False)):
-        links = known.links(source, target)
+    lower = [([w.lower() for w in pair.source.words], [w.lower() for w in pair.target.words]) for pair in known]
+    dictionary, known = Dictionary(lower), known[:most]
+    right = np.zeros((len(WAYS), len(known), len(tower.layers), tower.heads))
+    straight, count = np.zeros(len(known)), np.zeros(len(known))
+
+    def see(layer: Attended) -> None:
+        for way, later in enumerate(WAYS.values()):
+            hits = looked_at(layer.weights, known[number], later)[:, sure] == expected
+            right[way, number, layer.layer, : len(hits)] = hits.sum(-1).numpy()
+
+    for number in range(len(known)):
+        source, target = lower[number]
+        links = dictionary.links(source, target)
         sure = [place for place, link in enumerate(links) if link >= 0]
         count[number] = len(sure)
         straight[number] = sum(diagonal(place, len(target), len(source)) == links[place] for place in sure)
         expected = torch.tensor([links[place] for place in sure])
-        see = partial(_see, each=each, sure=sure, expected=expected, right=right[:, number])
-        walk(subject.reading(each.inputs), see, layers={"cross": range(len(tower.layers))})
+        walk(subject.reading(known[number].inputs), see, layers={"cross": None})
     baseline = float(straight.sum() / max(1.0, count.sum()))
-    found = []
+    heads = []
     for way, table in zip(WAYS, right, strict=True):
-        for place, share in enumerate(shares(table.reshape(len(given), -1), count)):
-            low, high = (share.low, share.high) if len(given) > 1 else (0.0, 0.0)  # of one pair there is no interval
-            found.append(Head("cross", *divmod(place, tower.heads), way, share.value, baseline, low, high))
-    return ranked(found)
-
-
-def _see(layer: Attended, each: WordPair, sure: list[int], expected: Tensor, right: NDArray[np.float64]) -> None:
-    for way, later in enumerate(WAYS.values()):
-        hits = looked_at(layer.weights, each, later)[:, sure] == expected
-        right[way, layer.layer, : len(hits)] = hits.sum(-1).numpy()
+        for place, (value, *ends) in enumerate(shares(table.reshape(len(known), -1), count)):
+            low, high = ends if len(known) > 1 else (0.0, 0.0)  # of one pair there is no interval
+            heads.append(Head("cross", *divmod(place, tower.heads), way, value, low, high, baseline))
+    return ranked(heads)
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """One sentence: pieces and words of both sides, and the shares of source pieces, (target pieces, source pieces)."""
+    """One sentence: tokens and words of source and target, and the shares of source tokens, (target, source)."""
 
     source: Words
     target: Words
@@ -152,13 +138,13 @@ class Alignment:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Source word and target word, for each target word; what is no word, as the end, is not looked at."""
+        """Source word and target word, for each target word; what is no word, such as the end, does not count."""
         if not self.source.words or not self.target.words:
             return []
         return [(int(place), word) for word, place in enumerate(self.by_word().argmax(1).tolist())]
 
     def by_word(self) -> Float[Tensor, "T S"]:
-        """The shares, summed over the pieces of each word: (target words, source words)."""
+        """The shares, summed over the tokens of each word: (target words, source words)."""
         rows = membership(self.target.places, len(self.target.words))
         return rows.T @ self.shares @ membership(self.source.places, len(self.source.words))
 
@@ -174,15 +160,11 @@ def aligned(
     model: nn.Module, tokenizer: Tokenizer, source: Sequence[int], target: Sequence[int], start: int, layer: int = -1
 ) -> Alignment:
     """The alignment of a source, with all that stands around it, and its translation, by a layer of the decoder."""
-    crossing = stacks(model).get("cross")
-    if crossing is None:
+    if not attends(model):
         raise InputError(
             "this model has no attention to its source: nothing can be aligned. Train a transformer, or an "
             "rnn-translator with --set model.attention=bilinear."
         )
-    depth = len(crossing.layers)
-    if not -depth <= layer < depth:
-        raise InputError(f"layer {layer}: the decoder has {depth}; expected 0 to {depth - 1}.")
     seen: list[Attended] = []
     subject = Subject(model, tokenizer, "translator", Inputs((start, *target[:-1]), source=tuple(source)))
     with open_attention(model):

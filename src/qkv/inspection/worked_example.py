@@ -47,14 +47,8 @@ class Worked:
 
     def document(self) -> dict[str, Any]:
         """For JSON: dots, scores and weights of all tokens, vectors' first numbers."""
-        shown = {"query": self.query[:SHOWN], "keys": self.keys[:, :SHOWN], "values": self.values[:, :SHOWN]}
-        numbers = {
-            **shown,
-            "dots": self.dots,
-            "scaled": self.scaled,
-            "weights": self.weights,
-            "mixed": self.mixed[:SHOWN],
-        }
+        cut = {name: getattr(self, name)[..., :SHOWN] for name in ("query", "keys", "values", "mixed")}
+        numbers = {**cut, "dots": self.dots, "scaled": self.scaled, "weights": self.weights}
         rounded = {name: _rounded(values.tolist()) for name, values in numbers.items()}
         return {"token": self.token, **rounded, "allowed": self.allowed.tolist()}
 

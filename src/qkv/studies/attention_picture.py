@@ -130,7 +130,7 @@ def all_heads(subject: Subject) -> tuple[list[Shape], int, int]:
             x = left + head * step
             found.extend([*squares(weights, x, y, size / columns, size / rows), Frame(x, y, size, size, "#c9c5bb")])
 
-    walk(subject, see, layers={tower.name: range(len(tower.layers))})
+    walk(subject, see, layers={tower.name: None})
     width = max(left + tower.heads * step + 18, 480.0)
     bottom = top + len(tower.layers) * step
     title = f"{subject.name}: {len(tower.layers)} layers of {tower.heads} heads"

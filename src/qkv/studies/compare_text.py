@@ -122,7 +122,7 @@ class ScoredHalf:
         self.stream = stream
         windows = Windows(len(stream.tokens), window, window)
         self.windows = [windows[index] for index in windows.spread(REPORTED)]
-        self.places, self.reach = windows.predictions(REPORTED)
+        self.places, self.reach = windows.predictions_of(windows.spread(REPORTED))
         self.counts = np.array([each.fresh for each in self.windows])
         self.bits = (len(stream.tokens) - 1) / max(1, stream.bytes) / math.log(2)
 

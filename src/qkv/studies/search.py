@@ -225,7 +225,7 @@ class ValidationScores:
         self.best: float | None = None
 
     def take(self, scores: Mapping[str, Any]) -> float:
-        self.name = "bits_per_byte" if self.lower else next(key for key in scores if key not in ("loss", "judged"))
+        self.name = "bits_per_byte" if self.lower else next(key for key in scores if key not in ("loss", "criterion"))
         value = float(scores[self.name])
         if self.best is None or (value < self.best if self.lower else value > self.best):
             self.best = value

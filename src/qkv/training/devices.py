@@ -167,19 +167,15 @@ def autocast(device: str, dtype: str) -> AbstractContextManager[object]:
 def random_state(device: str) -> dict[str, torch.Tensor]:
     """All random generators that training draws from, as tensors."""
     states = {"cpu": torch.get_rng_state()}
-    if device.startswith("cuda"):
-        states["device"] = torch.cuda.get_rng_state(device)
-    elif device == "mps":
-        states["device"] = torch.mps.get_rng_state()
+    if device != "cpu":
+        states["device"] = torch.get_device_module(device).get_rng_state(device)
     return states
 
 
 def restore_random_state(device: str, states: dict[str, torch.Tensor]) -> None:
     torch.set_rng_state(states["cpu"])
-    if device.startswith("cuda"):
-        torch.cuda.set_rng_state(states["device"], device)
-    elif device == "mps":
-        torch.mps.set_rng_state(states["device"])
+    if device != "cpu":
+        torch.get_device_module(device).set_rng_state(states["device"], device)
 
 
 def describe(device: str) -> str:

@@ -14,7 +14,8 @@ for each weight and token. Looking up rows of a table costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -24,6 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from qkv.blocks.attention import open_attention
 from qkv.blocks.fast_paths import evaluating
+from qkv.blocks.tap import hooked
 from qkv.errors import DivergedError
 from qkv.objectives.objective import Objective
 from qkv.training.devices import autocast
@@ -130,13 +132,9 @@ def _first_bad_output(state: TrainingState, task: Objective, config: TrainingCon
         if isinstance(output, Tensor) and not output.isfinite().all():
             bad.append(names[module])
 
-    handles = [module.register_forward_hook(hook) for module in names]
-    try:
-        with torch.no_grad(), autocast(config.device, config.dtype):
-            task.loss(state.model, task.batch(state.samples, config.batch).to(config.device))
-    finally:
-        for handle in handles:
-            handle.remove()
+    hooks = [module.register_forward_hook(hook) for module in names]
+    with hooked(hooks), torch.no_grad(), autocast(config.device, config.dtype):
+        task.loss(state.model, task.batch(state.samples, config.batch).to(config.device))
     return bad[0] if bad else None
 
 
@@ -147,35 +145,54 @@ def training_flops(model: nn.Module, task: Objective, batch: int, samples: int) 
     """Of a training that saw `samples` samples in batches of this size."""
     device = str(next(model.parameters()).device)
     size = max(1, min(batch, task.samples))
-    spread = [task.samples * number // BATCHES // size * size for number in range(BATCHES)]
-    counts = [_forward(model, task, first, size, device) for first in sorted(set(spread))]
-    return 3 * sum(counts) / len(counts) / size * samples
+    starts = sorted({task.samples * number // BATCHES // size * size for number in range(BATCHES)})
+    with evaluating(model):
+        batches = (task.batch(first, size).to(device) for first in starts)
+        counts = [forward_flops(model, lambda: task.loss(model, batch))[""] for batch in batches]  # noqa: B023
+    return 3 * float(sum(counts)) / len(counts) / size * samples
 
 
-def _forward(model: nn.Module, task: Objective, first: int, size: int, device: str) -> float:
-    kernels = before = 0
+@torch.no_grad()
+def forward_flops(model: nn.Module, forward: Callable[[], object]) -> dict[str, int]:
+    """FLOPs of a forward pass, by the path of each part of the model; "" is all of it."""
+    kernels, before = dict[str, int](), 0
+    recurrent = {module: path for path, module in model.named_modules() if isinstance(module, nn.RNNBase)}
 
     def begin(module: nn.Module, inputs: object) -> None:
         nonlocal before
         before = counter.get_total_flops()
 
     def count(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
-        nonlocal kernels
         if counter.get_total_flops() > before:
             return
-        read = inputs[0]
-        values = read.data if isinstance(read, PackedSequence) else read
+        values = inputs[0].data if isinstance(inputs[0], PackedSequence) else inputs[0]
         assert isinstance(values, Tensor)
         weights = sum(p.numel() for name, p in module.named_parameters() if "weight" in name)
-        kernels += 2 * weights * (values.numel() // values.size(-1))
+        path = recurrent[module]
+        kernels[path] = kernels.get(path, 0) + 2 * weights * (values.numel() // values.size(-1))
 
-    recurrent = [module for module in model.modules() if isinstance(module, nn.RNNBase)]
     hooks = [module.register_forward_pre_hook(begin) for module in recurrent]
     hooks += [module.register_forward_hook(count) for module in recurrent]
+    with hooked(hooks), open_attention(model), _without_gradients(model), FlopCounterMode(display=False) as counter:
+        forward()
+    own = type(model).__name__  # torch names parts from the model's class on: GPT.blocks.0
+    counted = {name.removeprefix(own + "."): sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
+    counted[""] = counter.get_total_flops()
+    return {
+        path: counted.get(path, 0)
+        + sum(flops for inside, flops in kernels.items() if not path or f"{inside}.".startswith(f"{path}."))
+        for path, _ in model.named_modules()
+    }
+
+
+@contextmanager
+def _without_gradients(model: nn.Module) -> Iterator[None]:
+    """torch's counter follows whatever wants a gradient, and fails at a part that hands out its own parameter."""
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
-        with evaluating(model), torch.no_grad(), open_attention(model), FlopCounterMode(display=False) as counter:
-            task.loss(model, task.batch(first, size).to(device))
+        for parameter in learning:
+            parameter.requires_grad_(False)
+        yield
     finally:
-        for hook in hooks:
-            hook.remove()
-    return float(counter.get_total_flops() + kernels)
+        for parameter in learning:
+            parameter.requires_grad_(True)

@@ -33,7 +33,7 @@ from qkv.training.loop import Step, TrainingState, require_finite, train
 from qkv.training.metrics_log import REMEDY, Journal, Timings
 from qkv.training.settings import TrainingConfig
 
-Scores = dict[str, Any]  # numbers by name; `parts` is a list of them; the lowest `judged`, or else `loss`, is best
+Scores = dict[str, Any]  # numbers by name; `parts` is a list of them; the lowest `criterion`, or else `loss`, is best
 
 
 @dataclass(frozen=True)
@@ -115,28 +115,23 @@ class Run:
     def events(self, state: TrainingState, task: Objective) -> Iterator[Event]:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
         choose_device(self.config.device)
-        with alone(self.folder):
+        with alone(self.folder), enough_memory(self.config, getattr(state.model, "context", "context")):
             sweep(self.folder)
             sweep(self.folder / "checkpoints")
-            with enough_memory(self.config, getattr(state.model, "context", "context")):
-                yield from self._all(state, task)
-
-    def _all(self, state: TrainingState, task: Objective) -> Iterator[Event]:
-        """Restore, go on, and close the journals."""
-        memory, refusals = self._restore(state)
-        for damaged, refusal in refusals.items():
-            yield PutAside(checkpoints.put_aside(damaged), str(refusal))
-        metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
-        timings = Timings(self.folder / "timings.jsonl")
-        try:
-            yield from self._steps(state, task, memory, metrics, timings)
-            yield from self._averaged(state, memory, metrics)
-        except DivergedError:
-            metrics.write(step=state.step + 1, loss=math.nan)
-            raise
-        finally:
-            metrics.close()
-            timings.close()
+            memory, refusals = self._restore(state)
+            for damaged, refusal in refusals.items():
+                yield PutAside(checkpoints.put_aside(damaged), str(refusal))
+            metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
+            timings = Timings(self.folder / "timings.jsonl")
+            try:
+                yield from self._steps(state, task, memory, metrics, timings)
+                yield from self._averaged(state, memory, metrics)
+            except DivergedError:
+                metrics.write(step=state.step + 1, loss=math.nan)
+                raise
+            finally:
+                metrics.close()
+                timings.close()
 
     def _restore(self, state: TrainingState) -> tuple[Memory, dict[Path, RefusedError]]:
         """The newest checkpoint that is whole, and the newer ones that are not. All damaged: nothing moves."""
@@ -168,12 +163,13 @@ class Run:
                 last = step.number == self.config.length
                 due = self.config.evaluates(step.number)
                 if last or due:
-                    yield self._evaluation(state, memory, metrics)
+                    yield self._evaluation(state, memory, metrics, "validation")
                 over = last or self._exhausted(memory)
                 if over or stop.signal or step.number % self.config.checkpoint_every == 0:
                     yield self._checkpoint(state, memory, metrics)
                 if stop.signal:
-                    raise self._interrupted(stop.signal, step.number)
+                    name, saved = signal.Signals(stop.signal).name, f"after step {step.number}; the state is saved"
+                    raise InterruptedRun(f"stopped by {name} {saved}. {self.how_to_go_on()}", stop.signal)
                 if over:
                     if not last:
                         yield Stopped(step.number, memory.best_step)
@@ -196,13 +192,13 @@ class Run:
         """Ask the clock; where the end must move, write it down before the next step."""
         if self.clock is None:
             return
-        if evaluated:
-            self.clock.evaluated()
-        else:
-            self.clock.stepped()
         changed, before = self.config, self.config.length
-        if evaluated and (every := self.clock.every(step, before, changed.rarest)) != changed.rarest:
-            changed = replace(changed, evaluate_every_changes=(*changed.evaluate_every_changes, (step, every)))
+        if not evaluated:
+            self.clock.stepped()
+        else:
+            self.clock.evaluated()
+            if (every := self.clock.every(step, before, changed.rarest)) != changed.rarest:
+                changed = replace(changed, evaluate_every_changes=(*changed.evaluate_every_changes, (step, every)))
         after = self.clock.end(step, before, changed.rarest, may_grow=evaluated)
         if after != before:
             changed = replace(changed, steps_changes=(*changed.steps_changes, (step, after)))
@@ -212,26 +208,24 @@ class Run:
         if after != before:
             yield StepsChanged(step, before, after)
 
-    def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal) -> Evaluation:
+    def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal, name: str) -> Evaluation:
         scores = self.evaluate(state.model)
-        criterion = _criterion(scores)
+        criterion = scores["criterion" if "criterion" in scores else "loss"]
         best = criterion < memory.best_loss
         memory.waiting = 0 if best else memory.waiting + 1
         if best:
             memory.best_loss, memory.best_step = criterion, state.step
             self.keep_best(state.model, state.step)
-        metrics.write(step=state.step, **{f"validation_{name}": value for name, value in scores.items()})
+        metrics.write(step=state.step, **{f"{name}_{key}": value for key, value in scores.items()})
         return Evaluation(state.step, scores, best)
 
     def _checkpoint(self, state: TrainingState, memory: Memory, metrics: Journal) -> Saved:
         require_finite(state)
         memory.metrics_bytes = metrics.length()
-        folder = self.folder / "checkpoints"
         # JSON has no infinity: a best loss that does not exist yet is written as a very large one
         values = asdict(replace(memory, best_loss=min(memory.best_loss, 1e300)))
-        spare = self._window(state.step)
-        saved = checkpoints.save(folder, state, values, self.config.device, self.config.keep, spare)
-        return Saved(state.step, saved)
+        folder, spare = self.folder / "checkpoints", self._window(state.step)
+        return Saved(state.step, checkpoints.save(folder, state, values, self.config.device, self.config.keep, spare))
 
     def _window(self, step: int) -> list[int]:
         """The steps whose weights are averaged, were the run over now: those at which every run has a checkpoint."""
@@ -252,27 +246,15 @@ class Run:
             return
         own = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
         state.model.load_state_dict(checkpoints.mean_weights(folders))
-        scores = self.evaluate(state.model)
-        best = _criterion(scores) < memory.best_loss
-        if best:
-            self.keep_best(state.model, state.step)
+        evaluation = self._evaluation(state, memory, metrics, "averaged")
         state.model.load_state_dict(own)
-        metrics.write(step=state.step, **{f"averaged_{name}": value for name, value in scores.items()})
-        yield Evaluation(state.step, scores, best)
+        yield evaluation
 
     def _exhausted(self, memory: Memory) -> bool:
         return 0 < self.config.patience <= memory.waiting
 
-    def _interrupted(self, number: int, step: int) -> InterruptedRun:
-        name = signal.Signals(number).name
-        return InterruptedRun(f"stopped by {name} after step {step}; the state is saved. {self.how_to_go_on()}", number)
-
     def how_to_go_on(self) -> str:
         return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"
-
-
-def _criterion(scores: Scores) -> float:
-    return scores["judged" if "judged" in scores else "loss"]
 
 
 def _memory(folder: Path, values: dict[str, Any]) -> Memory:

@@ -176,12 +176,12 @@ def remarks(session: Session, task: ClassificationTask, found: dict[str, Labelle
     model = session.recipe.model
     data, judged = task.prepared.labelled, found["valid"]
     logged = metrics_log.read(session.run.folder / "metrics.jsonl")
-    checks = [line for line in logged if None not in (line.get("validation_judged"), line.get("validation_loss"))]
+    checks = [line for line in logged if None not in (line.get("validation_criterion"), line.get("validation_loss"))]
     constant = constant_answer(data.train, task.scored("valid"))
     assert constant is not None, "a run has scored something"
     said = [f"{in_words(judged)}; without learning: {constant.words}"]
     if checks:  # a log that somebody altered may have none
-        best, last = min(checks, key=lambda line: line["validation_judged"])["step"], checks[-1]["step"]
+        best, last = min(checks, key=lambda line: line["validation_criterion"])["step"], checks[-1]["step"]
         if best == last:
             said.append(f"the model is of the last step, {last:,}, the best of {len(checks)} evaluations")
         else:

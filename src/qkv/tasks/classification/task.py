@@ -250,9 +250,9 @@ class ClassificationTask(Task):
         assert isinstance(recipe.task, ClassificationConfig | TaggingConfig)
         found = self.judged(recipe, model, "valid", recipe.task.evaluation_examples)
         # of two models that are right as often, the one that is surer of it
-        judged = 1 - found.value + 1e-4 * min(found.loss, 100.0)
+        criterion = 1 - found.value + 1e-4 * min(found.loss, 100.0)
         macro = {"macro_f1": found.score.macro_f1.value} if isinstance(found.score, ClassScore) else {}
-        return {"loss": found.loss, found.name: found.value, **macro, "judged": judged}
+        return {"loss": found.loss, found.name: found.value, **macro, "criterion": criterion}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test

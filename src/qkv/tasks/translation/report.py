@@ -63,11 +63,11 @@ def score_sections(found: Mapping[str, TranslationScore], flops: float | None = 
     rows = [
         (f"{side} {figure.name}".strip(), figure.value, figure.interval)
         for side, score in found.items()
-        for figure in score.figures()
+        for figure in score.rows()
     ]
     if flops is not None:
         rows.append(("FLOPs of the training", f"{flops:.2e}", ""))
-    signatures = zip(("BLEU", "chrF"), next(iter(found.values())).signatures, strict=False)
+    signatures = zip(("BLEU", "chrF"), next(iter(found.values())).signatures.values(), strict=False)
     return [
         TableSection("", ("score", "value", "95 % interval"), tuple(rows)),
         *(lines(f"{name}  {signature}") for name, signature in signatures),
@@ -107,14 +107,14 @@ def card_content(
     recipe, data, tokenizer = session.recipe, prepared.parallel, prepared.tokenizer
     rows: dict[str, str] = {}
     for side, score in found.items():
-        for figure in score.figures():
+        for figure in score.rows():
             between = f" (95 % interval {figure.interval})" if figure.interval else ""
             rows[f"{side} {figure.name}"] = figure.value + between
         whole = outputs[side].whole
         rows[f"{side} sources"] = f"{score.count:,}" + ("" if whole is None else f" of {whole:,}, evenly spread")
     first = next(iter(found.values()))
     if first.signatures:
-        rows["signatures"] = ", ".join(f"`{each}`" for each in first.signatures)
+        rows["signatures"] = ", ".join(f"`{each}`" for each in first.signatures.values())
     rows |= {
         "FLOPs of the training": f"{flops:.2e}; {COUNTED}",
         "directions": ", ".join(f"{one} to {other}" for one, other in data.train.directions),
@@ -129,7 +129,7 @@ def card_content(
 
 def remarks(session: Session, found: Mapping[str, TranslationScore]) -> list[str]:
     """What came out of it, in two lines."""
-    low, seen = found["valid"].worth < LOW, session.epochs
+    low, seen = found["valid"].quality < LOW, session.epochs
     return [
         "hardly anything is translated yet: give it more time, or more pairs"
         if low

@@ -187,7 +187,7 @@ class TranslationTask(Task):
         loss = self.loss(recipe, model, "valid", LOSSES * most)
         found = self.outputs(recipe, model, "valid", most).quick()
         # where nothing is right yet, the one that is surer
-        return {"loss": loss, **found, "judged": found["judged"] + 1e-4 * min(loss, 100.0)}
+        return {"loss": loss, **found, "criterion": found["criterion"] + 1e-4 * min(loss, 100.0)}
 
     def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
         valid = len(self.side("valid"))
