@@ -21,7 +21,6 @@ LONG = {
     "data/read_examples.py",
     "data/split_files.py",
     "evaluation/classification_metrics.py",
-    "evaluation/translation_metrics.py",
     "generation/native.py",
     "interop/gguf.py",
     "interop/gguf_file.py",

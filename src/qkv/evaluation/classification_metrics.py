@@ -69,8 +69,9 @@ def macro(classes: Sequence[PrecisionRecall]) -> PrecisionRecall:
 
 def mean_of(classes: Sequence[PrecisionRecall], weights: Sequence[int]) -> PrecisionRecall:
     total, names = sum(weights) or 1, ("precision", "recall", "f1")
-    means = (sum(getattr(row, name) * w for row, w in zip(classes, weights, strict=True)) / total for name in names)
-    return PrecisionRecall(*means, sum(row.support for row in classes))
+    pairs = list(zip(classes, weights, strict=True))
+    precision, recall, f1 = (sum(getattr(row, name) * weight for row, weight in pairs) / total for name in names)
+    return PrecisionRecall(precision, recall, f1, sum(row.support for row in classes))
 
 
 def class_table(names: Sequence[str], rows: Sequence[PrecisionRecall]) -> dict[str, dict[str, float | int]]:
@@ -187,10 +188,12 @@ def class_score(probabilities: Array, targets: Array, names: Sequence[str]) -> C
     confidence = probabilities[rows, predictions].astype(np.float64)
     table = confusion(targets, predictions, len(names))
     classes = by_class(*_counts(table))
+    accuracy, macro_f1 = _estimates(table)
     bins = calibration(confidence, predictions == targets)
     return ClassScore(
-        tuple(names),
-        *_estimates(table),
+        names=tuple(names),
+        accuracy=accuracy,
+        macro_f1=macro_f1,
         weighted_f1=mean_of(classes, [row.support for row in classes]).f1,  # a class counts as often as it is true
         matthews=matthews(table),
         loss=_loss(probabilities[rows, targets]),
@@ -294,9 +297,12 @@ def multilabel_score(probabilities: Array, targets: Array, names: Sequence[str])
         means = drawn @ np.stack([exact, single], axis=1) / len(counts)
         return np.stack([means[:, 0], f1(*(drawn @ kinds).T), means[:, 1]], axis=1)
 
+    exact, micro_f1, samples_f1 = bootstrap_rows(counts, scores)
     return MultilabelScore(
-        tuple(names),
-        *bootstrap_rows(counts, scores),
+        names=tuple(names),
+        exact=exact,
+        micro_f1=micro_f1,
+        samples_f1=samples_f1,
         macro_f1=macro(classes).f1,
         loss=_loss(np.where(true, probabilities, 1 - probabilities)),
         by_class=classes,

@@ -20,7 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from qkv.blocks.fast_paths import evaluating
 from qkv.data.split import even_order
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.intervals import Array
@@ -171,8 +170,10 @@ def losses_of(model: LanguageModel, tokens: Array, batch: list[TextWindow]) -> T
     """-log p of each next token, (B, T)."""
     device = next(model.parameters()).device
     inputs, targets = cut(tokens, [place.start for place in batch], batch[0].length)
-    with evaluating(model):
-        logits = model(inputs.to(device)).float()
+    was = model.training
+    model.eval()
+    logits = model(inputs.to(device)).float()
+    model.train(was)
     return objective.token_losses(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
 
 

@@ -156,7 +156,9 @@ def training_flops(model: nn.Module, task: Objective, batch: int, samples: int) 
 def forward_flops(model: nn.Module, forward: Callable[[], object]) -> dict[str, int]:
     """FLOPs of a forward pass, by the path of each part of the model; "" is all of it."""
     kernels, before = dict[str, int](), 0
-    recurrent = {module: path for path, module in model.named_modules() if isinstance(module, nn.RNNBase)}
+    recurrent: dict[nn.Module, str] = {
+        module: path for path, module in model.named_modules() if isinstance(module, nn.RNNBase)
+    }
 
     def begin(module: nn.Module, inputs: object) -> None:
         nonlocal before
