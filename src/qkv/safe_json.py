@@ -11,11 +11,27 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from qkv.errors import InputError, RefusedError
+from qkv.errors import InputError, QkvError, RefusedError
+from qkv.visible import visible
 
 JsonObject = dict[str, Any]
 LARGEST_JSON = 2**26
 MOST_VALUES = 2_000_000  # of one JSON text; the largest vocabularies have about half as many
+
+
+class Refuse:
+    """The refusals of one file: each names the file and the field, and ends with what to do."""
+
+    def __init__(self, where: object, remedy: str = "Use another copy of the file.") -> None:
+        self.where, self.remedy = where, remedy
+
+    def __call__(self, field: str, problem: str) -> RefusedError:
+        return RefusedError(f"{self.where}: {printable(field)}: {printable(problem)}. {self.remedy}")
+
+
+def printable(text: str, most: int = 300) -> str:
+    """Text of a file, fit for a terminal."""
+    return visible(text[:most]) + (" ..." if len(text) > most else "")
 
 
 def special(mode: int) -> str:
@@ -54,6 +70,18 @@ def _no_twins(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(values) != len(pairs):
         raise NotTaken("an object names a key twice")
     return values
+
+
+def read_text(path: Path, most: int, unreadable: type[QkvError] = RefusedError) -> str:
+    """The text of a file of at most `most` bytes; anything else is refused, `unreadable` where the system refuses."""
+    try:
+        if path.stat().st_size > most:
+            raise RefusedError(f"{path}: larger than {most:,} bytes; no such file is.")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise RefusedError(f"{path}: not UTF-8 at byte {error.start}. Use another copy.") from None
+    except OSError as error:
+        raise unreadable(f"{path}: cannot be read: {error.strerror}. Check the name and its permissions.") from None
 
 
 def read_json(path: Path) -> JsonObject:

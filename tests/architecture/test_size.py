@@ -22,8 +22,6 @@ LONG = {
     "data/split_files.py",
     "evaluation/classification_metrics.py",
     "generation/native.py",
-    "interop/gguf.py",
-    "interop/gguf_file.py",
     "studies/comparison.py",
     "studies/search.py",
     "studies/verify.py",

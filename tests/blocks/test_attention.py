@@ -150,7 +150,7 @@ def test_cross_attention_looks_at_the_memory_only() -> None:
     module = FORMS["plain"].eval()
     x, memory = torch.randn(2, 5, WIDTH), torch.randn(2, 9, WIDTH)
     assert module(x, memory).shape == (2, 5, WIDTH)
-    # every asking position is its own: another one may change without moving it
+    # every query is its own: another one may change without moving it
     changed = x.clone()
     changed[:, 3] += 1
     before, after = module(x, memory), module(changed, memory)

@@ -22,12 +22,12 @@ def numbered(state: RingState, new: int) -> Pair:
 
 
 def take(state: RingState, new: int) -> None:
-    """Every key that is shown is where `answering` says."""
-    answering = state.answering(new, torch.device("cpu"))
+    """Every key that is shown is where `places` says."""
+    places = state.key_places(new, torch.device("cpu"))
     keys, values = state.take(lambda: numbered(state, new))
     assert torch.equal(keys, -values)
     shown = keys[:, 0, :, 0]
-    expected = answering.expand(shown.shape).float()
+    expected = places.expand(shown.shape).float()
     real = expected >= 0
     for row, length in enumerate(state.lengths):
         seen = set(expected[row][real[row]].tolist())

@@ -37,8 +37,8 @@ def test_window() -> None:
 
 @pytest.mark.parametrize("reach", [6, 7, 100])
 def test_a_window_as_long_as_the_text_is_causal(reach: int) -> None:
-    asking = torch.arange(6)
-    assert torch.equal(masks.window(asking, 6, reach), masks.causal(asking, 6))
+    places = torch.arange(6)
+    assert torch.equal(masks.window(places, 6, reach), masks.causal(places, 6))
 
 
 def test_a_window_counts_itself() -> None:
@@ -54,9 +54,9 @@ def test_padding_joins_with_causal() -> None:
 
 
 def test_a_last_token_alone_needs_no_mask() -> None:
-    assert masks.written(torch.tensor([4]), 5) is None
+    assert masks.causal_or_none(torch.tensor([4]), 5) is None
     assert masks.causal(torch.tensor([4]), 5).all()
-    for asking in (torch.tensor([3]), torch.tensor([3, 4]), torch.tensor([[4], [2]])):
-        found = masks.written(asking, 5)
+    for places in (torch.tensor([3]), torch.tensor([3, 4]), torch.tensor([[4], [2]])):
+        found = masks.causal_or_none(places, 5)
         assert found is not None
-        assert torch.equal(found, masks.causal(asking, 5))
+        assert torch.equal(found, masks.causal(places, 5))

@@ -19,10 +19,10 @@ from qkv.models.rnn import RecurrentConfig
 ATTENTION = ["queries", "keys", "values", "scores", "weights", "mixed"]
 BLOCK = [
     *[f"blocks.0.attention.sublayer.{name}" for name in ATTENTION],
-    "blocks.0.attention.added",
+    "blocks.0.attention.update",
     "blocks.0.attention.stream",
     "blocks.0.feedforward.sublayer.hidden",
-    "blocks.0.feedforward.added",
+    "blocks.0.feedforward.update",
     "blocks.0.feedforward.stream",
 ]
 SHAPES = {"vocabulary": 13, "layers": 1, "width": 16, "context": 6}
@@ -35,7 +35,7 @@ MODELS = {
         [
             "embedded",
             "joined.features",
-            *[f"blocks.0.{name}" for name in ("sublayer.hidden", "added", "stream")],
+            *[f"blocks.0.{name}" for name in ("sublayer.hidden", "update", "stream")],
             "logits",
         ],
     ),
@@ -44,7 +44,7 @@ MODELS = {
         [
             "embedded",
             *[f"blocks.0.sublayer.{name}" for name in ("gate.features", "up.features", "hidden")],
-            *["blocks.0.added", "blocks.0.stream", "logits"],
+            *["blocks.0.update", "blocks.0.stream", "logits"],
         ],
     ),
     "rnn": (RecurrentConfig(kind="rnn", **SHAPES), ["recurrent.vectors", "embedded", "logits"]),
@@ -94,7 +94,7 @@ def test_every_tap_sees_a_value_while_attention_is_open(name: str) -> None:
         torch.testing.assert_close(weights.sum(-1), torch.ones(2, config.heads, 6))
         assert weights.triu(1).eq(0).all(), "nobody looks at the future"
         torch.testing.assert_close(
-            seen["blocks.0.attention.stream"], seen["embedded"] + seen["blocks.0.attention.added"]
+            seen["blocks.0.attention.stream"], seen["embedded"] + seen["blocks.0.attention.update"]
         )
 
 
@@ -131,7 +131,7 @@ def test_taps_change_nothing(name: str, mode: str) -> None:
 def test_a_hook_may_change_what_flows() -> None:
     """A tap is a place to intervene, too: without what the attention adds, tokens no longer see each other."""
     model = built(MODELS["gpt"][0]).eval()
-    taps(model)["blocks.0.attention.added"].register_forward_hook(lambda module, inputs, output: output * 0)
+    taps(model)["blocks.0.attention.update"].register_forward_hook(lambda module, inputs, output: output * 0)
     changed = TOKENS.clone()
     changed[:, 0] = 11
     torch.testing.assert_close(model(changed)[:, 1:], model(TOKENS)[:, 1:], atol=1e-6, rtol=1e-5)

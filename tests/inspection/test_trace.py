@@ -63,7 +63,7 @@ def test_the_residual_stream_adds_up(family: str) -> None:
     assert len(streams) == 1 + len(stacks(given.model)[tower].layers)  # type: ignore[index]
     torch.testing.assert_close(streams[0], found.values["embedded"])
     block = "decoder.1" if tower == "decoder" else "blocks.1"
-    before, added = streams[1], found.values[f"{block}.attention.added"]
+    before, added = streams[1], found.values[f"{block}.attention.update"]
     after = found.values[f"{block}.attention.stream"]
     if family in ("bert", "transformer"):
         after, before = after, _norm(given.model, block)(before + added)

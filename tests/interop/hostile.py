@@ -145,7 +145,7 @@ config("turns of another kind", "rope_type = 'evil'", rope_parameters={"rope_typ
 config("turns in words", "rotary_base = 'x'", rope_theta="x")
 config(
     "qwen3 with turns that are a list",
-    "value of the wrong kind",
+    r"rope_parameters = \['rope_theta'\] does not fit",
     model_type="qwen3",
     head_dim=8,
     rope_parameters=["rope_theta"],
@@ -508,8 +508,13 @@ GOOD_VOCABULARY = json.dumps({token: number for number, token in enumerate(tiny_
 older("a key twice", r"vocab\.json: .*twice", vocab_json=GOOD_VOCABULARY[:-1] + ', "he": 259}', merges_txt="h e\n")
 older("deep", r"vocab\.json: not JSON", vocab_json="[" * 200_000, merges_txt="h e\n")
 older("a huge id", r"vocab\.json: ", vocab_json=json.dumps({"a": 10**18}), merges_txt="h e\n")
-older("merges of nothing", r"merges\.txt: merge 1", vocab_json=GOOD_VOCABULARY, merges_txt="h e e\n")
-older("merges of strangers", r"vocab\.json: model\.merges\[0\]", vocab_json=GOOD_VOCABULARY, merges_txt="xx yy\n")
+older("merges of nothing", r"merges\.txt: model\.merges\[0\]", vocab_json=GOOD_VOCABULARY, merges_txt="h e e\n")
+older(
+    "merges of strangers",
+    r"vocab\.json and merges\.txt: model\.merges\[0\]",
+    vocab_json=GOOD_VOCABULARY,
+    merges_txt="xx yy\n",
+)
 older("a word twice", r"vocab\.txt: the token 'a' is there twice", vocab_txt="[PAD]\na\na\n")
 older("no special words", r"vocab\.txt: ", vocab_txt="a\nb\nc\n")
 older("not UTF-8", r"vocab\.txt: not UTF-8", vocab_txt=b"\xff\xfe\n")
@@ -571,8 +576,8 @@ gguf(
     "1,099,511,627,776 bytes",
     lambda: b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + tiny_gguf.info("t", [2**20, 2**18], 0, 0) + bytes(4096),
 )
-gguf("a context of a billion", "context_length", lambda: with_values(llama__context_length=10**9))
-gguf("a billion layers", "block_count", lambda: with_values(llama__block_count=10**9))
+gguf("a context of a billion", "context = 1000000000", lambda: with_values(llama__context_length=10**9))
+gguf("a billion layers", "layers = 1000000000", lambda: with_values(llama__block_count=10**9))
 gguf("an end beyond the rows", "eos_token_id", lambda: with_values(tokenizer__ggml__eos_token_id=10**6))
 gguf("a way of cutting of its own", "pre|add_space|model", lambda: with_values(tokenizer__ggml__model="evil"))
 gguf(

@@ -1,4 +1,4 @@
-"""BERT's and DistilBERT's name tables: exact inverses, heads, labels, and clear words about what has no twin."""
+"""BERT's and DistilBERT's name tables: exact inverses, heads, labels, and clear words about what has no equivalent."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_named(family: Any, config: Any, name: str) -> None
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"hidden_act": "gelu_new"}, "hidden_act = 'gelu_new' has no twin here; expected 'gelu'"),
+        ({"hidden_act": "gelu_new"}, "hidden_act = 'gelu_new' is not supported; expected 'gelu'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"is_decoder": True}, "is_decoder = True"),
         ({"model_type": "roberta"}, "model_type = 'roberta'"),
@@ -121,13 +121,17 @@ def test_a_problem_that_is_left_open(labels: int, problem: str) -> None:
 @pytest.mark.parametrize(
     ("family", "config", "words"),
     [
-        (bert, PLAIN, "a bert with pooler = 'none' has no twin among BertModel, "),
-        (bert, SMALL, "segments = 0 has no twin in BERT"),
-        (bert, ClassifierConfig(encoder=PLAIN, labels=LABELS), "pooling = 'mean', head = 'linear', .* has no twin"),
-        (distilbert, POOLED, "segments = 2 has no twin in DistilBERT"),
-        (distilbert, BertConfig(**SHAPE, segments=0, norm_epsilon=1e-5), "norm_epsilon = 1e-05 has no twin"),
+        (bert, PLAIN, "a bert with pooler = 'none' has no equivalent among BertModel, "),
+        (bert, SMALL, "segments = 0 has no equivalent in BERT"),
+        (
+            bert,
+            ClassifierConfig(encoder=PLAIN, labels=LABELS),
+            "pooling = 'mean', head = 'linear', .* has no equivalent",
+        ),
+        (distilbert, POOLED, "segments = 2 has no equivalent in DistilBERT"),
+        (distilbert, BertConfig(**SHAPE, segments=0, norm_epsilon=1e-5), "norm_epsilon = 1e-05 has no equivalent"),
         (distilbert, ClassifierConfig(encoder=SMALL, labels=LABELS), "pooling = 'mean'"),
-        (distilbert, TaggerConfig(encoder=SMALL, labels=LABELS, dropout=0.5), "dropout = 0.5 has no twin"),
+        (distilbert, TaggerConfig(encoder=SMALL, labels=LABELS, dropout=0.5), "dropout = 0.5 has no equivalent"),
     ],
 )
 def test_what_has_no_twin_there(family: Any, config: Any, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Marian without `transformers`: the table both ways, what has no twin, damaged and hostile folders."""
+"""Marian without `transformers`: the table both ways, what has no equivalent, damaged and hostile folders."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_named(config: TransformerConfig) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "embeddings as they are": ({"scale_embedding": False}, "scale_embedding = False has no twin here; expected True"),
+    "embeddings as they are": ({"scale_embedding": False}, "scale_embedding = False is not supported; expected True"),
     "nothing said about it": ({"scale_embedding": None}, "scale_embedding = False"),
     "two tables": ({"share_encoder_decoder_embeddings": False}, "share_encoder_decoder_embeddings = False"),
     "a head of its own": ({"tie_word_embeddings": False}, "tie_word_embeddings = False"),
@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a last norm": ({"add_final_layer_norm": True}, "add_final_layer_norm = True"),
     "other biases": ({"add_bias_logits": True}, "add_bias_logits = True"),
     "a decoder alone": ({"is_encoder_decoder": False}, "is_encoder_decoder = False"),
-    "two widths inside": ({"decoder_ffn_dim": 45}, "decoder_ffn_dim = 45 has no twin here; expected 44"),
+    "two widths inside": ({"decoder_ffn_dim": 45}, "decoder_ffn_dim = 45 is not supported; expected 44"),
     "two numbers of heads": ({"decoder_attention_heads": 2}, "decoder_attention_heads = 2"),
     "heads that do not divide": (
         {"encoder_attention_heads": 5, "decoder_attention_heads": 5},
@@ -165,8 +165,8 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"norm": "pre"}, "norm = 'pre' has no twin in Marian.*Train one with norm = 'post'"),
-        ({"positions": "learned"}, "positions = 'learned' has no twin in Marian.*positions = 'sinusoidal'"),
+        ({"norm": "pre"}, "norm = 'pre' has no equivalent in Marian.*Train one with norm = 'post'"),
+        ({"positions": "learned"}, "positions = 'learned' has no equivalent in Marian.*positions = 'sinusoidal'"),
     ],
 )
 def test_what_has_no_twin_gets_a_sentence(changes: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from qkv.interop import sentencepiece
 from qkv.interop.sentencepiece import BYTE, CONTROL, UNUSED, USER_DEFINED
 from text import likely
 
-WHOLE = sentencepiece.written(likely.SCORES, likely.packed(likely.TABLE), "<unk>")
+WHOLE = sentencepiece.pack(likely.SCORES, likely.packed(likely.TABLE), "<unk>")
 
 
 def message(field: int, data: bytes) -> bytes:
@@ -39,7 +39,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     found = sentencepiece.read(tmp_path / "a.spm")
     assert found.scores == likely.SCORES
     assert found.table == likely.packed(likely.TABLE)
-    assert sentencepiece.written(found.scores, found.table, "<unk>") == WHOLE
+    assert sentencepiece.pack(found.scores, found.table, "<unk>") == WHOLE
 
 
 def test_what_is_not_cut_with_is_left_out(tmp_path: Path) -> None:
@@ -51,27 +51,27 @@ def test_what_is_not_cut_with_is_left_out(tmp_path: Path) -> None:
 
 DAMAGED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "expected a whole sentencepiece model"),
-    "JSON": (b'{"model": 1}', "stored in way|inside a number|bytes at byte"),
+    "JSON": (b'{"model": 1}', "wire type|inside a number|bytes at byte"),
     "cut off": (WHOLE[: len(WHOLE) // 2], "bytes at byte"),
     "cut off inside a number": (WHOLE + b"\x80", "inside a number"),
     "a huge length": (WHOLE + b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "has 9,223,372,036,854,775,807 bytes"),
     "a number without an end": (WHOLE + b"\xff" * 12, "more than ten bytes"),
-    "a group": (WHOLE + b"\x0b", "stored in way 3"),
+    "a group": (WHOLE + b"\x0b", "wire type 3"),
     "field zero": (WHOLE + b"\x02\x00", "field 0"),
     "pieces that are numbers": (WHOLE + b"\x08\x01", "pieces: a number; expected bytes"),
     "a piece that is a number": (WHOLE + message(1, b"\x08\x01"), "field 1 is of the wrong kind"),
     "a score that is a number": (WHOLE + message(1, b"\x10\x01"), "field 2 is of the wrong kind"),
     "a type that is a text": (WHOLE + message(1, message(1, b"x") + message(3, b"x")), "field 3 is of the wrong kind"),
-    "an empty piece": (WHOLE + piece(b""), "expected a piece and its logarithm"),
+    "an empty piece": (WHOLE + piece(b""), "expected a piece and its log-probability"),
     "a piece that is not Unicode": (WHOLE + piece(b"\xff\xfe"), "not UTF-8 at byte 0"),
     "a piece twice": (WHOLE + piece("▁the".encode()), "is there twice"),
     "no number": (WHOLE + piece(b"x", float("nan")), "score nan"),
     "no end of scores": (WHOLE + piece(b"x", float("-inf")), "score -inf"),
-    "user-defined pieces": (WHOLE + piece(b"x", 0.0, USER_DEFINED), "user-defined pieces have no twin here"),
-    "bytes": (WHOLE + piece(b"<0x0A>", 0.0, BYTE), "pieces that are bytes have no twin here"),
+    "user-defined pieces": (WHOLE + piece(b"x", 0.0, USER_DEFINED), "user-defined pieces are not supported"),
+    "bytes": (WHOLE + piece(b"<0x0A>", 0.0, BYTE), "byte pieces are not supported"),
     "an unknown type": (WHOLE + piece(b"x", 0.0, 99), "type 99"),
-    "two unknowns": (WHOLE + piece(b"<unk2>", 0.0, 2), "2 of them for the unknown"),
-    "byte pairs": (WHOLE + message(2, b"\x18\x02"), "model_type: bpe has no twin here; expected unigram"),
+    "two unknowns": (WHOLE + piece(b"<unk2>", 0.0, 2), "2 for unknown text"),
+    "byte pairs": (WHOLE + message(2, b"\x18\x02"), "model_type: bpe is not supported; expected unigram"),
     "a model of another time": (WHOLE + message(2, b"\x18\x63"), "model_type: 99"),
     "no training": (piece(b"<unk>", 0.0, 2) + piece(b"a"), "expected a whole sentencepiece model"),
     "no first space": (WHOLE + message(3, b"\x18\x00"), "add_dummy_prefix: false"),
@@ -85,6 +85,13 @@ def test_damaged_files(data: bytes, said: str, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=said) as caught:
         sentencepiece.read(tmp_path / "a.spm")
     assert str(caught.value).startswith(str(tmp_path / "a.spm"))
+
+
+def test_the_index_of_a_piece_counts_every_piece(tmp_path: Path) -> None:
+    """Also those that are not normal ones: the unknown piece, and a control piece."""
+    (tmp_path / "a.spm").write_bytes(WHOLE + piece(b"<s>", 0.0, CONTROL) + piece(b"\xff"))
+    with pytest.raises(RefusedError, match=rf"pieces\[{len(likely.SCORES) + 2}\]: not UTF-8"):
+        sentencepiece.read(tmp_path / "a.spm")
 
 
 @settings(max_examples=300)
@@ -127,10 +134,10 @@ FOLDERS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no numbers": (lambda place: (place / "vocab.json").unlink(), r"vocab\.json: missing"),
     "one language": (lambda place: (place / "target.spm").unlink(), r"target\.spm: missing.*source\.spm, target\.spm"),
     "a damaged language": (lambda place: (place / "target.spm").write_bytes(WHOLE[:99]), r"target\.spm: .*bytes at"),
-    "two numberings": (said(separate_vocabs=True), "separate_vocabs = True has no twin here"),
+    "two numberings": (said(separate_vocabs=True), "separate_vocabs = True is not supported"),
     "cuts that are drawn": (said(sp_model_kwargs={"enable_sampling": True}), "sp_model_kwargs"),
     "a table that is damaged": (
-        lambda place: (place / "source.spm").write_bytes(sentencepiece.written(likely.SCORES, b"\1" * 9, "<unk>")),
+        lambda place: (place / "source.spm").write_bytes(sentencepiece.pack(likely.SCORES, b"\1" * 9, "<unk>")),
         r"source\.spm: normalizer\.precompiled_charsmap: 9 bytes",
     ),
 }  # fmt: skip

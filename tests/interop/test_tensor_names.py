@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from qkv.errors import ConfigError, InputError
-from qkv.interop.decoder_architectures import GPT2_TABLE, HEAD, MORE, TIED, gpt2, llama
+from qkv.interop.decoder_architectures import GPT2_TABLE, gpt2, llama, qwen2, qwen3
 from qkv.interop.tensor_names import (
     THIRDS,
     TRANSPOSED,
@@ -34,9 +34,9 @@ MODERN_TIED = ModernConfig(vocabulary=11, width=24, heads=2, head="tied")
 CASES = {
     "gpt": (GPT, gpt2.table(GPT)),
     "llama": (LLAMA, llama.table(LLAMA)),
-    "qwen2": (QWEN2, llama.table(QWEN2)),
-    "modern": (MODERN, llama.table(MODERN)),
-    "modern, tied": (MODERN_TIED, llama.table(MODERN_TIED)),
+    "qwen2": (QWEN2, qwen2.table(QWEN2)),
+    "modern": (MODERN, qwen3.table(MODERN)),
+    "modern, tied": (MODERN_TIED, qwen3.table(MODERN_TIED)),
 }
 
 
@@ -91,14 +91,14 @@ def test_what_does_not_fit_is_named() -> None:
     del ours["blocks.3.attention.norm.bias"]
     with pytest.raises(InputError, match=r"1 missing \(blocks\.3\.attention\.norm\.bias\)"):
         export_weights(GPT2_TABLE, ours)
-    theirs = export_weights((*TIED, *MORE["modern"], *HEAD), MODERN.build().state_dict())
+    theirs = export_weights(qwen3.table(MODERN), MODERN.build().state_dict())
     with pytest.raises(InputError, match=r"1 unknown \(lm_head\.weight\)"):
-        import_weights((*TIED, *MORE["modern"]), theirs)
+        import_weights(qwen3.table(MODERN_TIED), theirs)
     with pytest.raises(InputError, match=r"missing.*unknown"):
         import_weights(GPT2_TABLE, theirs)
     far = {**theirs, "model.layers.99999999999999.mlp.up_proj.weight": torch.zeros(1)}  # must not be counted up to
     with pytest.raises(InputError, match="unknown"):
-        import_weights((*TIED, *MORE["modern"], *HEAD), far)
+        import_weights(qwen3.table(MODERN), far)
 
 
 def test_configs_there_and_back() -> None:
@@ -118,7 +118,7 @@ def test_configs_there_and_back() -> None:
         head="tied",
         dropout=0.2,
     )
-    assert llama.import_config(llama.export_config(modern)) == modern
+    assert qwen3.import_config(qwen3.export_config(modern)) == modern
     stretched = LlamaConfig(
         vocabulary=11,
         layers=3,
@@ -138,12 +138,12 @@ def test_configs_there_and_back() -> None:
         dropout=0.2,
     )
     assert llama.import_config(llama.export_config(stretched)) == stretched
-    qwen2 = LlamaConfig(kind="qwen2", vocabulary=11, heads=5, key_heads=5, width=20, hidden=7, context=9, window=3)
-    assert llama.import_config(llama.export_config(qwen2)) == qwen2
+    windowed = LlamaConfig(kind="qwen2", vocabulary=11, heads=5, key_heads=5, width=20, hidden=7, context=9, window=3)
+    assert qwen2.import_config(qwen2.export_config(windowed)) == windowed
 
 
 def test_every_room_offers_the_same() -> None:
-    for room, config in ((gpt2, GPT), (llama, LLAMA), (llama, QWEN2), (llama, MODERN)):
+    for room, config in ((gpt2, GPT), (llama, LLAMA), (qwen2, QWEN2), (qwen3, MODERN)):
         values = room.export_config(config)
         assert values["model_type"] in room.model_types
         assert room.table(room.import_config(values)) == room.table(config)
@@ -151,17 +151,17 @@ def test_every_room_offers_the_same() -> None:
 
 def test_sizes_left_to_the_model_are_written_out() -> None:
     config = ModernConfig(vocabulary=11, layers=1, heads=4, width=48)
-    values = llama.export_config(config)
+    values = qwen3.export_config(config)
     assert (values["num_key_value_heads"], values["head_dim"], values["intermediate_size"]) == (4, 12, 128)
     shapes = {name: tensor.shape for name, tensor in config.build().state_dict().items()}
-    again = llama.import_config(values).build().state_dict()
+    again = qwen3.import_config(values).build().state_dict()
     assert shapes == {name: tensor.shape for name, tensor in again.items()}
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"activation_function": "relu"}, "activation_function = 'relu' has no twin here; expected 'gelu_new'"),
+        ({"activation_function": "relu"}, "activation_function = 'relu' is not supported; expected 'gelu_new'"),
         ({"n_inner": 7}, "n_inner = 7"),
         ({"attn_pdrop": 0.5}, "attn_pdrop = 0.5"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings"),
@@ -190,13 +190,13 @@ def test_gpt2_refuses_what_it_lacks(change: dict[str, Any], words: str) -> None:
 )
 def test_qwen3_refuses_what_it_lacks(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        llama.import_config({**llama.export_config(MODERN), **change})
+        qwen3.import_config({**qwen3.export_config(MODERN), **change})
 
 
 @pytest.mark.parametrize(
     ("config", "change", "words"),
     [
-        (LLAMA, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "rope_type = 'yarn' has no twin"),
+        (LLAMA, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1.0}}, "rope_type = 'yarn' is not supported"),
         (LLAMA, {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_type = 'linear'"),
         (LLAMA, {"rope_parameters": {"rope_type": "llama3", "rope_theta": 1.0}}, "factor is missing"),
         (LLAMA, {"rope_parameters": {"rope_theta": 1.0, "partial_rotary_factor": 0.5}}, "partial_rotary_factor = 0.5"),
@@ -204,15 +204,16 @@ def test_qwen3_refuses_what_it_lacks(change: dict[str, Any], words: str) -> None
         (LLAMA, {"attention_bias": True}, "attention_bias = True"),
         (LLAMA, {"mlp_bias": True}, "mlp_bias = True"),
         (LLAMA, {"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
-        (LLAMA, {"model_type": "mistral"}, "model_type = 'mistral' has no twin here; expected one of llama, qwen2"),
+        (LLAMA, {"model_type": "mistral"}, "model_type = 'mistral' is not supported; expected 'llama'"),
         (LLAMA, {"hidden_size": None}, "hidden_size is missing"),
         (QWEN2, {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}, "Qwen2: a window in some"),
         (QWEN2, {"num_key_value_heads": 3}, "multiple of key_heads = 3"),
     ],
 )
 def test_llama_refuses_what_it_lacks(config: LlamaConfig, change: dict[str, Any], words: str) -> None:
+    architecture = qwen2 if config is QWEN2 else llama
     with pytest.raises(ConfigError, match=words):
-        llama.import_config({**llama.export_config(config), **change})
+        architecture.import_config({**architecture.export_config(config), **change})
 
 
 def test_older_config_files_of_llama_are_read() -> None:
@@ -228,17 +229,17 @@ def test_older_config_files_of_llama_are_read() -> None:
 
 
 def test_the_older_name_of_the_rotary_base_is_read() -> None:
-    values = llama.export_config(MODERN)
+    values = qwen3.export_config(MODERN)
     del values["rope_parameters"]
-    assert llama.import_config({**values, "rope_theta": 1000000.0}).rotary_base == 1000000.0
+    assert qwen3.import_config({**values, "rope_theta": 1000000.0}).rotary_base == 1000000.0
 
 
-def test_a_window_has_a_twin_in_qwen3_and_none_in_gpt2() -> None:
+def test_a_window_can_be_exported_to_qwen3_and_not_to_gpt2() -> None:
     windowed = dataclasses.replace(MODERN, window=5)
-    assert llama.import_config(llama.export_config(windowed)).window == 5
-    with pytest.raises(ConfigError, match="window = 5 has no twin in GPT-2"):
+    assert qwen3.import_config(qwen3.export_config(windowed)).window == 5
+    with pytest.raises(ConfigError, match="window = 5 has no equivalent in GPT-2"):
         gpt2.export_config(dataclasses.replace(GPT, window=5))
-    with pytest.raises(ConfigError, match="window = 5 has no twin in Llama"):
+    with pytest.raises(ConfigError, match="window = 5 has no equivalent in Llama"):
         llama.export_config(dataclasses.replace(LLAMA, window=5))
-    with pytest.raises(ConfigError, match="head_width = 8 has no twin in Qwen2"):
-        llama.export_config(dataclasses.replace(QWEN2, head_width=8))
+    with pytest.raises(ConfigError, match="head_width = 8 has no equivalent in Qwen2"):
+        qwen2.export_config(dataclasses.replace(QWEN2, head_width=8))

@@ -165,7 +165,9 @@ def json_copies(file: Path, finish: Callable[[], None] = lambda: None) -> Iterat
 
 
 def test_every_architecture_of_hugging_face_is_here() -> None:
-    models = {huggingface.twin(each.config).export_config(each.config)["model_type"] for each in bundles().values()}
+    models = {
+        huggingface.architecture_of(each.config).export_config(each.config)["model_type"] for each in bundles().values()
+    }
     assert models == set(huggingface.ARCHITECTURES)
     assert set(BUNDLES) == set(bundles())
 

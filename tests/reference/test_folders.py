@@ -232,7 +232,7 @@ def test_what_has_no_twin_gets_a_sentence(tmp_path: Path) -> None:
     words = tokenizer("bpe")
     config = RecurrentConfig(kind="lstm", vocabulary=words.vocabulary, width=16, context=16)
     save(tmp_path / "lstm", Bundle(config.build(), config, words, 1))
-    with pytest.raises(InputError, match="a lstm model has no twin in Hugging Face transformers"):
+    with pytest.raises(InputError, match="a lstm model has no equivalent in Hugging Face transformers"):
         qkv.load(tmp_path / "lstm").export(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -222,18 +222,22 @@ def test_a_decoder_s_mean_has_none_and_the_remedy_is_named(tmp_path: Path) -> No
     config = ClassifierConfig(encoder=found.config, labels=("a", "b"))  # type: ignore[arg-type]
     bundle.save(tmp_path / "mean", bundle.Bundle(config.build(), config, found.tokenizer, 0))
     command = "qkv train FILE --model modern --set model.pooling=last --set model.head=no-bias."
-    with pytest.raises(InputError, match=f"'mean'.* has no twin .*{re.escape(command)}"):
+    with pytest.raises(InputError, match=f"'mean'.* has no equivalent .*{re.escape(command)}"):
         qkv.load(tmp_path / "mean").export(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "max"])
-def test_a_pooling_without_a_twin_names_one_that_has(pooling: str, runs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_pooling_without_an_equivalent_names_one_that_has(
+    pooling: str, runs: dict[str, Path], tmp_path: Path
+) -> None:
     found = qkv.load(runs["classification"]).bundle
     config: Any = found.config
     config = replace(config, pooling=pooling, encoder=replace(config.encoder, pooler="none"))
     bundle.save(tmp_path / "other", bundle.Bundle(config.build(), config, found.tokenizer, 0))
-    with pytest.raises(InputError, match=f"pooling = '{pooling}'.* has no twin .*pooling = 'pooler', head = 'linear'"):
+    with pytest.raises(
+        InputError, match=f"pooling = '{pooling}'.* has no equivalent .*pooling = 'pooler', head = 'linear'"
+    ):
         qkv.load(tmp_path / "other").export(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -241,18 +241,18 @@ def files_of(ids: dict[str, int], own: files.Pieces) -> Tokenizer:
 def test_other_kinds_are_refused(kind: str, tmp_path: Path) -> None:
     changes = {"vocab_size": 300} if kind == "bpe" else {"vocab_size": 50, "hard_vocab_limit": False}
     place = opus.learn(tmp_path / "a.spm", opus.lines("train.en", 500), model_type=kind, **changes)
-    with pytest.raises(qkv.errors.RefusedError, match=f"model_type: {kind} has no twin here; expected unigram"):
+    with pytest.raises(qkv.errors.RefusedError, match=f"model_type: {kind} is not supported; expected unigram"):
         files.read(place)
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"byte_fallback": True}, "pieces that are bytes have no twin"),
-        ({"user_defined_symbols": ["<sep>"]}, "user-defined pieces have no twin"),
-        ({"add_dummy_prefix": False}, "add_dummy_prefix: false has no twin"),
-        ({"remove_extra_whitespaces": False}, "remove_extra_whitespaces: false has no twin"),
-        ({"treat_whitespace_as_suffix": True}, "treat_whitespace_as_suffix: true has no twin"),
+        ({"byte_fallback": True}, "byte pieces are not supported"),
+        ({"user_defined_symbols": ["<sep>"]}, "user-defined pieces are not supported"),
+        ({"add_dummy_prefix": False}, "add_dummy_prefix: false is not supported"),
+        ({"remove_extra_whitespaces": False}, "remove_extra_whitespaces: false is not supported"),
+        ({"treat_whitespace_as_suffix": True}, "treat_whitespace_as_suffix: true is not supported"),
     ],
     ids=["bytes", "user-defined", "no first space", "all spaces", "spaces behind"],
 )

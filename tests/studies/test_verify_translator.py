@@ -33,7 +33,7 @@ def test_a_transformer(languages: list[str], tmp_path: Path) -> None:
         assert proofs[name].largest < 2e-5
 
 
-def test_a_folder_of_theirs_and_one_without_a_twin(tmp_path: Path) -> None:
+def test_a_folder_of_theirs_and_one_without_an_equivalent(tmp_path: Path) -> None:
     proofs = {proof.name: proof for proof in proofs_of(qkv.load(made.folder(tmp_path / "marian"))).all()}
     assert {name for name, proof in proofs.items() if proof.passed} == PROOFS - {"files"}
     words = tokenizer("bpe")
@@ -41,7 +41,7 @@ def test_a_folder_of_theirs_and_one_without_a_twin(tmp_path: Path) -> None:
     save(tmp_path / "rnn", Bundle(translators.built(config), config, words, 0))
     proofs = {proof.name: proof for proof in proofs_of(qkv.load(tmp_path / "rnn")).all()}
     assert {name for name, proof in proofs.items() if proof.passed} == PROOFS - {"export"}
-    assert "a rnn-translator model has no twin" in proofs["export"].said
+    assert "a rnn-translator model has no equivalent" in proofs["export"].said
 
 
 def test_a_model_that_looks_ahead_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

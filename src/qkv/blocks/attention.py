@@ -2,7 +2,7 @@
 
     Y = softmax(Q Kᵀ · scale + mask) V          Vaswani et al. 2017, eq. 1; decks 000-004
 
-Letters: B batch, T positions that ask, S positions that answer, D width, H heads, G heads of keys, K head width.
+Letters: B batch, T queries, S keys, D width, H heads, G heads of keys, K head width.
 A mask is True where a position may look. Slips of the slides: deck 002's weights .08/.91/.01/0 are illustrative; the
 softmax of 92, 124, 22, 8 over 8 is .018/.982/.000/.000.
 """
@@ -27,7 +27,7 @@ from qkv.blocks.tap import Tap
 def scores(
     queries: Float[Tensor, "... T K"], keys: Float[Tensor, "... S K"], scale: float | None = None
 ) -> Float[Tensor, "... T S"]:
-    """How much each asking position is like each answering one: q·k, divided by √K unless a scale is given."""
+    """How much each query is like each key: q·k, divided by √K unless a scale is given."""
     scale = queries.size(-1) ** -0.5 if scale is None else scale
     return queries @ keys.transpose(-1, -2) * scale
 
@@ -46,7 +46,7 @@ def attend(
     mask: Bool[Tensor, "... S"] | None = None,
     scale: float | None = None,
 ) -> Float[Tensor, "... T V"]:
-    """Each asking position receives the values of the others, mixed by the weights."""
+    """Each position receives the values of the others, mixed by the weights."""
     return weights(scores(queries, keys, scale), mask) @ values
 
 
@@ -80,14 +80,14 @@ def fused(
     if queries.device.type == "cpu":
         short = queries.size(2) > 1 and keys.size(2) <= SHORT.get(queries.dtype, 0)
         if short or dropout:  # with dropout torch's own kernel would write the weights down as well
-            return written(module, queries, keys, values, mask, dropout)
+            return product_by_product(module, queries, keys, values, mask, dropout)
     return F.scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=module.scale)
 
 
-def written(
+def product_by_product(
     module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Product by product, with dropout on the weights; the mask is added to the product of queries and keys."""
+    """With dropout on the weights; the mask is added to the product of queries and keys."""
     if dropout >= 1.0 or (mask is not None and not mask.any(-1).all()):
         return drop(weights(scores(queries, keys, module.scale), mask), dropout) @ values
     q, k, v = queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1)  # (B, H, T, K) -> (B H, T, K)
@@ -119,8 +119,8 @@ def banded(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Te
     places = torch.arange(blocks * size, device=queries.device).view(blocks, size)
     mask = within(places, torch.cat([places - size, places], 1), reach)  # before the first block there is nothing
     whole = F.pad(queries, (0, 0, 0, after))
-    asking = whole.reshape(len(whole), -1, size, whole.size(3))  # (B, H, T, K) -> (B, H blocks, size, K)
-    mixed = fused(module, asking, pairs(keys), pairs(values), mask.repeat(whole.size(1), 1, 1))
+    blocked = whole.reshape(len(whole), -1, size, whole.size(3))  # (B, H, T, K) -> (B, H blocks, size, K)
+    mixed = fused(module, blocked, pairs(keys), pairs(values), mask.repeat(whole.size(1), 1, 1))
     return mixed.reshape(whole.shape)[:, :, :length]
 
 
@@ -129,7 +129,7 @@ def opened(
 ) -> Tensor:
     """The sums one by one, each through its tap."""
     if isinstance(mask, Band):
-        mask = mask.written(queries.size(2), queries.device)
+        mask = mask.mask(queries.size(2), queries.device)
     raw = module.scores(scores(queries, keys, module.scale))
     shares = module.weights(weights(raw, mask))
     return drop(shares, module.dropout if module.training else 0.0) @ values
@@ -215,7 +215,7 @@ def open_attention(model: nn.Module) -> Iterator[None]:
 
 
 def width_of_head(width: int, heads: int) -> int:
-    """The usual head width, d/h; a width that does not divide is refused."""
+    """The default head width, d/h; a width that does not divide is refused."""
     if width % heads:
         raise ValueError(f"width {width} does not divide into {heads} heads; choose a multiple of {heads}")
     return width // heads

@@ -5,9 +5,9 @@
     FeedForward        W₂ f(W₁ x)                           deck 001 (ReLU), deck 004 (GELU)
     GatedFeedForward   W_down (f(W_gate x) ⊙ W_up x)        Shazeer 2020; f = SiLU gives SwiGLU
 
-What a sublayer computes is added to what came in ("insurance", deck 000). GPT and BERT stack the same `Block`; what may
-be looked at is the mask's business. A `CrossBlock` also looks at a memory, as the decoder of deck 002 does. In the
-feed-forward no information moves between tokens: it is the same small network at every position.
+What a sublayer computes, its update, is added to what came in ("insurance", deck 000). GPT and BERT stack the same
+`Block`; what may be looked at is the mask's business. A `CrossBlock` also looks at a memory, as the decoder of deck 002
+does. In the feed-forward no information moves between tokens: it is the same small network at every position.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class PreNorm(nn.Module):
     def __init__(self, sublayer: nn.Module, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         self.sublayer, self.norm, self.dropout = sublayer, norm, Dropout(dropout)
-        self.added, self.stream = Tap(), Tap()
+        self.update, self.stream = Tap(), Tap()
 
     def forward(self, x: Float[Tensor, "B T D"], *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        return self.stream(x + self.added(self.dropout(self.sublayer(self.norm(x), *inputs, **named))))
+        return self.stream(x + self.update(self.dropout(self.sublayer(self.norm(x), *inputs, **named))))
 
 
 class PostNorm(nn.Module):
     def __init__(self, sublayer: nn.Module, norm: nn.Module, dropout: float = 0.0) -> None:
         super().__init__()
         self.sublayer, self.norm, self.dropout = sublayer, norm, Dropout(dropout)
-        self.added, self.stream = Tap(), Tap()
+        self.update, self.stream = Tap(), Tap()
 
     def forward(self, x: Float[Tensor, "B T D"], *inputs: Any, **named: Any) -> Float[Tensor, "B T D"]:
-        return self.stream(self.norm(x + self.added(self.dropout(self.sublayer(x, *inputs, **named)))))
+        return self.stream(self.norm(x + self.update(self.dropout(self.sublayer(x, *inputs, **named)))))
 
 
 class Block(nn.Module):
@@ -68,7 +68,7 @@ def together(x: Float[Tensor, "R T D"], sources: int) -> Float[Tensor, "B N D"]:
 
 
 class CrossBlock(nn.Module):
-    """Attention to what was written, attention to the memory, which neighbouring rows may share, then feed-forward."""
+    """Self-attention, cross-attention to a memory, which neighbouring rows may share, then feed-forward."""
 
     def __init__(self, attention: nn.Module, crossing: nn.Module, feedforward: nn.Module) -> None:
         super().__init__()

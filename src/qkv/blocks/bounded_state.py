@@ -79,7 +79,7 @@ class RingState(KeyValueState):
         self.first = [0] * rows  # the oldest place that is still held
 
     def take(self, project: Callable[[], Pair]) -> Pair:
-        """Remember the new keys and values; give those that may be looked at, in the order of `answering`."""
+        """Remember the new keys and values; give those that may be looked at, in the order of `key_places`."""
         pair = project()
         self.require(pair[0].size(2))
         if self.keys is None or self.values is None:
@@ -98,7 +98,7 @@ class RingState(KeyValueState):
             return joined[0], joined[1]
         return pair if shown == 0 else (self.keys[:, :, :shown], self.values[:, :, :shown])
 
-    def answering(self, new: int, device: torch.device) -> Int[Tensor, "... S"]:
+    def key_places(self, new: int, device: torch.device) -> Int[Tensor, "... S"]:
         """The places of the keys that `take` will give with `new` ones; a negative one is empty."""
         shown = self._shown(new)
         if shown == 0:
@@ -165,12 +165,12 @@ def remembered(layers: int, rows: int, capacity: int, window: int) -> LayerState
 
 
 def window_mask(
-    state: LayerStates | None, asking: Int[Tensor, "... T"], window: int
+    state: LayerStates | None, places: Int[Tensor, "... T"], window: int
 ) -> Bool[Tensor, "... S"] | masks.Band:
     """Who may look where, given what the state will show; as a band where a text is long and starts here."""
-    new = asking.size(-1)
+    new = places.size(-1)
     if state is None or max(state.lengths) == 0:
-        return masks.Band(window) if new >= LONG * window else masks.window(asking, new, window)
+        return masks.Band(window) if new >= LONG * window else masks.window(places, new, window)
     first = state.layers[0]
     assert isinstance(first, RingState), "a model with a window takes the state that it gave"
-    return masks.within(asking, first.answering(new, asking.device), window)
+    return masks.within(places, first.key_places(new, places.device), window)

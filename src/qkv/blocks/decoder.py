@@ -1,8 +1,8 @@
-"""A decoder's own bricks: how it looks at what was read, what it remembers of it, and its scores for every piece.
+"""A decoder's own bricks: how it looks at what was read, what it remembers of it, and its scores for every token.
 
     c_t = Σ_s softmax_s(h_t · W m_s) m_s;  h̃_t = tanh(W_c [c_t; h_t])        Luong et al. 2015, "general"; W = 1: "dot"
 
-Beams and samples of one source are neighbouring rows that ask one memory together: the memory, (B, S, D), is never
+Beams and samples of one source are neighbouring rows that share one memory: the memory, (B, S, D), is never
 copied for each of them, and its keys are computed once. Letters: R rows of the decoder, a multiple of B; S the source.
 """
 
@@ -47,10 +47,10 @@ class GlobalAttention(nn.Module):
             return self.key(memory), memory
 
         keys, values = project() if state is None else state.take(project)
-        asking = together(x, len(memory))
-        shares = self.weights(weights(self.scores(scores(asking, keys, scale=1.0)), mask))
+        queries = together(x, len(memory))
+        shares = self.weights(weights(self.scores(scores(queries, keys, scale=1.0)), mask))
         mixed = self.mixed(shares @ values)
-        return torch.tanh(self.output(torch.cat([mixed, asking], -1))).view(x.shape)
+        return torch.tanh(self.output(torch.cat([mixed, queries], -1))).view(x.shape)
 
 
 class NoAttention(nn.Module):
@@ -61,7 +61,7 @@ class NoAttention(nn.Module):
 
 
 class TiedBiasedHead(nn.Module):
-    """From vectors, at any positions, to a score for every piece: the embedding used backwards, and a bias."""
+    """From vectors, at any positions, to a score for every token: the embedding used backwards, and a bias."""
 
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()

@@ -27,10 +27,10 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.tap import Tap
 
 PACKAGES = ("qkv.", "torch.nn.modules.")
-AROUND = ("added", "stream")
+RESIDUAL = ("update", "stream")
 TAPS: dict[type[nn.Module], tuple[str, ...]] = {
-    PreNorm: AROUND,
-    PostNorm: AROUND,
+    PreNorm: RESIDUAL,
+    PostNorm: RESIDUAL,
     FeedForward: ("hidden",),
     GatedFeedForward: ("hidden",),
     MultiHeadAttention: ("queries", "keys", "values", "scores", "weights", "mixed"),
@@ -111,23 +111,23 @@ class PackedLinear:
         self.weight, self.bias = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None), bias
 
     def __call__(self, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
-        made: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
-        return made
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+        return y
 
 
 @contextmanager
 def packed(model: nn.Module) -> Iterator[None]:
     """Within it the large linear layers of a model in f32 on a CPU are packed ones; their weights must not change
     meanwhile. Elsewhere, and where products are bf16, all stays as it is."""
-    found: list[nn.Linear | TiedBiasedHead] = []
+    parts: list[nn.Linear | TiedBiasedHead] = []
     if AVAILABLE and not torch.is_autocast_enabled("cpu"):
-        found = [part for part in model.modules() if isinstance(part, nn.Linear | TiedBiasedHead) and _fits(part)]
+        parts = [part for part in model.modules() if isinstance(part, nn.Linear | TiedBiasedHead) and _fits(part)]
     try:
-        for part in found:
+        for part in parts:
             vars(part)["forward"] = PackedLinear(part.weight, part.bias)
         yield
     finally:
-        for part in found:
+        for part in parts:
             vars(part).pop("forward", None)
 
 

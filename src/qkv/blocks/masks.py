@@ -12,35 +12,34 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def causal(asking: Int[Tensor, "... T"], answers: int) -> Bool[Tensor, "... T S"]:
-    """A position may look at itself and at what came before; `answers` positions are there to look at."""
-    answering = torch.arange(answers, device=asking.device)
-    return answering <= asking.unsqueeze(-1)
+def causal(places: Int[Tensor, "... T"], keys: int) -> Bool[Tensor, "... T S"]:
+    """A query at each of these places may look at itself and at what came before, of the first `keys` places."""
+    return torch.arange(keys, device=places.device) <= places.unsqueeze(-1)
 
 
-def written(asking: Int[Tensor, "... T"], answers: int) -> Bool[Tensor, "... T S"] | None:
-    """As `causal`; None, which costs nothing, where the last token asks alone: it may look at all that is written."""
-    return None if asking.numel() == 1 and int(asking) == answers - 1 else causal(asking, answers)
+def causal_or_none(places: Int[Tensor, "... T"], keys: int) -> Bool[Tensor, "... T S"] | None:
+    """As `causal`; None, which costs nothing, for the last token alone: it may look at everything."""
+    return None if places.numel() == 1 and int(places) == keys - 1 else causal(places, keys)
 
 
-def window(asking: Int[Tensor, "... T"], answers: int, reach: int) -> Bool[Tensor, "... T S"]:
+def window(places: Int[Tensor, "... T"], keys: int, reach: int) -> Bool[Tensor, "... T S"]:
     """Causal, and no further back than `reach` positions, itself included: O(r n d) in deck 002's table."""
-    return within(asking, torch.arange(answers, device=asking.device), reach)
+    return within(places, torch.arange(keys, device=places.device), reach)
 
 
-def within(asking: Int[Tensor, "... T"], answering: Int[Tensor, "... S"], reach: int) -> Bool[Tensor, "... T S"]:
-    """The same where the answering positions may stand in any order; a negative one is empty."""
-    asking, answering = asking.unsqueeze(-1), answering.unsqueeze(-2)
-    return (answering <= asking) & (answering > asking - reach) & (answering >= 0)
+def within(places: Int[Tensor, "... T"], keys: Int[Tensor, "... S"], reach: int) -> Bool[Tensor, "... T S"]:
+    """The same where the places of the keys may stand in any order; a negative one is empty."""
+    places, keys = places.unsqueeze(-1), keys.unsqueeze(-2)
+    return (keys <= places) & (keys > places - reach) & (keys >= 0)
 
 
 @dataclass(frozen=True)
 class Band:
-    """`window` over a whole text, not written down: n² values would cost more than the attention itself."""
+    """`window` over a whole text, not written out: n² values would cost more than the attention itself."""
 
     reach: int
 
-    def written(self, length: int, device: torch.device) -> Bool[Tensor, "T S"]:
+    def mask(self, length: int, device: torch.device) -> Bool[Tensor, "T S"]:
         return window(torch.arange(length, device=device), length, self.reach)
 
 

@@ -42,9 +42,9 @@ def gru_step(hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
 
 
 def lstm_step(hidden: Hidden, from_input: Tensor, from_hidden: Tensor) -> Hidden:
-    enter, forget, new, leave = (from_input + from_hidden).chunk(4, -1)
-    cell = torch.sigmoid(forget) * hidden[1] + torch.sigmoid(enter) * torch.tanh(new)
-    return torch.sigmoid(leave) * torch.tanh(cell), cell
+    input_gate, forget_gate, new, output_gate = (from_input + from_hidden).chunk(4, -1)
+    cell = torch.sigmoid(forget_gate) * hidden[1] + torch.sigmoid(input_gate) * torch.tanh(new)
+    return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
 
 STEPS = {"RNN_TANH": elman_step, "GRU": gru_step, "LSTM": lstm_step}
@@ -134,6 +134,6 @@ class Directions(nn.Module):
         self.parts = nn.ModuleList(parts)
 
     def forward(self, x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T _"]:
-        found = [self.parts[0](x)]
-        found += [reversed_texts(part(reversed_texts(x, present)), present) for part in self.parts[1:]]
-        return torch.cat(found, -1)
+        vectors = [self.parts[0](x)]
+        vectors += [reversed_texts(part(reversed_texts(x, present)), present) for part in self.parts[1:]]
+        return torch.cat(vectors, -1)

@@ -8,7 +8,7 @@ is done by torch, and the results are the same up to rounding. Letters: R rows, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -69,79 +69,67 @@ class Branches:
         self.counts[row] = 0
 
 
-class Read(MemoryState):
+class SourceState(MemoryState):
     """What a cross-attention remembers of the sources: addresses (B, S) and lengths (B) as its pair, and the block."""
 
     block: Tensor
 
-    def rows(self, index: Sequence[int]) -> Read:
-        chosen = Read()
+    def rows(self, index: Sequence[int]) -> SourceState:
+        chosen = SourceState()
         chosen.pair, chosen.block = super().rows(index).pair, self.block
         return chosen
 
 
-class Around:
-    """A residual with its norm, before the sublayer or after it: x + sublayer(norm(x)), or norm(x + sublayer(x))."""
+class Residual:
+    """A sublayer with its residual and its norm: x + sublayer(norm(x)), or norm(x + sublayer(x))."""
 
     def __init__(self, part: nn.Module) -> None:
         assert isinstance(part.norm, nn.LayerNorm)
-        self.norm, self.early = part.norm, isinstance(part, PreNorm)
+        self.sublayer, self.norm = part.get_submodule("sublayer"), part.norm
+        self.pre_norm = isinstance(part, PreNorm)
 
-    def before(self, x: Step) -> Step:
-        return self.norm(x) if self.early else x
-
-    def after(self, x: Step, added: Step) -> Step:
-        if self.early:
-            return x + added
-        y, norm = torch.empty_like(x), self.norm
+    def __call__(self, x: Step, sublayer: Callable[[Step], Step]) -> Step:
+        if self.pre_norm:
+            return x + sublayer(self.norm(x))
+        update, y, norm = sublayer(x), torch.empty_like(x), self.norm
         library().add_and_normalize(
-            address(x), address(added), len(x), x.size(2), address(norm.weight), address(norm.bias), norm.eps,
+            address(x), address(update), len(x), x.size(2), address(norm.weight), address(norm.bias), norm.eps,
             address(y), torch.get_num_threads(),
         )  # fmt: skip
         return y
 
 
-class Feeding:
-    """The feed-forward, which is the model's own, with its residual."""
+class Attention(Residual):
+    """One attention of the decoder: keys and values by one product, and between the model's own products C."""
 
     def __init__(self, part: nn.Module) -> None:
-        assert isinstance(part.sublayer, FeedForward)
-        self.around, self.sublayer = Around(part), part.sublayer
-
-    def __call__(self, x: Step) -> Step:
-        network = self.sublayer
-        hidden = network.inner(self.around.before(x))
-        hidden = hidden.relu_() if type(network.activation) is nn.ReLU else network.activation(hidden)
-        return self.around.after(x, network.outer(hidden))
-
-
-class Asking:
-    """One attention of the decoder with its residual: keys and values by one product, and between the model's own
-    products C."""
-
-    def __init__(self, part: nn.Module) -> None:
-        module = part.sublayer
+        super().__init__(part)
+        module = self.sublayer
         assert isinstance(module, MultiHeadAttention)
-        self.around, self.module = Around(part), module
+        self.module = module
         weight = torch.cat([module.key.weight.detach(), module.value.weight.detach()])
         biases = [bias.detach() for bias in (module.key.bias, module.value.bias) if bias is not None]
         bias = torch.cat(biases) if biases else None
         self.pairs = PackedLinear(weight, bias) if AVAILABLE else lambda x: F.linear(x, weight, bias)
 
-    def written(self, x: Step, state: Branches) -> Step:
-        """A look at what the row itself has written, with its newest position."""
-        y = self.around.before(x)
-        state.append(self.pairs(y))
-        return self.around.after(x, self._mixed(y, state.places, state.counts))
+    def to_target(self, x: Step, state: Branches) -> Step:
+        """Attention to what the row itself has written, with its newest position."""
 
-    def read(self, x: Step, memory: Memory, present: Present, state: Read) -> Step:
-        """A look at the source, which neighbouring rows share; its padding is not looked at."""
+        def attend(y: Step) -> Step:
+            state.append(self.pairs(y))
+            return self._attend(y, state.places, state.counts)
+
+        return self(x, attend)
+
+    def to_source(self, x: Step, memory: Memory, present: Present, state: SourceState) -> Step:
+        """Attention to the source, which neighbouring rows share, but for its padding."""
         if state.pair is None:
             state.block = self.pairs(memory)
             state.pair = addresses(state.block), present.sum(1)
-        return self.around.after(x, self._mixed(self.around.before(x), *state.pair))
+        pairs, lengths = state.pair
+        return self(x, lambda y: self._attend(y, pairs, lengths))
 
-    def _mixed(self, x: Step, pairs: Int[Tensor, "G S"], lengths: Int[Tensor, " G"]) -> Step:
+    def _attend(self, x: Step, pairs: Int[Tensor, "G S"], lengths: Int[Tensor, " G"]) -> Step:
         module, queries = self.module, self.module.query(x)
         mixed = torch.empty_like(queries)
         library().attend_rows(
@@ -152,18 +140,16 @@ class Asking:
 
 
 class Branching:
-    """A translator for use, not for training: the model, with its single steps by `Asking`."""
+    """A translator for use, not for training: the model, with its single steps by `Attention`."""
 
     def __init__(self, model: Transformer) -> None:
         self.model, self.context, self.encode = model, model.context, model.encode
         layers = (_parts(block) for block in model.decoder)
-        self.layers = [
-            (Asking(attention), Asking(crossing), Feeding(network)) for attention, crossing, network in layers
-        ]
+        self.layers = [(Attention(own), Attention(cross), Residual(network)) for own, cross, network in layers]
 
     def state(self, rows: int, capacity: int | None = None) -> DecoderState[Branches]:
         written = [Branches(rows, capacity or self.context) for _ in self.layers]
-        return DecoderState(written, [Read() for _ in self.layers], list(range(rows)))
+        return DecoderState(written, [SourceState() for _ in self.layers], list(range(rows)))
 
     def decode(
         self, tokens: Int[Tensor, "R 1"], memory: Memory, present: Present, state: DecoderState[Branches] | None = None
@@ -171,13 +157,12 @@ class Branching:
         """As the model's own, one token a row."""
         model, held = self.model, self.state(len(tokens), 1) if state is None else state
         x = model._embed(tokens, places(held, 1, tokens.device)[0])
-        for (attention, crossing, feedforward), (branches, read) in zip(
-            self.layers, held.layers(len(memory)), strict=True
-        ):
-            assert isinstance(read, Read)
-            x = attention.written(x, branches)
-            x = crossing.read(x, memory, present, read)
-            x = feedforward(x)
+        states = held.layers(len(memory))
+        for (attention, cross_attention, feedforward), (branches, source) in zip(self.layers, states, strict=True):
+            assert isinstance(source, SourceState)
+            x = attention.to_target(x, branches)
+            x = cross_attention.to_source(x, memory, present, source)
+            x = feedforward(x, feedforward.sublayer)
         return model.head(model.decoder_norm(x))
 
 

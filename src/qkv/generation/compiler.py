@@ -65,6 +65,16 @@ class DecodeModel(ctypes.Structure):
     )
 
 
+TYPES: dict[str, Any] = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "f": ctypes.c_float, "i": ctypes.c_int}
+SIGNATURES = {  # pointers, numbers, floats and the number of threads, in the order of C
+    "decode": "pnpppnppi",
+    "attend_rows": "nnnnfppnppi",
+    "add_and_normalize": "ppnnppfpi",
+    "candidates": "pnnpnnppi",
+    "fingerprint": "pni",
+}
+
+
 def f32_on_cpu(model: nn.Module) -> bool:
     return all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
 
@@ -100,23 +110,10 @@ def library() -> Any:
             "CC names another compiler; QKV_NATIVE=0 does without one."
         )
         return None
-    pointers, number = ctypes.c_void_p, ctypes.c_int64
-    compiled.decode.argtypes = [
-        ctypes.POINTER(DecodeModel), number, pointers, ctypes.POINTER(pointers), ctypes.POINTER(number), number,
-        pointers, pointers, ctypes.c_int,
-    ]  # fmt: skip
-    compiled.attend_rows.argtypes = [
-        *[number] * 4, ctypes.c_float, pointers, pointers, number, pointers, pointers, ctypes.c_int
-    ]  # fmt: skip
-    compiled.add_and_normalize.argtypes = [
-        pointers, pointers, number, number, pointers, pointers, ctypes.c_float, pointers, ctypes.c_int
-    ]  # fmt: skip
-    compiled.candidates.argtypes = [
-        pointers, number, number, pointers, number, number, pointers, pointers, ctypes.c_int
-    ]  # fmt: skip
-    for function in (compiled.decode, compiled.attend_rows, compiled.add_and_normalize, compiled.candidates):
-        function.restype = None
-    compiled.fingerprint.argtypes, compiled.fingerprint.restype = [pointers, number, ctypes.c_int], ctypes.c_uint64
+    for name, letters in SIGNATURES.items():
+        function = getattr(compiled, name)
+        function.argtypes, function.restype = [TYPES[letter] for letter in letters], None
+    compiled.fingerprint.restype = ctypes.c_uint64
     return compiled
 
 

@@ -25,7 +25,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, fused
 from qkv.blocks.block import Block, FeedForward, GatedFeedForward, PreNorm, TanhGELU
 from qkv.blocks.fast_paths import changed, hook_tables
@@ -71,18 +70,17 @@ def forms(model: nn.Module) -> tuple[object, ...] | None:
     if learned is not None and (type(learned) is not LearnedPositions or type(learned.table) is not nn.Embedding):
         return None
     own, *others = {_form(block) for block in parts.blocks} or {None}
-    final = _norm_form(parts.norm)
+    final = _norm_form(parts.norm, nn.LayerNorm, RMSNorm)
     if others or own is None or own[0] != final:  # one form for all of them
         return None
     return (len(parts.blocks), type(head), learned is not None, final, *own)
 
 
 def _form(block: Any) -> tuple[object, ...] | None:
-    attention, feedforward = getattr(block, "attention", None), getattr(block, "feedforward", None)
-    if type(block) is not Block or type(attention) is not PreNorm or type(feedforward) is not PreNorm:
+    if type(block) is not Block or {type(block.attention), type(block.feedforward)} != {PreNorm}:
         return None
-    heads: Any = attention.sublayer
-    network: Any = feedforward.sublayer
+    heads: Any = block.attention.sublayer
+    network: Any = block.feedforward.sublayer
     if type(heads) is not MultiHeadAttention or type(network) not in (FeedForward, GatedFeedForward):
         return None
     gated = type(network) is GatedFeedForward
@@ -93,29 +91,29 @@ def _form(block: Any) -> tuple[object, ...] | None:
     if any(len({part.bias is None for part in joined}) > 1 for joined in (projections, into)):
         return None  # what is joined to one matrix has biases everywhere or nowhere
     sizes = heads.query.in_features, heads.head_width, into[0].out_features
-    norms = [_norm_form(norm) for norm in (attention.norm, feedforward.norm)]
-    small = [_small_form(norm) for norm in (heads.query_norm, heads.key_norm)]
+    norms = {_norm_form(part.norm, nn.LayerNorm, RMSNorm) for part in (block.attention, block.feedforward)}
+    head_norms = {_norm_form(norm, nn.Identity, RMSNorm) for norm in (heads.query_norm, heads.key_norm)}
     if (
         any(size % ROWS for size in sizes)
         or type(network.activation) is not (nn.SiLU if gated else TanhGELU)
         or type(heads.positions) not in (NoPositions, RotaryPositions)
-        or None in (*norms, *small)
-        or norms[0] != norms[1]
-        or small[0] != small[1]
+        or None in norms | head_norms
+        or len(norms) + len(head_norms) > 2
     ):
         return None
     numbers = heads.heads, heads.key_heads, heads.head_width, heads.scale, sizes, gated
-    return (norms[0], small[0], *numbers, id(heads.positions) if type(heads.positions) is RotaryPositions else 0)
+    rotary = id(heads.positions) if type(heads.positions) is RotaryPositions else 0
+    return (*norms, *head_norms, *numbers, rotary)
 
 
-def _norm_form(norm: nn.Module) -> tuple[object, ...] | None:
-    if type(norm) not in (nn.LayerNorm, RMSNorm) or norm.weight is None or norm.eps is None:
+def _norm_form(norm: Any, *kinds: type[nn.Module]) -> tuple[object, ...] | None:
+    """The kind and the epsilon of a norm; None where it is of another kind, or lacks a weight."""
+    if type(norm) not in kinds:
         return None
-    return (type(norm), norm.eps) if type(norm) is RMSNorm or norm.bias is not None else None
-
-
-def _small_form(norm: nn.Module) -> tuple[object, ...] | None:
-    return (nn.Identity,) if type(norm) is nn.Identity else _norm_form(norm) if type(norm) is RMSNorm else None
+    if type(norm) is nn.Identity:
+        return (nn.Identity,)
+    whole = norm.weight is not None and norm.eps is not None and (type(norm) is RMSNorm or norm.bias is not None)
+    return (type(norm), norm.eps) if whole else None
 
 
 def contents(model: nn.Module) -> tuple[int, ...]:
@@ -294,14 +292,8 @@ class Native:
 
     def _prompt(self, tokens: Tensor, state: NativeState) -> Tensor:
         """By the model's own parts, many tokens at once."""
-        model = self.model
-        where, answers = places(state, tokens.size(1), tokens.device)
-        mask = masks.causal(where, answers)
-        x = model.embedding(tokens)
-        x = x if self.positions is None else model.positions(x, where)
-        for block, pair in zip(model.blocks, state.pairs, strict=True):
-            x = block(x, mask=mask, places=where, state=pair)
-        return model.head(model.norm(x[:, -1:]))
+        scores: Tensor = self.model.head(self.model.vectors(tokens, state)[:, -1:])
+        return scores
 
     def _step(self, tokens: Tensor, state: NativeState) -> Tensor:
         """Rows in groups, each of which is computed as if it were alone: a text does not depend on its neighbours."""
@@ -319,20 +311,16 @@ class Native:
         logits = torch.empty(len(x), self.c.head.rows)
         for first in range(0, len(x), TOGETHER):
             group = slice(first, first + TOGETHER)
-            self._rows(x[group], [buffer[group] for buffer in state.buffers], lengths[group], capacity, logits[group])
+            vectors, known = x[group], lengths[group]
+            room = torch.empty(len(known) * self.room)
+            caches = (ctypes.c_void_p * len(state.buffers))(*(buffer[group].data_ptr() for buffer in state.buffers))
+            self.decode(
+                ctypes.byref(self.c), len(known), address(vectors), caches, (ctypes.c_int64 * len(known))(*known),
+                capacity, address(room), address(logits[group]), torch.get_num_threads(),
+            )  # fmt: skip
         for pair in state.pairs:
             pair.lengths = [length + 1 for length in pair.lengths]
         return logits[:, : self.vocabulary]
-
-    def _rows(self, x: Tensor, buffers: list[Tensor], lengths: list[int], capacity: int, logits: Tensor) -> None:
-        rows = len(x)
-        room = torch.empty(rows * self.room)
-        held = (ctypes.c_void_p * len(buffers))(*(buffer.data_ptr() for buffer in buffers))
-        known = (ctypes.c_int64 * rows)(*lengths)
-        self.decode(
-            ctypes.byref(self.c), rows, address(x), held, known, capacity, address(room), address(logits),
-            torch.get_num_threads(),
-        )  # fmt: skip
 
 
 def choose(model: LanguageModel, passed: bool) -> Format:

@@ -111,7 +111,7 @@ class AttentionHooks:
 
     def _mix(self, module: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Band | None) -> Tensor:
         """Open for the wanted heads, fused for the others."""
-        written = mask.written(q.size(2), q.device) if isinstance(mask, Band) else mask
+        written = mask.mask(q.size(2), q.device) if isinstance(mask, Band) else mask
         self.seen["mask"] = q.new_ones(1, k.size(2), dtype=torch.bool) if written is None else written
         if len(self.heads) == module.heads:
             return opened(module, q, k, v, mask)

@@ -157,7 +157,7 @@ def _held(name: str, opened: set[str]) -> bool:
     if last in ALWAYS:
         return True
     block = next((path for path in opened if path and name.startswith(path + ".")), None)
-    return block is not None and last in ("added", "hidden")
+    return block is not None and last in ("update", "hidden")
 
 
 def _keep(values: dict[str, Tensor], name: str) -> Any:

@@ -1,10 +1,7 @@
-"""Which model of ours is which architecture of theirs, with a head or without; labels and kinds of problem, both ways.
+"""Architectures of Hugging Face, and which class of theirs a model of ours equals, with a head or without.
 
-config.json names the architecture; where it does not, the bare encoder or the language model is meant. Theirs knows a
-label by its number (`id2label`), ours by its place. Around a decoder theirs judges by the last token that is not
-padding, and adds nothing to the scores.
-
-Around a decoder: language model, classifier or tagger, and Hugging Face's three figures of it (gpt2, llama, qwen3).
+config.json names the class; where it does not, the bare encoder or the language model is meant. Theirs knows a label by
+its number (`id2label`), ours by its place. Of the heads around a decoder (gpt2, llama, qwen2, qwen3):
 
     classifier: score · x, x the vector of the last token that is not padding        tagger: score · x + b at each token
 
@@ -15,12 +12,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import Tensor
 
-from qkv.config import parse, plain
+from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop.tensor_files import TensorFiles
 from qkv.interop.tensor_names import Row, Settings, Table, Values
@@ -34,17 +31,16 @@ from qkv.models.tagger import TaggerConfig
 from qkv.text.tokenizer import Tokenizer
 
 Classifying = ClassifierConfig | TaggerConfig
-Reader = BertConfig | MaskedConfig | Classifying
-Config = Reader | GPTConfig | LlamaConfig | ModernConfig
-ENCODERS = ("bert", "gpt", "modern", "llama", "qwen2")  # around which theirs has models that judge
+Config = BertConfig | MaskedConfig | Classifying | GPTConfig | LlamaConfig | ModernConfig
+ENCODERS = ("bert", "gpt", "modern", "llama", "qwen2")  # around which theirs has classifiers and taggers
 
-TEXTS = "texts"  # in config.json: how many texts are judged together; theirs leaves it to whoever asks
+TEXTS = "texts"  # in config.json: how many texts are classified together; theirs leaves it to whoever asks
 PROBLEMS = {
     "single": "single_label_classification",
     "multi": "multi_label_classification",
     "regression": "regression",
 }
-
+HEADS = ("score.", "classifier.")  # how names in theirs begin that are not the decoder's
 
 ConfigT = TypeVar("ConfigT")
 
@@ -52,14 +48,23 @@ ConfigT = TypeVar("ConfigT")
 class Architecture(ABC, Generic[ConfigT]):
     """One architecture of theirs, or several of one form, and the model of ours that equals it."""
 
+    name: str
     model_types: tuple[str, ...]
+    sizes: ClassVar[Mapping[str, str]]  # our field and their key
+    copies: ClassVar[Mapping[str, str]] = {}  # a further key of theirs that must say the same, and our field
+    defaults: ClassVar[Settings] = {}  # what theirs means where a key is absent
+    fixed: ClassVar[Settings]  # what our model has and theirs may depart from
 
     @abstractmethod
     def table(self, config: ConfigT) -> Table: ...
     @abstractmethod
-    def import_config(self, values: Settings) -> ConfigT: ...
+    def import_config(self, values: Settings) -> ConfigT:
+        """The values of a config.json as a config of ours; what our models do not have is refused."""
+
     @abstractmethod
-    def export_config(self, config: ConfigT) -> Values: ...
+    def export_config(self, config: ConfigT) -> Values:
+        """The values of a config.json; what theirs does not have is refused."""
+
     @abstractmethod
     def tidy(self, config: ConfigT, names: Iterable[str]) -> dict[str, str]:
         """Which tensors of a published file are taken, and their names in the table."""
@@ -68,38 +73,70 @@ class Architecture(ABC, Generic[ConfigT]):
         """Refuse files in which what `tidy` leaves out is not what is computed here."""
         return
 
+    def read_sizes(self, values: Settings) -> Values:
+        """Their sizes under our names, once all else is as our model has it."""
+        values = {**values, **{key: value for key, value in self.defaults.items() if values.get(key) is None}}
+        sizes = renamed(values, self.sizes)
+        same = {theirs: sizes[ours] for theirs, ours in self.copies.items()}
+        require(values, {**self.fixed, "model_type": self.model_types[0], **same}, self.name)
+        return sizes
+
+    def write_sizes(self, config: Any) -> Values:
+        """What `read_sizes` reads."""
+        keys = [*((theirs, ours) for ours, theirs in self.sizes.items()), *self.copies.items()]
+        sizes = {theirs: getattr(config, ours) for theirs, ours in keys}
+        return {"model_type": self.model_types[0], "dtype": "float32", **sizes, **self.fixed}
+
+
+def require(values: Settings, expected: Settings, architecture: str) -> None:
+    """Refuse a foreign config that asks for what our model does not have; a key that is absent is as expected."""
+    for key, value in expected.items():
+        if values.get(key, value) != value:
+            raise ConfigError(f"{architecture}: {key} = {values[key]!r} is not supported; expected {value!r}.")
+
+
+def renamed(values: Settings, names: Mapping[str, str]) -> Values:
+    """Their values under our names; `names` pairs ours with theirs."""
+    for theirs in names.values():
+        if values.get(theirs) is None:
+            raise ConfigError(f"config.json: {theirs} is missing.")
+    return {ours: values[theirs] for ours, theirs in names.items()}
+
 
 @dataclass(frozen=True)
-class Twin:
-    """A figure of ours: its config, the encoder's pooler, and the values that make it equal to theirs."""
+class Counterpart:
+    """A model of ours: its config, and the values of it and of its encoder that make it equal to theirs."""
 
     config: type[Config]
-    pooler: str
-    values: Mapping[str, str]
+    values: Mapping[str, str] = field(default_factory=dict)
+    encoder: Mapping[str, str] = field(default_factory=dict)
 
 
-Family = Mapping[str, Twin]
+Family = Mapping[str, Counterpart]  # by the names of their classes; the first is meant where none is named
+NO_POOLER, POOLER = {"pooler": "none"}, {"pooler": "first"}
 
 BERT: Family = {
-    "BertModel": Twin(BertConfig, "first", {}),
-    "BertForMaskedLM": Twin(MaskedConfig, "none", {"next_sentence": "none"}),
-    "BertForPreTraining": Twin(MaskedConfig, "first", {"next_sentence": "linear"}),
-    "BertForSequenceClassification": Twin(ClassifierConfig, "first", {"pooling": "pooler", "head": "linear"}),
-    "BertForTokenClassification": Twin(TaggerConfig, "none", {}),
+    "BertModel": Counterpart(BertConfig, {}, POOLER),
+    "BertForMaskedLM": Counterpart(MaskedConfig, {"next_sentence": "none"}, NO_POOLER),
+    "BertForPreTraining": Counterpart(MaskedConfig, {"next_sentence": "linear"}, POOLER),
+    "BertForSequenceClassification": Counterpart(ClassifierConfig, {"pooling": "pooler", "head": "linear"}, POOLER),
+    "BertForTokenClassification": Counterpart(TaggerConfig, {}, NO_POOLER),
 }
 DISTILBERT: Family = {
-    "DistilBertModel": Twin(BertConfig, "none", {}),
-    "DistilBertForMaskedLM": Twin(MaskedConfig, "none", {"next_sentence": "none"}),
-    "DistilBertForSequenceClassification": Twin(ClassifierConfig, "none", {"pooling": "first", "head": "two-layer"}),
-    "DistilBertForTokenClassification": Twin(TaggerConfig, "none", {}),
+    "DistilBertModel": Counterpart(BertConfig, {}, NO_POOLER),
+    "DistilBertForMaskedLM": Counterpart(MaskedConfig, {"next_sentence": "none"}, NO_POOLER),
+    "DistilBertForSequenceClassification": Counterpart(
+        ClassifierConfig, {"pooling": "first", "head": "two-layer"}, NO_POOLER
+    ),
+    "DistilBertForTokenClassification": Counterpart(TaggerConfig, {}, NO_POOLER),
 }
 
 
-def _decoder(name: str, config: type[Config], writes: str) -> Family:
+def _decoder(name: str, config: type[Config], language_model: str) -> Family:
     return {
-        writes: Twin(config, "none", {}),
-        f"{name}ForSequenceClassification": Twin(ClassifierConfig, "none", {"pooling": "last", "head": "no-bias"}),
-        f"{name}ForTokenClassification": Twin(TaggerConfig, "none", {}),
+        language_model: Counterpart(config),
+        f"{name}ForSequenceClassification": Counterpart(ClassifierConfig, {"pooling": "last", "head": "no-bias"}),
+        f"{name}ForTokenClassification": Counterpart(TaggerConfig),
     }
 
 
@@ -110,66 +147,65 @@ QWEN3 = _decoder("Qwen3", ModernConfig, "Qwen3ForCausalLM")
 
 
 def inside(config: Any) -> Any:
-    """The encoder of a figure, which may be the figure itself; one around another encoder has no twin."""
+    """The encoder of a model, which may be the model itself; a head around another encoder cannot be exported."""
     encoder = getattr(config, "encoder", config)
     if encoder.kind not in ENCODERS:
         raise ConfigError(
-            f"a {config.kind} around {encoder.kind!r} cannot be exported: of models that judge, only those around "
-            f"{', '.join(ENCODERS[:-1])} or {ENCODERS[-1]} have a twin there that is the same. Use qkv train FILE "
-            "--model bert, or qkv finetune from one of these."
+            f"a {config.kind} around {encoder.kind!r} cannot be exported: of classifiers and taggers, only those "
+            f"around {', '.join(ENCODERS[:-1])} or {ENCODERS[-1]} have an equivalent there. Use qkv train FILE --model "
+            "bert, or qkv finetune from one of these."
         )
     return encoder
 
 
-def twin(config: Config, family: Family) -> str:
-    """The name of theirs that equals our figure."""
+def class_name(config: Config, family: Family) -> str:
+    """The name of their class that equals our model."""
     encoder = inside(config)
-    for name, figure in family.items():
-        same = isinstance(config, figure.config) and getattr(encoder, "pooler", "none") == figure.pooler
-        if same and all(getattr(config, key) == value for key, value in figure.values.items()):
+    fitting = {name: each for name, each in family.items() if isinstance(config, each.config)}
+    for name, each in fitting.items():
+        pairs = [(config, each.values), (encoder, each.encoder)]
+        if all(getattr(owner, key) == value for owner, values in pairs for key, value in values.items()):
             return name
-    said = [f"{key} = {getattr(config, key)!r}" for key in ("pooling", "head", "next_sentence") if hasattr(config, key)]
-    fitting = [figure for figure in family.values() if isinstance(config, figure.config)]
+    own = [f"{key} = {getattr(config, key)!r}" for key in ("pooling", "head", "next_sentence") if hasattr(config, key)]
     if isinstance(encoder, BertConfig):
         pooler = "pooler" if encoder is config else "encoder.pooler"
-        said.append(f"{pooler} = {encoder.pooler!r}")
-        would = " or ".join(
-            ", ".join(f"{key} = {value!r}" for key, value in {**figure.values, pooler: figure.pooler}.items())
-            for figure in fitting
+        own.append(f"{pooler} = {encoder.pooler!r}")
+        remedy = " or ".join(
+            ", ".join(f"{key} = {value!r}" for key, value in {**each.values, pooler: each.encoder["pooler"]}.items())
+            for each in fitting.values()
         )
     else:
         trained = f"train FILE --model {encoder.kind}" if encoder.kind in ("gpt", "modern") else "finetune MODEL FILE"
-        options = (f"--set model.{key}={value}" for figure in fitting for key, value in figure.values.items())
-        would = " ".join([f"qkv {trained}", *options])
+        options = (f"--set model.{key}={value}" for each in fitting.values() for key, value in each.values.items())
+        remedy = " ".join([f"qkv {trained}", *options])
     raise ConfigError(
-        f"a {config.kind} with {', '.join(said)} has no twin among {', '.join(family)}, so it cannot be exported "
-        f"there. Train one with {would}."
+        f"a {config.kind} with {', '.join(own)} has no equivalent among {', '.join(family)}, so it cannot be exported "
+        f"there. Train one with {remedy}."
     )
 
 
-def read_labels(values: Settings, family: Family, encoder: Settings, dropout: Any) -> Reader:
-    """The config of ours that the architecture in `values` asks for, around the encoder's numbers."""
+def read_head(
+    values: Settings, family: Family, encoder: Settings, dropout: Mapping[type, Any], others: str = ""
+) -> Any:
+    """The config of ours that the class named in `values` asks for, around the encoder's values.
+
+    `dropout` is that of each kind of head. A class that is not listed is refused, or taken for `others`.
+    """
     named = values.get("architectures") or [next(iter(family))]
-    if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in family:
+    name = str(named[0]) if isinstance(named, list) and len(named) == 1 else ""
+    counterpart = family.get(name) or family.get(others)
+    if counterpart is None:
         raise ConfigError(
             f"config.json: architectures = {named!r} is not known here; expected one of {', '.join(family)}."
         )
-    figure = family[named[0]]
-    within = {"kind": "bert", **encoder, "pooler": figure.pooler}
-    if figure.config is BertConfig:
-        return parse(BertConfig, within, "config.json")
-    return headed(figure, within, values, dropout)
-
-
-def headed(figure: Twin, encoder: Settings, values: Settings, dropout: Any) -> Any:
-    """A figure around an encoder, with the labels of `values`."""
-    found: Values = {"encoder": encoder, **figure.values}
-    if figure.config is not MaskedConfig:
-        found |= {"labels": _labels(values), "dropout": dropout}
-    if figure.config is ClassifierConfig:
-        found["problem"] = _problem(values, len(found["labels"]))
-        found["texts"] = 2 if values.get(TEXTS) == 2 else 1
-    return parse(figure.config, found, "config.json")
+    kind, found = counterpart.config, {**encoder, **counterpart.encoder}
+    if kind in (MaskedConfig, ClassifierConfig, TaggerConfig):
+        found = {"encoder": found, **counterpart.values}
+    if kind in dropout:
+        found |= {"labels": _labels(values), "dropout": dropout[kind]}
+    if kind is ClassifierConfig:
+        found |= {"problem": _problem(values, len(found["labels"])), "texts": 2 if values.get(TEXTS) == 2 else 1}
+    return parse(kind, found, "config.json")
 
 
 def _labels(values: Settings) -> list[str]:
@@ -187,29 +223,25 @@ def _labels(values: Settings) -> list[str]:
 
 def _problem(values: Settings, labels: int) -> str:
     """Theirs may leave it open until it sees the targets; a single output then means a number."""
-    said = values.get("problem_type")
-    if said is None:
+    given = values.get("problem_type")
+    if given is None:
         return "regression" if labels == 1 else "single"
     for ours, theirs in PROBLEMS.items():
-        if said == theirs:
+        if given == theirs:
             return ours
     raise ConfigError(
-        f"config.json: problem_type = {said!r} is not known; expected one of {', '.join(PROBLEMS.values())}."
+        f"config.json: problem_type = {given!r} is not known; expected one of {', '.join(PROBLEMS.values())}."
     )
 
 
-def write_labels(config: Config) -> Values:
-    """`id2label`, `label2id` and `problem_type`, for models that have labels."""
-    if not isinstance(config, Classifying):
-        return {}
-    found: Values = {
-        "id2label": {str(index): label for index, label in enumerate(config.labels)},
-        "label2id": {label: index for index, label in enumerate(config.labels)},
-    }
+def write_head(config: Config, family: Family) -> Values:
+    """The name of the class, and `id2label`, `label2id` and `problem_type` for models that have labels."""
+    found: Values = {"architectures": [class_name(config, family)]}
+    if isinstance(config, Classifying):
+        found["id2label"] = {str(index): label for index, label in enumerate(config.labels)}
+        found["label2id"] = {label: index for index, label in enumerate(config.labels)}
     if isinstance(config, ClassifierConfig):
-        found["problem_type"] = PROBLEMS[config.problem]
-        if config.texts == 2:
-            found[TEXTS] = 2
+        found |= {"problem_type": PROBLEMS[config.problem], **({TEXTS: 2} if config.texts == 2 else {})}
     return found
 
 
@@ -225,43 +257,14 @@ def folded(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-HEADS = ("score.", "classifier.")  # how names in theirs begin that are not the decoder's
-DROPOUT = "classifier_dropout"  # theirs drops before the scores of tokens only; it keeps the value of a classifier
-USUAL_DROPOUT = 0.1  # of tokens, where nothing is said
-
-
-def headless(config: Any) -> bool:
-    """Without a head over the vocabulary of its own: it is the embedding, or it judges."""
-    return isinstance(config, Classifying) or config.head == "tied"
-
-
-def rows(config: Any, decoder: Table, head: Table = (), tags: str = "score") -> Table:
-    """The table of a figure, of the decoder's rows and its head's; `tags` is what theirs calls the head of a tagger."""
+def rows(config: Any, decoder: Table, tagger_head: str = "score") -> Table:
+    """The table of a language model, or of a head around a decoder; of a tagger theirs calls it `tagger_head`."""
     if not isinstance(config, Classifying):
-        return (*decoder, *head)
+        return decoder
     inner = tuple(replace(row, ours=f"encoder.{row.ours}") for row in decoder)
     if isinstance(config, ClassifierConfig):
         return (*inner, Row("head.weight", "score.weight"))
-    return (*inner, Row("head.weight", f"{tags}.weight"), Row("head.bias", f"{tags}.bias"))
-
-
-def write(config: Any, family: Family) -> Values:
-    """What config.json says of the figure: its name there, labels, dropout."""
-    found: Values = {"architectures": [twin(config, family)], **write_labels(config)}
-    if isinstance(config, ClassifierConfig) and config.center:
-        raise ConfigError(f"center = {config.center} has no twin there, where nothing is added to scores; expected 0.")
-    return found | ({DROPOUT: config.dropout} if inside(config) is not config else {})
-
-
-def read(values: Settings, family: Family, decoder: Any) -> Any:
-    """The decoder itself, or the classifier or tagger around it that config.json names."""
-    named = values.get("architectures")
-    figure = family.get(str(named[0])) if isinstance(named, list) and len(named) == 1 else None
-    if figure is None or isinstance(decoder, figure.config):
-        return decoder
-    usual = USUAL_DROPOUT if figure.config is TaggerConfig else 0.0
-    dropout = values.get(DROPOUT)
-    return headed(figure, plain(decoder), values, usual if dropout is None else dropout)
+    return (*inner, Row("head.weight", f"{tagger_head}.weight"), Row("head.bias", f"{tagger_head}.bias"))
 
 
 def require_end(config: Any, tokenizer: Tokenizer) -> None:
@@ -270,6 +273,6 @@ def require_end(config: Any, tokenizer: Tokenizer) -> None:
     if decides and tokenizer.closing and tokenizer.closing[-1] == tokenizer.filler:
         name = tokenizer.token(tokenizer.closing[-1])
         raise ConfigError(
-            f"texts end with {name!a}, which is also the padding: transformers would judge by the token before it, "
+            f"texts end with {name!a}, which is also the padding: transformers would classify by the token before it, "
             "qkv by it. Expected another padding token."
         )

@@ -8,21 +8,12 @@ more; `tidy` says which tensor of a file is meant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from qkv.errors import ConfigError
-from qkv.interop.architectures import (
-    BERT,
-    DISTILBERT,
-    Architecture,
-    Classifying,
-    Family,
-    inside,
-    read_labels,
-    twin,
-    write_labels,
-)
-from qkv.interop.tensor_names import Row, Settings, Table, Values, pairs, require, sizes
+from qkv.interop import architectures
+from qkv.interop.architectures import Architecture, Classifying, Family, inside, read_head, write_head
+from qkv.interop.tensor_names import Row, Settings, Table, Values, pairs
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.masked import MaskedConfig
@@ -36,9 +27,8 @@ LINEAR = pairs(("head", "classifier"))
 class BertArchitecture(Architecture[Config]):
     """What both share; the attributes are BERT's."""
 
-    model_types: tuple[str, ...] = ("bert",)
-    family: Family = BERT
-    name = "BERT"
+    name, model_types = "BERT", ("bert",)
+    family: Family = architectures.BERT
     prefix = "bert."  # of the encoder's tensors, where something is built on it
     inner = ("embeddings.", "encoder.", "pooler.")  # how they begin without it
     layer = "encoder.layer.{i}."
@@ -57,16 +47,17 @@ class BertArchitecture(Architecture[Config]):
         "norm_epsilon": "layer_norm_eps",
         "dropout": "hidden_dropout_prob",  # theirs has another for the weights of attention; ours has one for both
     }
-    defaults: ClassVar[Settings] = {  # what old config files leave out
+    defaults: ClassVar[Settings] = {
         "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
     }  # fmt: skip
-    fixed: ClassVar[Settings] = {  # what our model has and theirs may depart from
+    fixed: ClassVar[Settings] = {
         "hidden_act": "gelu",
         "position_embedding_type": "absolute",
         "is_decoder": False,
         "add_cross_attention": False,
         "tie_word_embeddings": True,
     }
+    always: ClassVar[Settings] = {}  # of our encoder, where theirs has no choice
 
     def table(self, config: Config) -> Table:
         encoder = self.encoder(inside(config))
@@ -118,44 +109,39 @@ class BertArchitecture(Architecture[Config]):
 
     def left_out(self, config: Config, heads: bool) -> tuple[str, ...]:
         """How names begin that are not taken; `heads`: all of them, since only the encoder is read."""
-        found = ["cls.", "classifier."] if heads else ["cls.predictions.decoder."]
+        left_out = ["cls.", "classifier."] if heads else ["cls.predictions.decoder."]
         if isinstance(config, MaskedConfig) and config.next_sentence == "none":
-            found += ["cls.seq_relationship."]
+            left_out += ["cls.seq_relationship."]
         if inside(config).pooler == "none":
-            found += ["bert.pooler.", "pooler."]
-        return (*found, *(["cls."] if isinstance(config, Classifying) else []))
+            left_out += ["bert.pooler.", "pooler."]
+        return (*left_out, *(["cls."] if isinstance(config, Classifying) else []))
 
     def export_config(self, config: Config) -> Values:
-        """The values of a config of theirs, as config.json holds them."""
         encoder = inside(config)
-        numbers = {theirs: getattr(encoder, ours) for ours, theirs in self.sizes.items()}
-        numbers[self.sizes["hidden"]] = encoder.hidden or 4 * encoder.width
-        special = self.special(config, encoder)
-        named = {"model_type": self.model_types[0], "architectures": [twin(config, self.family)], "dtype": "float32"}
-        return {**named, **numbers, **special, **write_labels(config), **self.fixed}
+        values = {**self.write_sizes(encoder), self.sizes["hidden"]: encoder.hidden or 4 * encoder.width}
+        return {**values, **self.special(config, encoder), **write_head(config, self.family)}
 
     def special(self, config: Config, encoder: BertConfig) -> Values:
         """The values that BERT and DistilBERT name differently; what theirs does not have is refused."""
         if not encoder.segments:
-            raise ConfigError("segments = 0 has no twin in BERT; DistilBERT is the one without segments.")
+            raise ConfigError("segments = 0 has no equivalent in BERT; DistilBERT is the one without segments.")
         classifier = {"classifier_dropout": config.dropout} if isinstance(config, Classifying) else {}
         return {"attention_probs_dropout_prob": encoder.dropout, **classifier}
 
     def import_config(self, values: Settings) -> Config:
-        """The values of a config of theirs as ours; what our models do not have is refused."""
-        require(values, {**self.fixed, "model_type": self.model_types[0]}, self.name)
-        known = {**self.defaults, **{key: value for key, value in values.items() if value is not None}}
-        return self.labelled(values, sizes(known, self.sizes))
+        encoder = {"kind": "bert", **self.read_sizes(values), **self.always}
+        config: Config = read_head(values, self.family, encoder, self.dropout(values, encoder["dropout"]))
+        return config
 
-    def labelled(self, values: Settings, encoder: Values) -> Config:
-        dropout = values.get("classifier_dropout")
-        return read_labels(values, BERT, encoder, encoder["dropout"] if dropout is None else dropout)
+    def dropout(self, values: Settings, encoder: float) -> dict[type, Any]:
+        """The dropout of each kind of head."""
+        given = values.get("classifier_dropout")
+        return dict.fromkeys((ClassifierConfig, TaggerConfig), encoder if given is None else given)
 
 
 class DistilBertArchitecture(BertArchitecture):
-    model_types = ("distilbert",)
-    family = DISTILBERT
-    name = "DistilBERT"
+    name, model_types = "DistilBERT", ("distilbert",)
+    family = architectures.DISTILBERT
     prefix = "distilbert."
     inner = ("embeddings.", "transformer.", "pooler.")
     layer = "transformer.layer.{i}."
@@ -191,16 +177,16 @@ class DistilBertArchitecture(BertArchitecture):
         for name, expected in self.always.items():
             if getattr(encoder, name) != expected:
                 value = getattr(encoder, name)
-                raise ConfigError(f"{name} = {value!r} has no twin in DistilBERT; expected {expected!r}. BERT has one.")
+                raise ConfigError(
+                    f"{name} = {value!r} has no equivalent in DistilBERT; expected {expected!r}. BERT has one."
+                )
         if isinstance(config, TaggerConfig) and config.dropout != encoder.dropout:
-            raise ConfigError(f"dropout = {config.dropout} has no twin in DistilBERT; expected the encoder's.")
+            raise ConfigError(f"dropout = {config.dropout} has no equivalent in DistilBERT; expected the encoder's.")
         classifier = {"seq_classif_dropout": config.dropout} if isinstance(config, ClassifierConfig) else {}
         return {"attention_dropout": encoder.dropout, **classifier, "sinusoidal_pos_embds": False}
 
-    def labelled(self, values: Settings, encoder: Values) -> Config:
-        architecture = str((values.get("architectures") or [""])[0])
-        dropout = values.get("seq_classif_dropout", 0.2) if "Sequence" in architecture else encoder["dropout"]
-        return read_labels(values, DISTILBERT, {**encoder, "segments": 0, "norm_epsilon": 1e-12}, dropout)
+    def dropout(self, values: Settings, encoder: float) -> dict[type, Any]:
+        return {ClassifierConfig: values.get("seq_classif_dropout", 0.2), TaggerConfig: encoder}
 
 
 bert, distilbert = BertArchitecture(), DistilBertArchitecture()

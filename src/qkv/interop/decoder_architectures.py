@@ -7,39 +7,41 @@ the tokenizer's: the caller adds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 from qkv.blocks.initialization import outline
-from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop import architectures
-from qkv.interop.architectures import (
-    GPT2,
-    LLAMA,
-    QWEN2,
-    QWEN3,
-    Architecture,
-    Classifying,
-    Family,
-    inside,
-)
-from qkv.interop.tensor_names import (
-    THIRDS,
-    TRANSPOSED,
-    TRANSPOSED_THIRDS,
-    Row,
-    Settings,
-    Table,
-    Values,
-    pairs,
-    require,
-    sizes,
-)
+from qkv.interop.architectures import Architecture, Classifying, Family, inside, renamed, require
+from qkv.interop.tensor_names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Settings, Table, Values, pairs
+from qkv.models.classifier import ClassifierConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
+from qkv.models.tagger import TaggerConfig
 
+DROPOUT = "classifier_dropout"  # theirs drops before the scores of tokens only; it keeps the value of a classifier
+
+
+def read_decoder(values: Settings, family: Family, decoder: Values) -> Any:
+    """The decoder itself, or the classifier or tagger around it that config.json names."""
+    given = values.get(DROPOUT)
+    dropout = {ClassifierConfig: 0.0, TaggerConfig: 0.1} if given is None else dict.fromkeys(HEADED, given)
+    return architectures.read_head(values, family, decoder, dropout, others=next(iter(family)))
+
+
+def write_decoder(config: Any, family: Family) -> Values:
+    """What config.json says of a head around a decoder."""
+    if isinstance(config, ClassifierConfig) and config.center:
+        raise ConfigError(
+            f"center = {config.center} is not supported there, where nothing is added to scores; expected 0."
+        )
+    dropout = {DROPOUT: config.dropout} if inside(config) is not config else {}
+    return {**architectures.write_head(config, family), **dropout}
+
+
+HEADED = (ClassifierConfig, TaggerConfig)
 GPT2_ATTENTION, GPT2_FEEDFORWARD = "blocks.{i}.attention.sublayer.", "blocks.{i}.feedforward.sublayer."
 GPT2_LAYER = "transformer.h.{i}."
 GPT2_TABLE = (
@@ -59,7 +61,7 @@ GPT2_TABLE = (
 
 
 class GPT2Architecture(Architecture[GPTConfig | Classifying]):
-    model_types = ("gpt2",)
+    name, model_types = "GPT-2", ("gpt2",)
     sizes: ClassVar[Mapping[str, str]] = {
         "vocabulary": "vocab_size",
         "layers": "n_layer",
@@ -68,7 +70,8 @@ class GPT2Architecture(Architecture[GPTConfig | Classifying]):
         "context": "n_positions",
         "dropout": "resid_pdrop",
     }
-    fixed: ClassVar[Settings] = {  # what our model has and theirs may depart from
+    copies: ClassVar[Mapping[str, str]] = {"embd_pdrop": "dropout", "attn_pdrop": "dropout"}
+    fixed: ClassVar[Settings] = {
         "activation_function": "gelu_new",
         "layer_norm_epsilon": 1e-5,
         "scale_attn_weights": True,
@@ -79,70 +82,80 @@ class GPT2Architecture(Architecture[GPTConfig | Classifying]):
     }
 
     def table(self, config: GPTConfig | Classifying) -> Table:
-        return architectures.rows(config, GPT2_TABLE, tags="classifier")
+        return architectures.rows(config, GPT2_TABLE, tagger_head="classifier")
 
     def tidy(self, config: GPTConfig | Classifying, names: Iterable[str]) -> dict[str, str]:
         """The published files have no prefix; masks of attention and a second copy of the tied table may be in them."""
-        masks, named = (".attn.bias", ".attn.masked_bias"), ("transformer.", *architectures.HEADS)
+        masks, prefixes = (".attn.bias", ".attn.masked_bias"), ("transformer.", *architectures.HEADS)
         kept = [name for name in names if not name.endswith(masks) and name != "lm_head.weight"]
-        return {name: name if name.startswith(named) else f"transformer.{name}" for name in kept}
+        return {name: name if name.startswith(prefixes) else f"transformer.{name}" for name in kept}
 
     def export_config(self, config: GPTConfig | Classifying) -> Values:
-        """The values of a `GPT2Config`, as config.json holds them; theirs has no window."""
         decoder = inside(config)
         if decoder.window:
-            raise ConfigError(f"window = {decoder.window} has no twin in GPT-2; train with window = 0, or use modern.")
-        named = {"model_type": "gpt2", "dtype": "float32"}
-        numbers = {theirs: getattr(decoder, ours) for ours, theirs in self.sizes.items()}
-        dropout = {"embd_pdrop": decoder.dropout, "attn_pdrop": decoder.dropout}
-        return {**named, **numbers, **dropout, "n_inner": None, **self.fixed, **architectures.write(config, GPT2)}
+            raise ConfigError(
+                f"window = {decoder.window} has no equivalent in GPT-2; train with window = 0, or modern."
+            )
+        return {**self.write_sizes(decoder), "n_inner": None, **write_decoder(config, architectures.GPT2)}
 
     def import_config(self, values: Settings) -> GPTConfig | Classifying:
-        """A `GPT2Config`'s values as ours; what our model does not have is refused."""
-        known = sizes(values, self.sizes)
-        same = {"embd_pdrop": known["dropout"], "attn_pdrop": known["dropout"]}
-        require(values, {**self.fixed, "model_type": "gpt2", **same}, "GPT-2")
+        sizes = self.read_sizes(values)
         if values.get("n_inner") is not None:  # none: four times the width
-            require(values, {"n_inner": 4 * known["width"]}, "GPT-2")
-        return architectures.read(values, GPT2, parse(GPTConfig, known, "config.json"))
+            require(values, {"n_inner": 4 * sizes["width"]}, self.name)
+        decoder: GPTConfig | Classifying = read_decoder(values, architectures.GPT2, {"kind": "gpt", **sizes})
+        return decoder
 
 
-LAYER, ATTENTION, FEEDFORWARD = "model.layers.{i}.", "blocks.{i}.attention.sublayer.", "blocks.{i}.feedforward."
-QUERY_KEY_VALUE = tuple(
-    (f"{ATTENTION}{ours}", f"{LAYER}self_attn.{ours[0]}_proj") for ours in ("query", "key", "value")
+Rotary = LlamaConfig | ModernConfig
+# of Llama, Qwen2 and Qwen3, within a layer: our name, Hugging Face's and GGUF's
+ROTARY_LAYER = (
+    ("attention.norm.weight", "input_layernorm.weight", "attn_norm.weight"),
+    ("attention.sublayer.query.weight", "self_attn.q_proj.weight", "attn_q.weight"),
+    ("attention.sublayer.key.weight", "self_attn.k_proj.weight", "attn_k.weight"),
+    ("attention.sublayer.value.weight", "self_attn.v_proj.weight", "attn_v.weight"),
+    ("attention.sublayer.output.weight", "self_attn.o_proj.weight", "attn_output.weight"),
+    ("feedforward.norm.weight", "post_attention_layernorm.weight", "ffn_norm.weight"),
+    ("feedforward.sublayer.gate.weight", "mlp.gate_proj.weight", "ffn_gate.weight"),
+    ("feedforward.sublayer.up.weight", "mlp.up_proj.weight", "ffn_up.weight"),
+    ("feedforward.sublayer.down.weight", "mlp.down_proj.weight", "ffn_down.weight"),
 )
-TIED = (
-    Row("embedding.weight", "model.embed_tokens.weight"),
-    Row("blocks.{i}.attention.norm.weight", f"{LAYER}input_layernorm.weight"),
-    *(Row(f"{ours}.weight", f"{theirs}.weight") for ours, theirs in QUERY_KEY_VALUE),
-    Row(f"{ATTENTION}output.weight", f"{LAYER}self_attn.o_proj.weight"),
-    Row(f"{FEEDFORWARD}norm.weight", f"{LAYER}post_attention_layernorm.weight"),
-    *(Row(f"{FEEDFORWARD}sublayer.{name}.weight", f"{LAYER}mlp.{name}_proj.weight") for name in ("gate", "up", "down")),
-    Row("norm.weight", "model.norm.weight"),
-)
-MORE: dict[str, Table] = {  # what a kind has besides
-    "llama": (),
-    "qwen2": tuple(Row(f"{ours}.bias", f"{theirs}.bias") for ours, theirs in QUERY_KEY_VALUE),
+ROTARY_MORE = {  # what a kind has besides
+    "qwen2": (
+        ("attention.sublayer.query.bias", "self_attn.q_proj.bias", "attn_q.bias"),
+        ("attention.sublayer.key.bias", "self_attn.k_proj.bias", "attn_k.bias"),
+        ("attention.sublayer.value.bias", "self_attn.v_proj.bias", "attn_v.bias"),
+    ),
     "modern": (
-        Row(f"{ATTENTION}query_norm.weight", f"{LAYER}self_attn.q_norm.weight"),
-        Row(f"{ATTENTION}key_norm.weight", f"{LAYER}self_attn.k_norm.weight"),
+        ("attention.sublayer.query_norm.weight", "self_attn.q_norm.weight", "attn_q_norm.weight"),
+        ("attention.sublayer.key_norm.weight", "self_attn.k_norm.weight", "attn_k_norm.weight"),
     ),
 }
-HEAD = (Row("head.weight", "lm_head.weight"),)
+
+
+def rotary_tensors(config: Rotary) -> Iterator[tuple[str, str, str]]:
+    """Our name, Hugging Face's and GGUF's of every tensor of such a language model."""
+    yield "embedding.weight", "model.embed_tokens.weight", "token_embd.weight"
+    for ours, huggingface, gguf in (*ROTARY_LAYER, *ROTARY_MORE.get(config.kind, ())):
+        yield f"blocks.{{i}}.{ours}", f"model.layers.{{i}}.{huggingface}", f"blk.{{i}}.{gguf}"
+    yield "norm.weight", "model.norm.weight", "output_norm.weight"
+    if config.head == "own":
+        yield "head.weight", LM_HEAD, "output.weight"
+
+
+LM_HEAD = "lm_head.weight"
 STRETCH = {
     "rotary_factor": "factor",
     "rotary_low": "low_freq_factor",
     "rotary_high": "high_freq_factor",
     "rotary_context": "original_max_position_embeddings",
 }
-Rotary = LlamaConfig | ModernConfig
 
 
 class RotaryArchitecture(Architecture[Rotary | Classifying]):
-    """Llama, Qwen2 and Qwen3, which have rotary positions and a gated feed-forward in common."""
+    """What Llama, Qwen2 and Qwen3 have in common: rotary positions and a gated feed-forward."""
 
-    families: ClassVar[Mapping[str, Family]] = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3}
-    model_types = tuple(families)
+    kind: str
+    family: Family
     sizes: ClassVar[Mapping[str, str]] = {
         "vocabulary": "vocab_size",
         "layers": "num_hidden_layers",
@@ -152,70 +165,56 @@ class RotaryArchitecture(Architecture[Rotary | Classifying]):
         "context": "max_position_embeddings",
         "norm_epsilon": "rms_norm_eps",
     }
-    more_sizes: ClassVar[Mapping[str, str]] = {  # in the files of the other two they may be left out
+    optional: ClassVar[Mapping[str, str]] = {  # only Qwen3's files always have them
         "key_heads": "num_key_value_heads",
         "head_width": "head_dim",
-        "dropout": "attention_dropout",
-    }
-    fixed: ClassVar[Mapping[str, Settings]] = {  # what our model has and theirs may depart from
-        "llama": {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False},
-        "qwen2": {"hidden_act": "silu"},
-        "qwen3": {"hidden_act": "silu", "attention_bias": False},
+        "dropout": "attention_dropout",  # theirs has no other; ours also drops what joins the stream
     }
 
     def table(self, config: Rotary | Classifying) -> Table:
-        decoder = (*TIED, *MORE[inside(config).kind])
-        return architectures.rows(config, decoder, () if architectures.headless(config) else HEAD)
+        names = (Row(ours, theirs) for ours, theirs, _ in rotary_tensors(inside(config)))
+        return architectures.rows(config, tuple(row for row in names if row.theirs != LM_HEAD or self.own_head(config)))
+
+    def own_head(self, config: Rotary | Classifying) -> bool:
+        """Whether there is a head over the vocabulary that is not the embedding."""
+        return not isinstance(config, Classifying) and config.head == "own"
 
     def tidy(self, config: Rotary | Classifying, names: Iterable[str]) -> dict[str, str]:
         """Of the published tensors, those that count: no angles of positions, and a tied head not twice."""
         kept = (name for name in names if not name.endswith(".rotary_emb.inv_freq"))
-        tied = architectures.headless(config)
-        return {name: name for name in kept if not (tied and name == "lm_head.weight")}
+        return {name: name for name in kept if name != LM_HEAD or self.own_head(config)}
 
     def export_config(self, config: Rotary | Classifying) -> Values:
-        """The values of a config of theirs, as config.json holds them."""
-        decoder = inside(config)
-        kind = {"modern": "qwen3"}.get(decoder.kind, decoder.kind)
-        if decoder.window and kind == "llama":
-            raise ConfigError(f"window = {decoder.window} has no twin in Llama; train with window = 0, or use qwen2.")
-        numbers = {theirs: getattr(decoder, ours) for ours, theirs in self.sizes.items()}
+        decoder, qwen = inside(config), self.kind != "llama"
+        if decoder.window and not qwen:
+            raise ConfigError(f"window = {decoder.window} has no equivalent in Llama; train with window = 0, or qwen2.")
         with outline():  # the built model knows the sizes that the config leaves to it
             block = decoder.build().blocks[0]
         attention, gate = block.get_submodule("attention.sublayer"), block.get_submodule("feedforward.sublayer.gate")
-        numbers |= {"num_key_value_heads": attention.key_heads, "intermediate_size": gate.out_features}
-        numbers["attention_dropout"] = decoder.dropout  # theirs has no other; ours also drops what joins the stream
-        numbers["head_dim"] = attention.head_width
-        if kind == "qwen2" and numbers.pop("head_dim") * decoder.heads != decoder.width:
-            raise ConfigError(f"head_width = {decoder.head_width} has no twin in Qwen2; expected width / heads.")
-        numbers |= {"rope_parameters": _rope(decoder), "tie_word_embeddings": decoder.head == "tied"}
-        if kind != "llama":
-            window = {"sliding_window": decoder.window or None, "max_window_layers": 0}
-            numbers |= {"use_sliding_window": decoder.window > 0, **window}
-        named = {"model_type": kind, "dtype": "float32", **numbers, **self.fixed[kind]}
-        return {**named, **architectures.write(config, self.families[kind])}
+        values = {**self.write_sizes(decoder), "intermediate_size": gate.out_features}
+        values |= {"num_key_value_heads": attention.key_heads, "attention_dropout": decoder.dropout}
+        if self.kind != "qwen2":
+            values["head_dim"] = attention.head_width
+        elif attention.head_width * decoder.heads != decoder.width:
+            raise ConfigError(f"head_width = {decoder.head_width} has no equivalent in Qwen2; expected width / heads.")
+        values |= {"rope_parameters": _rope(decoder), "tie_word_embeddings": decoder.head == "tied"}
+        if qwen:
+            values |= {"use_sliding_window": decoder.window > 0, "sliding_window": decoder.window or None}
+            values["max_window_layers"] = 0
+        return {**values, **write_decoder(config, self.family)}
 
     def import_config(self, values: Settings) -> Rotary | Classifying:
-        """Their values as ours; what our model does not have is refused."""
-        kind = values.get("model_type", "llama")
-        if kind not in self.model_types:
-            raise ConfigError(f"model_type = {kind!r} has no twin here; expected one of {', '.join(self.model_types)}.")
-        name = kind.capitalize()
-        require(values, self.fixed[kind], name)
-        if kind == "qwen3":
-            require(values, {"rope_scaling": None}, name)
-            # before transformers 5 the base of the rotary angles stood alone
-            rotary = values.get("rope_parameters") or {"rope_theta": values.get("rope_theta", 10000.0)}
-            require(rotary, {"rope_type": "default"}, name)
-            turns: Values = {"rotary_base": rotary["rope_theta"]}
+        sizes = {"kind": self.kind, **self.read_sizes(values)}
+        if self.kind == "modern":
+            require(values, {"rope_scaling": None}, self.name)
+            sizes |= renamed(values, self.optional)
         else:
-            turns = {"kind": kind, **_rotary(values, name)}
-        known = sizes(values, {**self.sizes, **(self.more_sizes if kind == "qwen3" else {})})
-        known |= {ours: values.get(theirs) or 0 for ours, theirs in self.more_sizes.items()}
-        known["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
-        known["window"] = _window(values, name) if kind != "llama" else 0
-        decoder: Rotary = parse(ModernConfig if kind == "qwen3" else LlamaConfig, {**known, **turns}, "config.json")
-        return architectures.read(values, self.families[kind], decoder)
+            sizes |= {ours: values.get(theirs) or 0 for ours, theirs in self.optional.items()}
+        sizes |= _rotary(values, self.name, stretched=self.kind != "modern")
+        sizes["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
+        sizes["window"] = _window(values, self.name) if self.kind != "llama" else 0
+        decoder: Rotary | Classifying = read_decoder(values, self.family, sizes)
+        return decoder
 
 
 def _rope(config: Rotary) -> Values:
@@ -225,20 +224,23 @@ def _rope(config: Rotary) -> Values:
     return base | {"rope_type": "llama3"} | {theirs: getattr(config, ours) for ours, theirs in STRETCH.items()}
 
 
-def _rotary(values: Settings, architecture: str) -> Values:
-    """Base and stretch of the rotary turns; before transformers 5 they stood apart."""
+def _rotary(values: Settings, architecture: str, stretched: bool) -> Values:
+    """Base and stretch of the rotary angles; before transformers 5 they stood apart."""
     scaling = values.get("rope_parameters") or values.get("rope_scaling") or {}
     if not isinstance(scaling, dict):
         raise ConfigError(f"{architecture}: rope_parameters = {scaling!r} does not fit; expected an object.")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind not in ("default", "llama3"):
-        raise ConfigError(f"{architecture}: rope_type = {kind!r} has no twin here; expected 'default' or 'llama3'.")
+    known = ("default", "llama3") if stretched else ("default",)
+    if kind not in known:
+        expected = " or ".join(map(repr, known))
+        raise ConfigError(f"{architecture}: rope_type = {kind!r} is not supported; expected {expected}.")
     require(scaling, {"partial_rotary_factor": 1.0}, architecture)
-    base = {"rotary_base": scaling.get("rope_theta", values.get("rope_theta", 10000.0))}
-    return base if kind == "default" else base | sizes(scaling, STRETCH)
+    default = 10000.0 if stretched or not values.get("rope_parameters") else None
+    base = {"rope_theta": values.get("rope_theta", default), **scaling}
+    return renamed(base, {"rotary_base": "rope_theta", **(STRETCH if kind == "llama3" else {})})
 
 
-def _window(values: Settings, architecture: str) -> int:
+def _window(values: Settings, architecture: str) -> Any:
     """Theirs may have a window in some layers only; ours has one in all or in none."""
     if not values.get("use_sliding_window", False):
         return 0
@@ -246,10 +248,24 @@ def _window(values: Settings, architecture: str) -> int:
     everywhere = values.get("max_window_layers", 28) == 0 if kinds is None else set(kinds) == {"sliding_attention"}
     if not everywhere:
         raise ConfigError(
-            f"{architecture}: a window in some layers only has no twin here; expected max_window_layers = 0."
+            f"{architecture}: a window in some layers only is not supported; expected max_window_layers = 0."
         )
-    window: int = sizes(values, {"window": "sliding_window"})["window"]
-    return window
+    return renamed(values, {"window": "sliding_window"})["window"]
 
 
-gpt2, llama = GPT2Architecture(), RotaryArchitecture()
+class LlamaArchitecture(RotaryArchitecture):
+    name, model_types, kind, family = "Llama", ("llama",), "llama", architectures.LLAMA
+    fixed: ClassVar[Settings] = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+
+
+class Qwen2Architecture(RotaryArchitecture):
+    name, model_types, kind, family = "Qwen2", ("qwen2",), "qwen2", architectures.QWEN2
+    fixed: ClassVar[Settings] = {"hidden_act": "silu"}
+
+
+class Qwen3Architecture(RotaryArchitecture):
+    name, model_types, kind, family = "Qwen3", ("qwen3",), "modern", architectures.QWEN3
+    fixed: ClassVar[Settings] = {"hidden_act": "silu", "attention_bias": False}
+
+
+gpt2, llama, qwen2, qwen3 = GPT2Architecture(), LlamaArchitecture(), Qwen2Architecture(), Qwen3Architecture()

@@ -6,6 +6,7 @@ the original's answers does it get its name. `transformers` 5 opens it with its 
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from qkv.data.encode import end_of
 from qkv.errors import RefusedError
@@ -38,8 +39,8 @@ FORMATS = ("huggingface",)
 def write(
     folder: Path, bundle: Exportable, name: str, story: str = "", *, force: bool = False, outside: bool = True
 ) -> list[Parity]:
-    """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, where it is there."""
-    huggingface.twin(bundle.config).export_config(bundle.config)  # what has none is refused before anything else
+    """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, if it is installed."""
+    values = huggingface.architecture_of(bundle.config).export_config(bundle.config)  # or refused before all else
     architectures.require_end(bundle.config, bundle.tokenizer)
     if folder.exists() or folder.is_symlink():
         require_replaceable(folder, huggingface.CONFIG, force)
@@ -47,17 +48,17 @@ def write(
     needed = sum(tensor.nbytes for tensor in weights.values()) + 2**20
     with new_folder(folder, needed, replace_folder if folder.exists() else None) as aside:
         write_tensors(aside / huggingface.WEIGHTS, weights, {"format": "pt"})
-        for file, values in settings(bundle).items():
-            (aside / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for file, content in settings(bundle, values).items():
+            (aside / file).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for file, data in _vocabulary(bundle).items():
             (aside / file).write_bytes(data)
-        (aside / "README.md").write_text(card(bundle, name, story), encoding="utf-8")
+        (aside / "README.md").write_text(card(bundle, values["architectures"][0], name, story), encoding="utf-8")
         del weights
-        found = check(aside, bundle, outside)
-        for each in found:
-            if not each.passed:
-                raise RefusedError(f"{folder}: not written: the copy differs from the original. {each}.")
-    return found
+        results = check(aside, bundle, outside)
+        for parity in results:
+            if not parity.passed:
+                raise RefusedError(f"{folder}: not written: the copy differs from the original. {parity}.")
+    return results
 
 
 def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
@@ -73,7 +74,7 @@ def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
 
 def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
     """The model's tensors by their names elsewhere."""
-    architecture = huggingface.twin(bundle.config)
+    architecture = huggingface.architecture_of(bundle.config)
     own = {name: tensor.detach().cpu() for name, tensor in bundle.model.state_dict().items()}
     tensors = export_weights(architecture.table(bundle.config), folded(bundle.config, own))
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
@@ -102,55 +103,46 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
         if bundle.tokenizer.kind != "unigram" or find_spec("sentencepiece"):  # which theirs needs for them
             words = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             _same_ids(words, bundle, folder)
-    masked = not isinstance(bundle.model, LanguageModel)
+    writes = isinstance(bundle.model, LanguageModel)
+    third = "token_type_ids" if "type_vocab_size" in values else ""
+    third = "decoder_input_ids" if isinstance(bundle.model, Translator) else third
 
-    def read(tokens: Tensor, present: Tensor, segments: Tensor | None = None) -> Tensor:
+    def read(tokens: Tensor, present: Tensor, more: Tensor | None = None) -> Tensor:
         # a decoder is asked row by row as it stands: padding at the end changes nothing before it
-        kinds = {} if segments is None or "type_vocab_size" not in values else {"token_type_ids": segments}
+        inputs = {} if writes else {"attention_mask": present.long()}
         with quiet():
-            made = model(tokens, attention_mask=present.long(), **kinds) if masked else model(tokens)
-        return _answers(made)
+            output = model(tokens, **inputs, **({third: more} if third and more is not None else {}))
+        answers: Tensor = next(output[key] for key in SCORES if key in output)
+        return answers
 
-    def translate(source: Tensor, present: Tensor, tokens: Tensor) -> Tensor:
-        with quiet():
-            return _answers(model(source, attention_mask=present.long(), decoder_input_ids=tokens))
-
-    reader = translate if isinstance(bundle.model, Translator) else read
-    return {f"opened by transformers {transformers.__version__}": reader}
+    return {f"opened by transformers {transformers.__version__}": read}
 
 
-def _answers(made: Any) -> Tensor:
-    """Theirs has its scores under one of these names."""
-    found: Tensor = next(made[key] for key in ("logits", "prediction_logits", "last_hidden_state") if key in made)
-    return found
+SCORES = ("logits", "prediction_logits", "last_hidden_state")  # what theirs calls them
 
 
 def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
     """Their tokenizer must cut real sentences as ours does, with what stands around them and tags before them."""
-    before, after = bundle.tokenizer.opening, bundle.tokenizer.closing
-    asked: list[tuple[str, list[int]]] = [("", [])]
+    tokenizer = bundle.tokenizer
+    before, after, languages = tokenizer.opening, tokenizer.closing, [""]
     if isinstance(bundle.model, LanguageModel):
         before, after = bundle.opening, ()
     elif isinstance(bundle.model, Translator):
-        after = end_of(bundle.tokenizer)
-        asked += [(tag, [bundle.tokenizer.named[tag]]) for tag in tags(bundle.tokenizer).values()]
+        after, languages = end_of(tokenizer), ["", *tags(tokenizer).values()]
+    cases: list[tuple[tuple[str, ...], list[int]]] = []
+    for text, tag in itertools.product(SENTENCES, languages):
+        named = [tokenizer.named[tag]] if tag else []
+        cases.append(((tag + text,), [*before, *named, *tokenizer.encode(text), *after]))
     if judges_pairs(bundle):
-        ours = [*before, *bundle.tokenizer.encode(SENTENCES[0]), *end_of(bundle.tokenizer)]
-        ours += [*bundle.tokenizer.encode(SENTENCES[1]), *after]
-        with quiet():
-            both = words(*SENTENCES[:2])["input_ids"]
-        if both != ours:
-            raise RefusedError(f"{folder}: not written: transformers puts two texts together differently.")
-    for text in SENTENCES:
-        for tag, number in asked:
-            with quiet():
-                theirs = words(tag + text)["input_ids"]
-            ours = [*before, *number, *bundle.tokenizer.encode(text), *after]
-            if ours != theirs:
-                at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), -1)
-                raise RefusedError(
-                    f"{folder}: not written: transformers cuts {tag + text[:40]!a} differently from token {at} on."
-                )
+        first, second = SENTENCES[:2]
+        together = [*tokenizer.encode(first), *end_of(tokenizer), *tokenizer.encode(second)]
+        cases.append(((first, second), [*before, *together, *after]))
+    for texts, ours in cases:
+        theirs = words(*texts)["input_ids"]
+        if ours != theirs:
+            at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), -1)
+            shown = " and ".join(ascii(text[:40]) for text in texts)
+            raise RefusedError(f"{folder}: not written: transformers cuts {shown} differently from token {at} on.")
 
 
 @contextmanager
@@ -191,10 +183,9 @@ OPENED = {
 }
 
 
-def settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
-    """The JSON files by their names."""
+def settings(bundle: Exportable, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The JSON files by their names; `values` are those of config.json that come from our config."""
     config, tokenizer = bundle.config, bundle.tokenizer
-    values = huggingface.twin(config).export_config(config)
     sizes = getattr(config, "encoder", config)
     padding = tokenizer.filler
     ends = tokenizer.ends[0] if len(tokenizer.ends) == 1 else list(tokenizer.ends)
@@ -208,7 +199,7 @@ def settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
         named |= {key: tokenizer.named[word] for key, word in pairs if word in tokenizer.named}
     inputs = ["input_ids", *(["token_type_ids"] if getattr(sizes, "segments", 0) else []), "attention_mask"]
     words = {key: tokenizer.token(number) for key, number in named.items()}
-    said: dict[str, Any] = {
+    tokenizer_config: dict[str, Any] = {
         # without the class, transformers 5 builds the model type's own tokenizer, with other ids
         "tokenizer_class": marian.CLASS if tokenizer.kind == "unigram" else "PreTrainedTokenizerFast",
         "model_max_length": config.context,
@@ -216,7 +207,7 @@ def settings(bundle: Exportable) -> dict[str, dict[str, Any]]:
         "model_input_names": inputs,
         **words,
     }
-    files = {"tokenizer_config.json": said, "special_tokens_map.json": words}
+    files = {"tokenizer_config.json": tokenizer_config, "special_tokens_map.json": words}
     if isinstance(bundle.model, LanguageModel):
         ids = {"bos_token_id": tokenizer.start, "eos_token_id": ends, "pad_token_id": padding}
         files["config.json"] = {**values, **ids}
@@ -232,7 +223,7 @@ def _translating(bundle: Exportable, values: dict[str, Any], padding: int) -> di
     """Where a translator starts and ends, and how it searches."""
     start, end = bundle.marks
     ids: dict[str, Any] = {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": padding}
-    # named, since theirs has others where nothing is said
+    # named, since theirs has others by default
     none = {"bos_token_id": None, "forced_eos_token_id": None}
     search: dict[str, Any] = {"num_beams": BEAMS, "length_penalty": PENALTY, "early_stopping": False}
     search |= {"do_sample": False, "max_length": bundle.config.context}
@@ -241,11 +232,9 @@ def _translating(bundle: Exportable, values: dict[str, Any], padding: int) -> di
     return {"config.json": {**values, **ids, **none}, "generation_config.json": {**ids, **search}}
 
 
-def card(bundle: Exportable, name: str, story: str) -> str:
+def card(bundle: Exportable, architecture: str, name: str, story: str) -> str:
     """README.md: what it is, and how it is opened."""
-    assert isinstance(bundle.model, nn.Module)
-    values = huggingface.twin(bundle.config).export_config(bundle.config)
-    kind, said = bundle.config.kind, ""
+    kind, languages = bundle.config.kind, ""
     if isinstance(bundle.model, LanguageModel):
         kind = "language model"
     elif isinstance(bundle.model, Translator):
@@ -255,13 +244,13 @@ def card(bundle: Exportable, name: str, story: str) -> str:
         use = use.replace('"Once"', '"Once", "Twice"')
     if kind == "translator" and (known := list(tags(bundle.tokenizer).values())):
         use = use.replace("Once", f"{known[0]}Once")
-        said = f" The tag right before a text says the language to translate into: {visible(', '.join(known))}."
+        languages = f" The tag right before a text names the language to translate into: {visible(', '.join(known))}."
     lines = [
         "---", "library_name: transformers", "tags: [qkv]",
         *([f"pipeline_tag: {purpose}"] if purpose else []), "---", "", f"# {visible(name)}", "",
-        f"A `{bundle.config.kind}` model of qkv as `{values['architectures'][0]}`: {count(bundle.model):,} parameters, "
+        f"A `{bundle.config.kind}` model of qkv as `{architecture}`: {count(bundle.model):,} parameters, "
         f"a {bundle.tokenizer.kind} vocabulary of {bundle.tokenizer.vocabulary:,} tokens. `manifest.json` holds the "
-        f"sha256 of every file.{said}", "",
+        f"sha256 of every file.{languages}", "",
         "```python", f"from transformers import {auto}, AutoTokenizer", "",
         'tokenizer = AutoTokenizer.from_pretrained(".")',
         f'model = {auto}.from_pretrained(".")', use, "```", "",

@@ -8,7 +8,8 @@ rows of queries and keys in another order, so that it can turn neighbours; here 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,71 +17,45 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qkv.blocks.initialization import outline
 from qkv.blocks.positions import rotary_rates, stretched
 from qkv.config import parse
-from qkv.errors import ConfigError, InputError
-from qkv.interop.gguf_file import Container, Refuse, Stored, opened, printable, read_container, reader
-from qkv.interop.tensor_files import Imported
-from qkv.interop.tensor_names import PLAIN, Row, Table, import_weights, interleaved
+from qkv.errors import ConfigError
+from qkv.interop.decoder_architectures import Rotary, rotary_tensors
+from qkv.interop.gguf_file import Stored, opened, read_header, reader
+from qkv.interop.tensor_files import Imported, LazyTensors, fitted
+from qkv.interop.tensor_names import PLAIN, Row, Settings, Table, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
+from qkv.safe_json import Refuse, printable
 from qkv.text.foreign import byte_bpe, sentencepiece
 from qkv.text.tokenizer import Roles, Tokenizer
 
-PIECE = 2**20  # bytes of a file that are turned into numbers at a time
-
-SAME = (
-    Row("embedding.weight", "token_embd.weight"),
-    Row("blocks.{i}.attention.norm.weight", "blk.{i}.attn_norm.weight"),
-    Row("blocks.{i}.attention.sublayer.value.weight", "blk.{i}.attn_v.weight"),
-    Row("blocks.{i}.attention.sublayer.output.weight", "blk.{i}.attn_output.weight"),
-    Row("blocks.{i}.feedforward.norm.weight", "blk.{i}.ffn_norm.weight"),
-    Row("blocks.{i}.feedforward.sublayer.gate.weight", "blk.{i}.ffn_gate.weight"),
-    Row("blocks.{i}.feedforward.sublayer.up.weight", "blk.{i}.ffn_up.weight"),
-    Row("blocks.{i}.feedforward.sublayer.down.weight", "blk.{i}.ffn_down.weight"),
-    Row("norm.weight", "output_norm.weight"),
-)
-BIASES = tuple(
-    Row(f"blocks.{{i}}.attention.sublayer.{ours}.bias", f"blk.{{i}}.attn_{theirs}.bias")
-    for ours, theirs in (("query", "q"), ("key", "k"), ("value", "v"))
-)
-NORMS = tuple(
-    Row(f"blocks.{{i}}.attention.sublayer.{ours}_norm.weight", f"blk.{{i}}.attn_{theirs}_norm.weight")
-    for ours, theirs in (("query", "q"), ("key", "k"))
-)
-HEAD = (Row("head.weight", "output.weight"),)
+CHUNK = 2**20  # bytes of a file that are turned into numbers at a time
 
 
-def table(config: LlamaConfig | ModernConfig) -> Table:
+def table(config: Rotary) -> Table:
     """Which of our tensors is which of theirs."""
-    llama = config.kind == "llama"
-    turned = [interleaved(heads) if llama else PLAIN for heads in (config.heads, config.key_heads or config.heads)]
-    rows = (
-        Row("blocks.{i}.attention.sublayer.query.weight", "blk.{i}.attn_q.weight", turned[0]),
-        Row("blocks.{i}.attention.sublayer.key.weight", "blk.{i}.attn_k.weight", turned[1]),
-    )
-    more = {"qwen2": BIASES, "modern": NORMS}.get(config.kind, ())
-    return (*SAME, *rows, *more, *(HEAD if config.head == "own" else ()))
+    heads = {"query": config.heads, "key": config.key_heads or config.heads} if config.kind == "llama" else {}
+    turned = {f"blocks.{{i}}.attention.sublayer.{name}.weight": interleaved(count) for name, count in heads.items()}
+    return tuple(Row(ours, theirs, turned.get(ours, PLAIN)) for ours, _, theirs in rotary_tensors(config))
 
 
-class Weights(Mapping[str, Tensor]):
-    """The tensors of a file under its own names; each is read when it is asked for."""
+class Weights(LazyTensors):
+    """The tensors of a file under its own names."""
 
-    def __init__(self, file: BinaryIO, tensors: Mapping[str, Stored], refuse: Refuse) -> None:
-        self.file, self.tensors, self.refuse = file, tensors, refuse
+    def __init__(self, file: BinaryIO, tensors: dict[str, Stored], refuse: Refuse) -> None:
+        self.file, self.names, self.refuse = file, tensors, refuse
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.tensors)
-
-    def __len__(self) -> int:
-        return len(self.tensors)
+    def shapes(self) -> dict[str, Tensor]:
+        for layout in {stored.layout for stored in self.names.values()}:
+            reader(layout)  # or the package is missing that reads it
+        return {name: torch.empty(stored.shape, device="meta") for name, stored in self.names.items()}
 
     def __getitem__(self, name: str) -> Tensor:
-        stored = self.tensors[name]
+        stored = self.names[name]
         turn, layout = reader(stored.layout), stored.layout
         numbers = np.empty((stored.size // layout.size, layout.numbers), np.float32)
-        step = max(1, PIECE // layout.size)
+        step = max(1, CHUNK // layout.size)
         self.file.seek(stored.place)
         with np.errstate(all="ignore"):  # what is no number is refused below
             for first in range(0, len(numbers), step):
@@ -98,36 +73,15 @@ def read(path: Path) -> Imported:
     """A model from a GGUF file; RefusedError, naming the field, where it does not fit."""
     refuse = Refuse(path)
     with opened(path) as (file, size):
-        container = read_container(file, size, refuse)
-        weights = Weights(file, container.tensors, refuse)
-        config, notes = read_config(container, weights, size, refuse)
-        # the config says the same as the frequencies
-        tensors = {name: stored for name, stored in container.tensors.items() if name != FREQUENCIES}
-        rows = table(config)
-        fits(config, rows, tensors, refuse)
-        tokenizer, more = read_tokenizer(container.values, config.vocabulary, refuse)
-        found = import_weights(rows, Weights(file, tensors, refuse))
-    name = container.values.get("general.name")
-    shown = printable(name, 100) if isinstance(name, str) and name else path.stem
-    return Imported(config, found, tokenizer, shown, (*notes, *more))
-
-
-def fits(config: Any, rows: Table, tensors: Mapping[str, Stored], refuse: Refuse) -> None:
-    """Every tensor of the figure is there in its shape and form, and no other, before any is read."""
-    try:
-        with outline():
-            shapes = {name: tuple(tensor.shape) for name, tensor in config.build().state_dict().items()}
-        empty = {name: torch.empty(stored.shape, device="meta") for name, stored in tensors.items()}
-        found = import_weights(rows, empty)
-    except InputError as error:
-        raise refuse("tensors", str(error).rstrip(".")) from None
-    except RuntimeError:
-        raise refuse("tensors", "their shapes do not fit the heads") from None
-    for name, tensor in found.items():
-        if tuple(tensor.shape) != shapes[name]:
-            raise refuse(name, f"shape {tuple(tensor.shape)}, but the values of the file ask for {shapes[name]}")
-    for layout in {stored.layout for stored in tensors.values()}:
-        reader(layout)
+        values, tensors = read_header(file, size, refuse)
+        weights = Weights(file, tensors, refuse)
+        config, notes = read_config(values, weights, refuse)
+        tensors.pop(FREQUENCIES, None)  # the config says the same
+        tokenizer, more = read_tokenizer(values, config.vocabulary, refuse)
+        name = values.get("general.name")
+        shown = printable(name, 100) if isinstance(name, str) and name else path.stem
+        found = Imported(config, {}, tokenizer, shown, (*notes, *more))
+        return fitted(found, table(config), weights, str(path), max(size, TABLES) // 4)
 
 
 KINDS: dict[str, tuple[Any, str]] = {
@@ -165,81 +119,57 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
 # Known, and said again by shapes, lists or other values.
 SILENT = {"vocab_size", "rope.dimension_count", "attention.value_length", "tensor_data_layout", "expert_used_count"}
 
-FREQUENCIES = "rope_freqs.weight"
+EMBEDDING, FREQUENCIES = "token_embd.weight", "rope_freqs.weight"
 STRETCH = (1.0, 4.0, 8192)  # Llama 3.1 to 3.3: below one turn in 8192 places, above four
 TABLES = 2**26  # bytes that rotary angles may take in any case
 
 
-def read_config(
-    container: Container, weights: Mapping[str, Tensor], size: int, refuse: Refuse
-) -> tuple[Any, tuple[str, ...]]:
-    """Our config, and what was not understood, in words."""
-    architecture = container.values.get("general.architecture")
+def read_config(values: Settings, weights: Weights, refuse: Refuse) -> tuple[Rotary, tuple[str, ...]]:
+    """Our config, and a note about what was not understood."""
+    architecture = values.get("general.architecture")
     if not isinstance(architecture, str) or architecture not in KINDS:
         known = ", ".join(KINDS)
-        raise refuse("general.architecture", f"{str(architecture)[:80]!a} has no twin here; expected one of {known}")
+        raise refuse("general.architecture", f"{str(architecture)[:80]!a} is not supported; expected one of {known}")
     section = f"{architecture}."
-    values = {k.removeprefix(section): v for k, v in container.values.items() if k.startswith(section)}
+    own = {key.removeprefix(section): value for key, value in values.items() if key.startswith(section)}
     for key, neutral in ELSEWHERE.items():
-        if key in values and values[key] not in neutral:
-            raise refuse(section + key, f"{str(values[key])[:80]} has no twin here")
-    missing = next((key for key in NEEDED.values() if key not in values), None)
-    if missing or "token_embd.weight" not in container.tensors:
-        raise refuse(section + missing if missing else "token_embd.weight", "missing")
+        if key in own and own[key] not in neutral:
+            raise refuse(section + key, f"{str(own[key])[:80]} is not supported; expected {neutral[-1]}")
+    absent = [section + key for key in NEEDED.values() if key not in own]
+    absent += [EMBEDDING] if EMBEDDING not in weights else []
+    if absent:
+        raise refuse(absent[0], "missing")
     kind, name = KINDS[architecture]
-    found = {ours: values[theirs] for ours, theirs in (NEEDED | OPTIONAL).items() if theirs in values}
-    found |= {"kind": name, "vocabulary": container.tensors["token_embd.weight"].shape[0]}
-    found["head"] = "own" if "output.weight" in container.tensors else "tied"
-    found |= _sizes_hold(found, values, container, size, refuse)
-    if FREQUENCIES in container.tensors:
-        found |= _stretch(found, container, weights, refuse)
-    unknown = sorted(values.keys() - set(NEEDED.values()) - set(OPTIONAL.values()) - ELSEWHERE.keys() - SILENT)
-    notes = (
-        (printable(f"not understood and left out: {', '.join(section + key for key in unknown)}"),) if unknown else ()
-    )
+    sizes = {ours: own[theirs] for ours, theirs in (NEEDED | OPTIONAL).items() if theirs in own}
+    sizes |= {"kind": name, "vocabulary": weights.names[EMBEDDING].shape[0]}
+    sizes["head"] = "own" if "output.weight" in weights else "tied"
     try:
-        return parse(kind, found, str(refuse.where)), notes
+        config: Rotary = parse(kind, sizes, str(refuse.where))
     except ConfigError as error:
         raise refuse("values", str(error).removeprefix(f"{refuse.where}: ").rstrip(".")) from None
-
-
-def _sizes_hold(
-    found: Mapping[str, Any], values: Mapping[str, Any], container: Container, size: int, refuse: Refuse
-) -> dict[str, int]:
-    """Sizes that decide about memory before shapes are compared: as the tensors have them. Gives the head's width."""
-    for name in ("layers", "heads", "width", "hidden", "context", *(n for n in OPTIONAL if n != "rotary_base")):
-        if name in found and (type(found[name]) is not int or found[name] < 1):
-            raise refuse((NEEDED | OPTIONAL)[name], f"{str(found[name])[:80]}, expected a whole number above 0")
-    head_width: int = found.get("head_width") or found["width"] // found["heads"]
-    query = container.tensors.get("blk.0.attn_q.weight")
-    if query is None or query.shape[0] != found["heads"] * head_width:
-        shape = query.shape if query else "missing"
-        raise refuse("blk.0.attn_q.weight", f"{shape}, but {found['heads']} heads of {head_width} are asked for")
+    config = replace(config, head_width=config.head_width or config.width // config.heads)
     for key in ("rope.dimension_count", "attention.value_length"):
-        if values.get(key, head_width) != head_width:
-            raise refuse(key, f"{str(values[key])[:80]} has no twin here; expected the head's width, {head_width}")
-    blocks = {name.split(".")[1] for name in container.tensors if name.startswith("blk.")}
-    if len(blocks) != found["layers"]:
-        raise refuse("block_count", f"{found['layers']:,}, but the file has tensors of {len(blocks)}")
-    if found["context"] * head_width * 4 > max(size, TABLES):
-        raise refuse("context_length", f"{found['context']:,} places, more than the rest of the model would take")
-    return {"head_width": head_width}
+        if own.get(key, config.head_width) != config.head_width:
+            wanted = f"expected the head's width, {config.head_width}"
+            raise refuse(key, f"{str(own[key])[:80]} is not supported; {wanted}")
+    unknown = sorted(own.keys() - {*NEEDED.values(), *OPTIONAL.values(), *ELSEWHERE, *SILENT})
+    notes = (
+        [printable(f"not understood and left out: {', '.join(section + key for key in unknown)}")] if unknown else []
+    )
+    return _stretched(config, weights, refuse) if FREQUENCIES in weights else config, tuple(notes)
 
 
-def _stretch(
-    found: Mapping[str, Any], container: Container, weights: Mapping[str, Tensor], refuse: Refuse
-) -> dict[str, float]:
+def _stretched(config: Rotary, weights: Weights, refuse: Refuse) -> LlamaConfig:
     """Llama 3.1 comes with how many times slower each pair turns; the file does not say by which rule."""
-    if found["kind"] != "llama" or container.tensors[FREQUENCIES].shape != (found["head_width"] // 2,):
-        raise refuse(FREQUENCIES, f"shape {container.tensors[FREQUENCIES].shape} has no twin here")
-    factors, base = weights[FREQUENCIES], found.get("rotary_base", 10000.0)
-    if type(base) is not float:
-        raise refuse("rope.freq_base", f"{str(base)[:80]}, expected a number")
+    shape = weights.names[FREQUENCIES].shape
+    if not isinstance(config, LlamaConfig) or config.kind != "llama" or shape != (config.head_width // 2,):
+        raise refuse(FREQUENCIES, f"shape {shape} is not supported in {config.kind}")
     low, high, context = STRETCH
-    factor, rates = float(factors.max()), rotary_rates(found["head_width"], base)
+    factors, rates = weights[FREQUENCIES], rotary_rates(config.head_width, config.rotary_base)
+    factor = float(factors.max())
     if not factor > 0 or not torch.allclose(rates / factors, stretched(rates, factor, low, high, context), rtol=1e-4):
         raise refuse(FREQUENCIES, "its factors are not those of Llama 3.1's rule")
-    return {"rotary_factor": factor, "rotary_low": low, "rotary_high": high, "rotary_context": context}
+    return replace(config, rotary_factor=factor, rotary_low=low, rotary_high=high, rotary_context=context)
 
 
 SECTION = "tokenizer.ggml."
@@ -262,7 +192,7 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refuse) -
     own = {key.removeprefix(SECTION): value for key, value in values.items() if key.startswith(SECTION)}
     model = own.get("model")
     if model not in ("gpt2", "llama"):
-        raise refuse(SECTION + "model", f"{str(model)[:80]!a} has no twin here; expected 'gpt2' or 'llama'")
+        raise refuse(SECTION + "model", f"{str(model)[:80]!a} is not supported; expected 'gpt2' or 'llama'")
     tokens = _listed(own, "tokens", str, vocabulary, refuse)
     types = _listed(own, "token_type", int, vocabulary, refuse) if "token_type" in own else [1] * vocabulary
     special = {number for number, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)}
@@ -273,7 +203,7 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refuse) -
     where = str(refuse.where)
     if model == "llama":
         if own.get("add_space_prefix", True) is not True:
-            raise refuse(SECTION + "add_space_prefix", "false has no twin here; expected true")
+            raise refuse(SECTION + "add_space_prefix", "false is not supported; expected true")
         scores = _listed(own, "scores", float, vocabulary, refuse)
         if not all(map(math.isfinite, scores)):
             raise refuse(SECTION + "scores", "holds values that are not numbers")
@@ -282,7 +212,7 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refuse) -
         known = ", ".join(CUTS)
         raise refuse(SECTION + "pre", f"{str(cut)[:80]!a}: this way of cutting words is not known; expected {known}")
     notes = ("the file does not say how words are cut: GPT-2's way is taken",) if cut == "default" else ()
-    return byte_bpe(tokens, _merges(own, refuse), CUTS[cut], special, roles, where), notes
+    return byte_bpe(tokens, own.get("merges"), CUTS[cut], special, roles, where), notes
 
 
 def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: Refuse) -> list[Any]:
@@ -291,17 +221,6 @@ def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: 
         size = f"{len(found):,} values" if isinstance(found, list) else "not a list"
         raise refuse(SECTION + name, f"{size}; expected {length:,} of {kind.__name__}, one for each row of token_embd")
     return found
-
-
-def _merges(own: Mapping[str, Any], refuse: Refuse) -> list[tuple[str, str]]:
-    found = own.get("merges")
-    if not isinstance(found, list):
-        raise refuse(SECTION + "merges", "missing")
-    pairs = [tuple(each.split(" ")) if isinstance(each, str) else () for each in found]
-    for number, pair in enumerate(pairs):
-        if len(pair) != 2:
-            raise refuse(f"{SECTION}merges[{number}]", f"{str(found[number])[:80]!a}, expected two tokens and a space")
-    return [(pair[0], pair[1]) for pair in pairs]
 
 
 def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], opens: bool, refuse: Refuse) -> Roles:

@@ -20,7 +20,8 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,15 +29,16 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.errors import InputError, RefusedError, require_package
-from qkv.visible import visible
+from qkv.safe_json import Refuse
 
 MOST_KEYS, MOST_TENSORS = 2**16, 2**16
 MOST_ITEMS = 2**22  # of all lists of a file together; vocabularies have some hundred thousand
 LARGEST_HEADER = 2**27
 LONGEST_NAME, LONGEST_TEXT = 2**10, 2**24
 LARGEST_ALIGNMENT = 2**20
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "q", 12: "d"}  # as struct writes them
-SHORT, BOOLEAN, TEXT, LIST = 6, 7, 8, 9
+FLOAT32, BOOLEAN, TEXT, LIST = 6, 7, 8, 9
+# types of values, as struct writes them
+NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", FLOAT32: "f", BOOLEAN: "B", 10: "Q", 11: "q", 12: "d"}
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,6 @@ class Stored:
     layout: Layout
     place: int  # the first byte, from the start of the file
     size: int  # bytes
-
-
-class Refuse:
-    """The refusals of one file, so that each names it and the field."""
-
-    def __init__(self, where: object) -> None:
-        self.where = where
-
-    def __call__(self, field: str, problem: str) -> RefusedError:
-        return RefusedError(f"{self.where}: {printable(field)}: {printable(problem)}. Use another copy of the file.")
-
-
-def printable(text: str, most: int = 300) -> str:
-    """What a file says, fit for a terminal."""
-    shown = visible(text[:most])
-    return shown if len(text) <= most else shown + " ..."
 
 
 @contextmanager
@@ -112,37 +98,33 @@ class Cursor:
 
     def value(self, field: str) -> Any:
         kind = self.number("I", f"type of {field}")
-        return self._list(field) if kind == LIST else self._single(kind, field)
-
-    def _single(self, kind: int, field: str) -> Any:
+        if kind == LIST:
+            return self._list(field)
         if kind == TEXT:
             return self.text(field)
-        if kind == BOOLEAN:
-            value = self.number("B", field)
-            if value > 1:
-                raise self.refuse(field, f"{value} is neither true (1) nor false (0)")
-            return bool(value)
+        value = self.number(self._letter(kind, field), field)
+        if kind == BOOLEAN and value > 1:
+            raise self.refuse(field, f"{value} is neither true (1) nor false (0)")
+        if kind == FLOAT32:
+            return float(str(np.float32(value)))  # 1e-05 and not 9.999999747378752e-06
+        return bool(value) if kind == BOOLEAN else value
+
+    def _letter(self, kind: int, field: str) -> str:
+        if kind == LIST:
+            raise self.refuse(field, "a list of lists; expected numbers or texts")
         if kind not in NUMBERS:
             raise self.refuse(field, f"type {kind} is not known")
-        value = self.number(NUMBERS[kind], field)
-        return float(str(np.float32(value))) if kind == SHORT else value  # 1e-05 and not 9.999999747378752e-06
+        return NUMBERS[kind]
 
     def _list(self, field: str) -> list[Any]:
         kind = self.number("I", f"type of {field}")
-        if kind == LIST:
-            raise self.refuse(field, "a list of lists; expected numbers or texts")
-        letter = "B" if kind == BOOLEAN else NUMBERS.get(kind)
-        if letter is None and kind != TEXT:
-            raise self.refuse(field, f"type {kind} is not known")
-        smallest = 8 if letter is None else struct.calcsize("<" + letter)
+        letter = "Q" if kind == TEXT else self._letter(kind, field)  # a text begins with its length
+        smallest = struct.calcsize("<" + letter)
         count = self.count(f"length of {field}", MOST_ITEMS - self.items, smallest)
         self.items += count
-        if letter is None:
+        if kind == TEXT:
             return self._texts(count, field)
-        values: list[Any] = np.frombuffer(
-            self.take(count * smallest, field), np.dtype(letter).newbyteorder("<")
-        ).tolist()
-        return values
+        return list(struct.unpack(f"<{count}{letter}", self.take(count * smallest, field)))
 
     def _texts(self, count: int, field: str) -> list[str]:
         """A vocabulary has many: as `text`, in a short loop."""
@@ -162,22 +144,15 @@ class Cursor:
         return found
 
 
-@dataclass(frozen=True)
-class Container:
-    """What stands before the data."""
-
-    values: dict[str, Any]
-    tensors: dict[str, Stored]
-
-
-def read_container(file: BinaryIO, size: int, refuse: Refuse) -> Container:
+def read_header(file: BinaryIO, size: int, refuse: Refuse) -> tuple[dict[str, Any], dict[str, Stored]]:
+    """The values by key and the tensors by name: all that stands before the data."""
     cursor = Cursor(file, size, refuse)
     if size < 4 or cursor.take(4, "magic") != b"GGUF":
         raise refuse("magic", "not a GGUF file")
     version = cursor.number("I", "version")
     if version not in (2, 3):
         raise refuse("version", f"{version}, expected 2 or 3, little-endian")
-    tensors = cursor.count("tensor_count", MOST_TENSORS, 8 + 4 + 8 + 4 + 8)
+    count = cursor.count("tensor_count", MOST_TENSORS, 8 + 4 + 8 + 4 + 8)
     keys = cursor.count("metadata_kv_count", MOST_KEYS, 8 + 4 + 1)
     values: dict[str, Any] = {}
     for index in range(keys):
@@ -188,14 +163,13 @@ def read_container(file: BinaryIO, size: int, refuse: Refuse) -> Container:
     alignment = values.get("general.alignment", 32)
     if type(alignment) is not int or not 8 <= alignment <= LARGEST_ALIGNMENT or alignment % 8:
         raise refuse("general.alignment", f"{alignment!r}, expected a multiple of 8 up to {LARGEST_ALIGNMENT:,}")
-    found: dict[str, Stored] = {}
-    for index in range(tensors):
+    tensors: dict[str, Stored] = {}
+    for index in range(count):
         name = cursor.text(f"name of tensor {index}", LONGEST_NAME)
-        if name in found:
+        if name in tensors:
             raise refuse(name, "the tensor is there twice")
-        found[name] = _stored(cursor, name, alignment)
-    start = -(-cursor.place // alignment) * alignment
-    return Container(values, _placed(found, start, size, refuse))
+        tensors[name] = _stored(cursor, name, alignment)
+    return values, _placed(tensors, -(-cursor.place // alignment) * alignment, size, refuse)
 
 
 def _stored(cursor: Cursor, name: str, alignment: int) -> Stored:
@@ -228,7 +202,7 @@ def _placed(tensors: dict[str, Stored], start: int, end: int, refuse: Refuse) ->
         last = place + stored.size
         if last > end:
             raise refuse(name, f"bytes {place:,} to {last:,}, but the file has {end:,}")
-    return {name: Stored(s.shape, s.layout, start + s.place, s.size) for name, s in tensors.items()}
+    return {name: replace(stored, place=start + stored.place) for name, stored in tensors.items()}
 
 
 Bytes = npt.NDArray[np.uint8]
@@ -237,7 +211,7 @@ Numbers = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Layout:
-    """A number format: so many numbers in so many bytes."""
+    """A number format: blocks of so many numbers in so many bytes."""
 
     name: str
     numbers: int
@@ -274,37 +248,8 @@ LAYOUTS = {
 }
 
 
-def whole(blocks: Bytes) -> Numbers:
-    return blocks.view("<f4")
-
-
-def half(blocks: Bytes) -> Numbers:
-    return blocks.view("<f2").astype(np.float32)
-
-
-def brain(blocks: Bytes) -> Numbers:
-    """BF16 is the upper half of an f32."""
-    return (blocks.view("<u2").astype(np.uint32) << 16).view(np.float32)
-
-
-def eight_bits(blocks: Bytes) -> Numbers:
-    numbers = blocks[:, 2:].view(np.int8).astype(np.float32)
-    numbers *= half(blocks[:, :2])
-    return numbers
-
-
-def four_bits(blocks: Bytes) -> Numbers:
-    numbers = _nibbles(blocks[:, 2:])
-    numbers -= 8
-    numbers *= half(blocks[:, :2])
-    return numbers
-
-
-def four_bits_and_least(blocks: Bytes) -> Numbers:
-    numbers = _nibbles(blocks[:, 4:])
-    numbers *= half(blocks[:, :2])
-    numbers += half(blocks[:, 2:4])
-    return numbers
+def _half(data: Bytes) -> Numbers:
+    return data.view("<f2").astype(np.float32)
 
 
 def _nibbles(data: Bytes) -> Numbers:
@@ -312,20 +257,20 @@ def _nibbles(data: Bytes) -> Numbers:
     return np.concatenate([data & 15, data >> 4], axis=1).astype(np.float32)
 
 
-OWN: dict[str, Callable[[Bytes], Numbers]] = {
-    "F32": whole,
-    "F16": half,
-    "BF16": brain,
-    "Q8_0": eight_bits,
-    "Q4_0": four_bits,
-    "Q4_1": four_bits_and_least,
+READERS: dict[str, Callable[[Bytes], Numbers]] = {
+    "F32": lambda blocks: blocks.view("<f4"),
+    "F16": _half,
+    "BF16": lambda blocks: (blocks.view("<u2").astype(np.uint32) << 16).view(np.float32),  # the upper half of an f32
+    "Q8_0": lambda blocks: blocks[:, 2:].view(np.int8).astype(np.float32) * _half(blocks[:, :2]),
+    "Q4_0": lambda blocks: (_nibbles(blocks[:, 2:]) - 8) * _half(blocks[:, :2]),
+    "Q4_1": lambda blocks: _nibbles(blocks[:, 4:]) * _half(blocks[:, :2]) + _half(blocks[:, 2:4]),
 }
 
 
 def reader(layout: Layout) -> Callable[[Bytes], Numbers]:
     """What turns blocks of bytes (blocks, size) into f32 numbers (blocks, numbers)."""
-    if layout.name in OWN:
-        return OWN[layout.name]
+    if layout.name in READERS:
+        return READERS[layout.name]
     require_package("gguf", f"reading {layout.name} weights")
     import gguf
     import gguf.quants
@@ -334,8 +279,4 @@ def reader(layout: Layout) -> Callable[[Bytes], Numbers]:
     if kind is None or gguf.GGML_QUANT_SIZES.get(kind) != (layout.numbers, layout.size):
         raise RefusedError(f"the installed gguf package does not know {layout.name} weights as here. Upgrade gguf.")
 
-    def read(blocks: Bytes) -> Numbers:
-        numbers: Numbers = gguf.quants.dequantize(blocks, kind)
-        return numbers
-
-    return read
+    return partial(gguf.quants.dequantize, qtype=kind)

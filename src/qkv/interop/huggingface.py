@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,19 @@ from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.interop import architectures, marian
 from qkv.interop.architectures import Architecture
 from qkv.interop.bert_architectures import bert, distilbert
-from qkv.interop.decoder_architectures import gpt2, llama
+from qkv.interop.decoder_architectures import gpt2, llama, qwen2, qwen3
 from qkv.interop.tensor_files import Imported, TensorFiles, fitted
-from qkv.interop.tensor_names import import_weights
+from qkv.interop.tensor_names import Settings
 from qkv.safe_json import plain_file, read_json
 from qkv.text import foreign
 from qkv.text.tokenizer import Roles, Tokenizer
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-GENERATION = "generation_config.json"
+GENERATION, TOKENIZER = "generation_config.json", "tokenizer_config.json"
 LARGEST_CONFIG = 2**20
 ARCHITECTURES: dict[str, Architecture[Any]] = {
-    kind: each for each in (gpt2, llama, bert, distilbert, marian.marian) for kind in each.model_types
+    architecture.model_types[0]: architecture
+    for architecture in (gpt2, llama, qwen2, qwen3, bert, distilbert, marian.marian)
 }
 
 # what asks for a program that lies in the folder or elsewhere; nothing here would run it, and no honest reading is left
@@ -52,7 +54,7 @@ def read(folder: Path) -> Imported:
         raise RefusedError(f"{where}: {error}") from None
     files = files.renamed(architecture.tidy(config, files))
     found = Imported(config, {}, tokenizer, folder.resolve().name, target=target)
-    return fitted(found, lambda tensors: import_weights(architecture.table(config), tensors), files, where)
+    return fitted(found, architecture.table(config), files, where)
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -92,82 +94,71 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer | None]:
-    """Marian's files of two languages, or tokenizer.json, or GPT-2's and BERT's older files; who ends a text, as the
-    settings beside it say. The second is what cuts targets, where that is another."""
-    said, target = _optional(folder, "tokenizer_config.json"), None
-    there = {path.name for path in folder.iterdir()}
-    if there.issuperset(marian.FILES) and config["model_type"] in marian.marian.model_types:
+    """Marian's files of two languages, or tokenizer.json, or GPT-2's and BERT's older files; which token ends a text is
+    in the settings next to it. The second tokenizer is that of targets, where it is another."""
+    names, target = {path.name for path in folder.iterdir()}, None
+    settings = {name: read_json(plain_file(folder, name, 2**24)) for name in (TOKENIZER, GENERATION) if name in names}
+    said, translates = settings.pop(TOKENIZER, {}), config["model_type"] == "marian"
+    if translates and names.issuperset(marian.FILES):
         tokenizer, target = marian.read(folder, said)
-    elif "tokenizer.json" in there:
+    elif "tokenizer.json" in names:
         tokenizer = foreign.read(plain_file(folder, "tokenizer.json"))
-    elif {"vocab.json", "merges.txt"} <= there:
-        tokenizer = foreign.gpt2(plain_file(folder, "vocab.json"), plain_file(folder, "merges.txt"), None)
-    elif "vocab.txt" in there:
+    elif {"vocab.json", "merges.txt"} <= names:
+        tokenizer = foreign.gpt2(plain_file(folder, "vocab.json"), plain_file(folder, "merges.txt"))
+    elif "vocab.txt" in names:
         tokenizer = foreign.wordpiece(plain_file(folder, "vocab.txt"), lowercase=said.get("do_lower_case") is not False)
     else:
-        spelled = any(name.endswith(".spm") for name in there)
-        missing = next(name for name in marian.FILES if name not in there) if spelled else "tokenizer.json"
+        spelled = any(name.endswith(".spm") for name in names)
+        missing = next(name for name in marian.FILES if name not in names) if spelled else "tokenizer.json"
         raise RefusedError(
             f"{folder / missing}: missing. Expected tokenizer.json, or vocab.json and merges.txt, or vocab.txt, or "
             f"Marian's {', '.join(marian.FILES)}."
         )
-    settings = {GENERATION: _optional(folder, GENERATION), CONFIG: config}
-    roles = _roles(tokenizer, settings, said, folder)
-    return tokenizer.playing(roles), target.playing(roles) if target is not None else None
-
-
-def _optional(folder: Path, name: str) -> dict[str, Any]:
-    return read_json(plain_file(folder, name, 2**24)) if (folder / name).exists() else {}
+    if tokenizer.kind != "wordpiece":
+        roles = _roles(tokenizer, {**settings, CONFIG: config}, said, folder, translates)
+        tokenizer, target = tokenizer.playing(roles), target.playing(roles) if target is not None else None
+    return tokenizer, target
 
 
 def _roles(
-    tokenizer: Tokenizer, settings: Mapping[str, Mapping[str, Any]], said: Mapping[str, Any], folder: Path
+    tokenizer: Tokenizer, settings: Mapping[str, Settings], said: Settings, folder: Path, translates: bool
 ) -> Roles:
     """Ids of the settings first, then names of tokenizer_config.json, then what names alone tell."""
 
     def ids(key: str) -> tuple[int, ...]:
         for file, values in settings.items():
-            found = values.get(f"{key}_token_id")
-            if found is None or found == []:
+            given = values.get(f"{key}_token_id")
+            if given is None or given == []:
                 continue
-            several = found if isinstance(found, list) else [found]
+            several = given if isinstance(given, list) else [given]
             if len(several) > 100 or any(type(n) is not int or not 0 <= n < tokenizer.vocabulary for n in several):
-                said_there = f"{folder / file}: {key}_token_id = {found!a:.80}"
-                raise RefusedError(f"{said_there} is not in the vocabulary of {tokenizer.vocabulary:,}.")
+                problem = f"{key}_token_id = {given!a:.80} is not in the vocabulary of {tokenizer.vocabulary:,}"
+                raise RefusedError(f"{folder / file}: {problem}.")
             return tuple(several)
-        name = said.get(f"{key}_token")
-        name = name.get("content") if isinstance(name, dict) else name
-        return (tokenizer.named[name],) if isinstance(name, str) and name in tokenizer.named else ()
+        name = foreign.token_name(said.get(f"{key}_token"))
+        return (tokenizer.named[name],) if name in tokenizer.named else ()
 
-    usual = tokenizer.roles
-    if tokenizer.kind == "wordpiece":
-        return usual
-    ends, translates = ids("eos") or usual.ends, settings[CONFIG].get("model_type") in marian.marian.model_types
-    return Roles(
-        start=(ids("decoder_start" if translates else "bos") or (usual.start,))[0],
+    default = tokenizer.roles
+    ends = ids("eos") or default.ends
+    return replace(
+        default,
+        start=(ids("decoder_start" if translates else "bos") or (default.start,))[0],
         ends=ends,
-        unknown=usual.unknown,
-        padding=(ids("pad") or (usual.padding,))[0],
-        opening=usual.opening,
-        closing=usual.closing or (ends[:1] if translates else ()),  # a translator reads where its source ends
+        padding=(ids("pad") or (default.padding,))[0],
+        closing=default.closing or (ends[:1] if translates else ()),  # a translator reads where its source ends
     )
 
 
-def twin(config: Any) -> Architecture[Any]:
-    """The architecture that a model of ours is one of; what has none gets a sentence."""
+def architecture_of(config: Any) -> Architecture[Any]:
+    """The architecture that a model of ours is exported as; one without any is refused."""
     encoder = getattr(config, "encoder", config)
     if encoder is not config:
-        architectures.inside(config)  # around many encoders theirs has no models that judge
-    match encoder.kind:
-        case "gpt":
-            return gpt2
-        case "modern" | "llama" | "qwen2":
-            return llama
-        case "bert":
-            return bert if encoder.segments else distilbert
-        case "transformer":
-            return marian.marian
-    raise InputError(
-        f"a {config.kind} model has no twin in Hugging Face transformers, so it cannot be exported there. The models "
-        "that have one: modern, gpt, llama, qwen2, bert and transformer."
-    )
+        architectures.inside(config)  # theirs has heads around few encoders
+    kinds: dict[str, Architecture[Any]] = {"gpt": gpt2, "modern": qwen3, "llama": llama, "qwen2": qwen2, "bert": bert}
+    kinds["transformer"] = marian.marian
+    if encoder.kind not in kinds:
+        raise InputError(
+            f"a {config.kind} model has no equivalent in Hugging Face transformers, so it cannot be exported there. "
+            "The models that have one: modern, gpt, llama, qwen2, bert and transformer."
+        )
+    return distilbert if encoder.kind == "bert" and not encoder.segments else kinds[encoder.kind]

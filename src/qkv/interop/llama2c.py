@@ -20,11 +20,11 @@ from torch import Tensor
 
 from qkv.config import parse
 from qkv.errors import ConfigError, InputError
-from qkv.interop.gguf_file import LONGEST_NAME, Refuse, opened
+from qkv.interop.gguf_file import LONGEST_NAME, opened
 from qkv.interop.tensor_files import Imported
 from qkv.interop.tensor_names import PLAIN, Transform, interleaved
 from qkv.models.llama import LlamaConfig
-from qkv.safe_json import plain_file
+from qkv.safe_json import Refuse, plain_file
 from qkv.text.foreign import sentencepiece
 from qkv.text.tokenizer import Roles, Tokenizer
 

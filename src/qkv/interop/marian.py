@@ -6,15 +6,16 @@ adds it.
 
 Of its vocabulary, source.spm and target.spm cut the two languages, vocab.json numbers the tokens. Both become a
 tokenizer.json of kind "unigram" (text/unigram.py) with the same numbers; and back: a folder that `transformers` opens
-with its own MarianTokenizer, which needs the sentencepiece package. Tokens as >>fra<< ask for a language.
+with its own MarianTokenizer, which needs the sentencepiece package. Tokens such as >>fra<< ask for a language.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,9 +24,9 @@ from qkv.blocks.positions import sinusoids
 from qkv.config import parse
 from qkv.errors import ConfigError, RefusedError
 from qkv.interop import sentencepiece
-from qkv.interop.architectures import Architecture
+from qkv.interop.architectures import Architecture, require
 from qkv.interop.tensor_files import TensorFiles
-from qkv.interop.tensor_names import AS_A_ROW, Row, Settings, Table, Values, pairs, require, sizes
+from qkv.interop.tensor_names import AS_A_ROW, Row, Settings, Table, Values, pairs
 from qkv.models.transformer import TransformerConfig
 from qkv.safe_json import plain_file
 from qkv.text import foreign
@@ -35,48 +36,44 @@ from qkv.text.vocabulary import is_tag
 SOURCE, TARGET, NUMBERS = "source.spm", "target.spm", "vocab.json"
 FILES = (SOURCE, TARGET, NUMBERS)
 CLASS = "MarianTokenizer"
-# what theirs calls them where tokenizer_config.json says nothing
-USUAL = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+# what theirs calls them where tokenizer_config.json does not name them
+NAMES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
 
-def read(folder: Path, said: Settings) -> tuple[Tokenizer, Tokenizer]:
-    """What cuts sources and what cuts targets; `said` is tokenizer_config.json."""
+def read(folder: Path, settings: Settings) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of sources and of targets; `settings` are those of tokenizer_config.json."""
     where = folder / "tokenizer_config.json"
     for key in ("separate_vocabs", "target_vocab_file", "sp_model_kwargs"):
-        if said.get(key):
+        if settings.get(key):
             raise RefusedError(
-                f"{where}: {key} = {said[key]!a:.80} has no twin here; expected one vocab.json for both languages and "
-                "pieces that are always cut the same way. Use another model."
+                f"{where}: {key} = {settings[key]!a:.80} is not supported; expected one vocab.json for both languages "
+                "and pieces that are always cut the same way. Use another model."
             )
     ids = foreign.numbered(plain_file(folder, NUMBERS))
-    names = {key: _name(said.get(key), usual) for key, usual in USUAL.items()}
+    names = {key: foreign.token_name(settings.get(key)) or default for key, default in NAMES.items()}
     for key in ("eos_token", "unk_token"):
         if names[key] not in ids:
             raise RefusedError(f"{folder / NUMBERS}: {key} {names[key]!a:.80} is not in it. The files do not fit.")
     special = {name for name in ids if name in names.values() or is_tag(name)}
-    made = []
-    for name in (SOURCE, TARGET):
+
+    def tokenizer(name: str) -> Tokenizer:
         path = plain_file(folder, name)
-        found = sentencepiece.read(path)
-        made.append(foreign.unigram(ids, found.scores, found.table, special, names["unk_token"], str(path)))
-    return made[0], made[1]
+        vocabulary = sentencepiece.read(path)
+        return foreign.unigram(ids, vocabulary.scores, vocabulary.table, special, names["unk_token"], str(path))
 
-
-def _name(value: object, default: str) -> str:
-    found = value.get("content") if isinstance(value, dict) else value
-    return found if isinstance(found, str) else default
+    return tokenizer(SOURCE), tokenizer(TARGET)
 
 
 def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
     """The three files of two such vocabularies."""
     assert source.unknown is not None
     unknown = source.token(source.unknown)
-    made = {
-        name: sentencepiece.written(each.likely.scores(), base64.b64decode(each.likely.table), unknown)
+    vocabularies = {
+        name: sentencepiece.pack(each.likely.scores(), base64.b64decode(each.likely.table), unknown)
         for name, each in ((SOURCE, source), (TARGET, target))
     }
     numbers = {source.token(number): number for number in range(source.vocabulary)}
-    return {**made, NUMBERS: (json.dumps(numbers, ensure_ascii=False, indent=1) + "\n").encode()}
+    return {**vocabularies, NUMBERS: (json.dumps(numbers, ensure_ascii=False, indent=1) + "\n").encode()}
 
 
 ARCHITECTURE = "MarianMTModel"
@@ -110,54 +107,57 @@ TABLE = (
     Row("head.bias", BIAS, AS_A_ROW),
 )
 
-SIZES = {
-    "vocabulary": "vocab_size",
-    "layers": "encoder_layers",
-    "decoder_layers": "decoder_layers",
-    "heads": "encoder_attention_heads",
-    "width": "d_model",
-    "hidden": "encoder_ffn_dim",
-    "context": "max_position_embeddings",
-    "activation": "activation_function",
-    "dropout": "dropout",
-}
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
-# What theirs means where a file says nothing.
-CONFIG_DEFAULTS = {
-    "max_position_embeddings": 1024,
-    "activation_function": "gelu",
-    "dropout": 0.1,
-    "scale_embedding": False,
-    "decoder_start_token_id": 58100,
-    "pad_token_id": 58100,
-    "eos_token_id": 0,
-}
-# What our figure has and theirs may depart from.
-FIXED = {
-    "scale_embedding": True,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
-    "is_encoder_decoder": True,
+IDS = {"decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0}  # and their defaults
+# What our model has and files of Marian's own converter may depart from.
+CONVERTED = {
     "static_position_embeddings": True,
     "normalize_before": False,
     "normalize_embedding": False,
     "add_final_layer_norm": False,
     "add_bias_logits": False,
 }
-KNOWN = ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings", "is_encoder_decoder")
 
 
 class MarianArchitecture(Architecture[TransformerConfig]):
-    model_types = ("marian",)
+    name, model_types = "Marian", ("marian",)
+    sizes: ClassVar[Mapping[str, str]] = {
+        "vocabulary": "vocab_size",
+        "layers": "encoder_layers",
+        "decoder_layers": "decoder_layers",
+        "heads": "encoder_attention_heads",
+        "width": "d_model",
+        "hidden": "encoder_ffn_dim",
+        "context": "max_position_embeddings",
+        "activation": "activation_function",
+        "dropout": "dropout",
+    }
+    copies: ClassVar[Mapping[str, str]] = {
+        "decoder_ffn_dim": "hidden",
+        "decoder_attention_heads": "heads",
+        "decoder_vocab_size": "vocabulary",
+    }
+    defaults: ClassVar[Settings] = {
+        "max_position_embeddings": 1024,
+        "activation_function": "gelu",
+        "dropout": 0.1,
+        "scale_embedding": False,
+    }
+    fixed: ClassVar[Settings] = {
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
+        "is_encoder_decoder": True,
+    }
 
     def table(self, config: TransformerConfig) -> Table:
         return TABLE
 
     def tidy(self, config: TransformerConfig, names: Iterable[str]) -> dict[str, str]:
         """Files may hold the shared table under several names, and the waves; the first such table is taken."""
-        there = list(names)
-        tables = [name for name in TABLES if name in there]
-        kept = {name: name for name in there if name not in (*TABLES, *WAVES)}
+        published = list(names)
+        tables = [name for name in TABLES if name in published]
+        kept = {name: name for name in published if name not in (*TABLES, *WAVES)}
         return {**dict.fromkeys(tables[:1], SHARED), **kept}
 
     def confirm(self, config: TransformerConfig, files: TensorFiles) -> None:
@@ -173,56 +173,46 @@ class MarianArchitecture(Architecture[TransformerConfig]):
             if name in files and not _waves(files[name], config):
                 raise RefusedError(
                     f"{files.places[name]}: tensor {name} does not hold Marian's sines and cosines; learned positions "
-                    "have no twin here. Use another model."
+                    "are not supported. Use another model."
                 )
 
     def export_config(self, config: TransformerConfig) -> Values:
-        """The values of a `MarianConfig`, as config.json holds them."""
         for name, expected in (("norm", "post"), ("positions", "sinusoidal")):
             if getattr(config, name) != expected:
                 raise ConfigError(
-                    f"{name} = {getattr(config, name)!r} has no twin in Marian, so it cannot be exported there. Train "
-                    f"one with {name} = {expected!r}."
+                    f"{name} = {getattr(config, name)!r} has no equivalent in Marian, so it cannot be exported there. "
+                    f"Train one with {name} = {expected!r}."
                 )
-        numbers = {theirs: getattr(config, ours) for ours, theirs in SIZES.items()}
-        numbers |= {"decoder_layers": config.decoder_layers or config.layers, "decoder_vocab_size": config.vocabulary}
-        hidden = config.hidden or 4 * config.width
-        numbers |= {"encoder_ffn_dim": hidden, "decoder_ffn_dim": hidden, "decoder_attention_heads": config.heads}
-        named = {"model_type": "marian", "architectures": [ARCHITECTURE], "dtype": "float32"}
+        sizes = {"decoder_layers": config.decoder_layers or config.layers}
+        sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), config.hidden or 4 * config.width)
         activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
-        fixed = {key: FIXED[key] for key in KNOWN}
-        dropout = {"attention_dropout": 0.0, "activation_dropout": 0.0}
-        return {**named, **numbers, "activation_function": activation, **dropout, **fixed}
+        more = {"architectures": [ARCHITECTURE], "attention_dropout": 0.0, "activation_dropout": 0.0}
+        return {**self.write_sizes(config), **sizes, "activation_function": activation, **more}
 
     def import_config(self, values: Settings) -> TransformerConfig:
-        """A `MarianConfig`'s values as ours; what our figure does not have is refused."""
-        said = CONFIG_DEFAULTS | {key: value for key, value in values.items() if value is not None}
-        if said.get("architectures", [ARCHITECTURE]) != [ARCHITECTURE]:
-            raise ConfigError(f"config.json: architectures = {said['architectures']!r}: expected [{ARCHITECTURE!r}].")
-        found = sizes(said, SIZES)
-        require(said, FIXED | {"model_type": "marian"}, "Marian")
-        same = {"decoder_ffn_dim": found["hidden"], "decoder_attention_heads": found["heads"]}
-        require(said, {**same, "decoder_vocab_size": found["vocabulary"]}, "Marian")
-        if found["activation"] not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
-            raise ConfigError(
-                f"Marian: activation_function = {found['activation']!r} has no twin here; known: {known}."
-            )
-        for key in ("decoder_start_token_id", "pad_token_id", "eos_token_id"):
-            number = said[key]
-            if type(number) is not int or not 0 <= number < found["vocabulary"]:
+        values = {key: value for key, value in values.items() if value is not None}
+        if values.get("architectures", [ARCHITECTURE]) != [ARCHITECTURE]:
+            raise ConfigError(f"config.json: architectures = {values['architectures']!r}: expected [{ARCHITECTURE!r}].")
+        sizes = self.read_sizes(values)
+        require(values, CONVERTED, self.name)
+        if sizes["activation"] not in ACTIVATIONS:
+            given, known = sizes["activation"], ", ".join(ACTIVATIONS)
+            raise ConfigError(f"Marian: activation_function = {given!r} is not supported; known: {known}.")
+        for key, default in IDS.items():
+            number = values.get(key, default)
+            if type(number) is not int or not 0 <= number < sizes["vocabulary"]:
                 raise ConfigError(
-                    f"Marian: {key} = {number!r} is not one id of the vocabulary of {found['vocabulary']!r}."
+                    f"Marian: {key} = {number!r} is not one id of the vocabulary of {sizes['vocabulary']!r}."
                 )
-        decoder = 0 if found["decoder_layers"] == found["layers"] else found["decoder_layers"]
-        parts = {"activation": ACTIVATIONS[found["activation"]], "decoder_layers": decoder}
-        return parse(TransformerConfig, {**found, **parts}, "config.json")
+        decoder = 0 if sizes["decoder_layers"] == sizes["layers"] else sizes["decoder_layers"]
+        parts = {"activation": ACTIVATIONS[sizes["activation"]], "decoder_layers": decoder}
+        return parse(TransformerConfig, {**sizes, **parts}, "config.json")
 
 
-def _waves(found: Tensor, config: TransformerConfig) -> bool:
-    if found.shape != (config.context, config.width):
+def _waves(table: Tensor, config: TransformerConfig) -> bool:
+    if table.shape != (config.context, config.width):
         return False
-    return torch.allclose(found, sinusoids(config.context, config.width, "concatenated"), atol=HALF, rtol=0.0)
+    return torch.allclose(table, sinusoids(config.context, config.width, "concatenated"), atol=HALF, rtol=0.0)
 
 
 marian = MarianArchitecture()

@@ -14,11 +14,12 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from qkv.data.encode import end_of, room_for
+from qkv.data.encode import encode_texts, end_of
 from qkv.generation.beam import Search, Translator, translate
 from qkv.generation.sampling import NEVER, Sampling
 from qkv.generation.writing import write
 from qkv.models.language_model import LanguageModel
+from qkv.objectives.objective import padded
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.vocabulary import tags
 
@@ -83,14 +84,6 @@ def texts(tokenizer: Tokenizer, opening: Sequence[int], closing: Sequence[int], 
     return [[*opening, *ids[:room], *closing] for ids in tokenizer.encode_batch(SENTENCES) if ids]
 
 
-def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length as one table, and which of its places are real."""
-    longest = max(len(row) for row in rows)
-    tokens = torch.tensor([[*row, *[fill] * (longest - len(row))] for row in rows])
-    lengths = torch.tensor([len(row) for row in rows])
-    return tokens, torch.arange(longest) < lengths.unsqueeze(1)
-
-
 def greedy(model: LanguageModel, prompt: list[int], vocabulary: int) -> list[int]:
     """What the model writes after a prompt, at most as long as its context."""
     length = max(1, min(GREEDY, model.context - len(prompt)))
@@ -107,15 +100,13 @@ def reads(model: nn.Module) -> Reader:
     return read
 
 
-def coupled(tokenizer: Tokenizer, context: int, fill: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each sentence with the next one behind it, as pairs are read: ids, who is present, and whose each is."""
-    room = max(1, room_for(tokenizer, context, pairs=True) // 2)
-    inside = [ids[:room] for ids in tokenizer.encode_batch(SENTENCES) if ids]
-    firsts = [[*tokenizer.opening, *ids, *end_of(tokenizer)] for ids in inside]
-    rows = [[*one, *other, *tokenizer.closing] for one, other in zip(firsts, [*inside[1:], inside[0]], strict=True)]
-    tokens, present = padded(rows, fill)
-    where = torch.tensor([len(each) for each in firsts]).unsqueeze(1)
-    return tokens, present, ((torch.arange(tokens.size(1)) >= where) & present).long()
+def coupled(tokenizer: Tokenizer, context: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Each sentence with the next one after it, as pairs are read: ids, who is present, and whose each is."""
+    rows = encode_texts(tokenizer, zip(SENTENCES, (*SENTENCES[1:], SENTENCES[0]), strict=True), context, pairs=True)
+    tokens, present = padded([rows.row(number) for number in range(len(rows))], tokenizer.filler)
+    assert rows.seconds is not None
+    seconds = torch.from_numpy(rows.seconds).unsqueeze(1)
+    return tokens, present, ((torch.arange(tokens.size(1)) >= seconds) & present).long()
 
 
 @dataclass(frozen=True)
@@ -132,7 +123,7 @@ class Case:
 def compare(bundle: Exportable, others: Mapping[str, Reader]) -> list[Parity]:
     """The answers of each reader and the model's own, on real sentences and on what the model writes."""
     own = reads(bundle.model.eval())
-    cases = translations(bundle) if isinstance(bundle.model, Translator) else readings(bundle)
+    cases = translation_cases(bundle) if isinstance(bundle.model, Translator) else reading_cases(bundle)
     expected = [own(*case.inputs) for case in cases]
     return [_compared(name, reader, cases, expected, bundle) for name, reader in others.items()]
 
@@ -140,17 +131,17 @@ def compare(bundle: Exportable, others: Mapping[str, Reader]) -> list[Parity]:
 def _compared(name: str, reader: Reader, cases: list[Case], expected: list[Tensor], bundle: Exportable) -> Parity:
     largest = scale = 0.0
     written = agreed = 0
-    for case, answer in zip(cases, expected, strict=True):
-        found = reader(*case.inputs).float()
-        assert found.shape == answer.shape, f"{tuple(found.shape)} answers instead of {tuple(answer.shape)}"
-        kept = case.kept if answer.dim() == 3 else torch.ones(len(answer), dtype=torch.bool)
-        gap = (found - answer)[kept].abs().max()
+    for case, original in zip(cases, expected, strict=True):
+        answers = reader(*case.inputs).float()
+        assert answers.shape == original.shape, f"{tuple(answers.shape)} answers instead of {tuple(original.shape)}"
+        kept = case.kept if original.dim() == 3 else torch.ones(len(original), dtype=torch.bool)
+        gap = (answers - original)[kept].abs().max()
         largest = max(largest, float("inf") if gap.isnan() else float(gap))
-        scale = max(scale, float(answer[kept].abs().max()))
+        scale = max(scale, float(original[kept].abs().max()))
         if case.chosen is not None:
-            beyond = range(bundle.tokenizer.vocabulary, found.size(2))
+            beyond = range(bundle.tokenizer.vocabulary, answers.size(2))
             never = sorted(bundle.unwritten) if isinstance(bundle.model, Translator) else beyond
-            scores = found.index_fill(2, torch.tensor(never, dtype=torch.long), NEVER)
+            scores = answers.index_fill(2, torch.tensor(never, dtype=torch.long), NEVER)
             taken = scores.gather(2, case.chosen.clamp(min=0).unsqueeze(2)).squeeze(2)
             asked = case.chosen >= 0
             written = int(asked.sum())
@@ -158,19 +149,19 @@ def _compared(name: str, reader: Reader, cases: list[Case], expected: list[Tenso
     return Parity(name, largest, scale, sum(case.tokens for case in cases), written, agreed)
 
 
-def readings(bundle: Exportable) -> list[Case]:
+def reading_cases(bundle: Exportable) -> list[Case]:
     """Real sentences, or pairs of them, and of a language model what it writes after the first half of one."""
     model, tokenizer, context = bundle.model, bundle.tokenizer, bundle.config.context
-    fill, writes = tokenizer.filler, isinstance(model, LanguageModel)
-    closing = () if writes else tokenizer.closing
-    rows = texts(tokenizer, bundle.opening if writes else tokenizer.opening, closing, context)
-    inputs = coupled(tokenizer, context, fill) if judges_pairs(bundle) else padded(rows, fill)
+    writes = isinstance(model, LanguageModel)
+    around = (bundle.opening, ()) if writes else (tokenizer.opening, tokenizer.closing)
+    rows = texts(tokenizer, *around, context)
+    inputs = coupled(tokenizer, context) if judges_pairs(bundle) else padded(rows, tokenizer.filler)
     cases = [Case(inputs, inputs[1], int(inputs[1].sum()))]
     if writes:
         prompt = rows[0][: max(1, len(rows[0]) // 2)]
         row = [*prompt, *greedy(model, prompt, tokenizer.vocabulary)][:context]
         chosen = [*[-1] * (len(prompt) - 1), *row[len(prompt) :], -1]
-        inputs = padded([row], fill)
+        inputs = padded([row], tokenizer.filler)
         cases.append(Case(inputs, inputs[1], len(row), torch.tensor([chosen])))
     return cases
 
@@ -179,13 +170,13 @@ def judges_pairs(bundle: Exportable) -> bool:
     return getattr(bundle.config, "texts", 1) == 2
 
 
-def translations(bundle: Exportable) -> list[Case]:
+def translation_cases(bundle: Exportable) -> list[Case]:
     """Real sentences, each with the next one as its translation, then with what the model makes of it."""
     start, end = bundle.marks
     rows = sources(bundle, bundle.config.context)
     next_rows = [row[:-1][: bundle.config.context - 1] for row in (*rows[1:], rows[0])]
-    best = [each[0] for each in translate(bundle.model, rows, Search(never=bundle.unwritten), start=start, end=end)]
-    written = [[*each.tokens, *([end] if each.ended else [])] for each in best]
+    translations = translate(bundle.model, rows, Search(never=bundle.unwritten), start=start, end=end)
+    written = [[*best.tokens, *([end] if best.ended else [])] for best, *_ in translations]
     source, present = padded(rows, end)
     cases = []
     for targets, chosen in ((next_rows, None), ([ids[:-1] for ids in written], padded(written, end))):

@@ -5,7 +5,7 @@
                       5 escape_whitespaces)                5 denormalizer_spec
 
 It is a protocol buffer, of which few fields matter here, so that the sentencepiece package is not needed. A file is
-somebody else's: every length is compared with what is left of it, and what has no twin here is refused with its field.
+somebody else's: every length is compared with what is left of it, and what is not supported is refused with its field.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from qkv.interop.gguf_file import Refuse
+from qkv.safe_json import Refuse
 
 LARGEST = 2**26
 MOST_PIECES = 2**20
 LONGEST_PIECE = 2**12  # bytes
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # types of pieces
 UNIGRAM, MODELS = 1, {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-VARINT, EIGHT, BYTES, FOUR = 0, 1, 2, 5  # how a field is stored
+VARINT, I64, LEN, I32 = 0, 1, 2, 5  # wire types of protocol buffers: how a field is stored
 
 Value = int | bytes
 
@@ -47,32 +47,35 @@ def read(path: Path) -> SentencePieces:
     if len(data) > LARGEST:
         raise refuse("file", f"more than {LARGEST:,} bytes; no vocabulary is so large")
     scores: dict[str, float] = {}
-    unknown, table, trained = 0, b"", False
+    number, unknown, table, trained = 0, 0, b"", False
     for field, value in _fields(data, refuse, "model"):
         match field:
             case 1:
-                piece, score, kind = _piece(_inside(value, refuse, "pieces"), refuse, len(scores))
-                unknown += kind == UNKNOWN
+                piece, score, kind = _piece(_bytes(value, refuse, "pieces"), refuse, f"pieces[{number}]")
+                number, unknown = number + 1, unknown + (kind == UNKNOWN)
                 if kind == NORMAL:
                     if piece in scores or len(scores) >= MOST_PIECES:
                         raise refuse("pieces", f"{piece!a} is there twice, or more than {MOST_PIECES:,} pieces")
                     scores[piece] = score
             case 2:
                 trained = True
-                _trainer(_inside(value, refuse, "trainer_spec"), refuse)
+                _trainer(_bytes(value, refuse, "trainer_spec"), refuse)
             case 3:
-                table = _normalizer(_inside(value, refuse, "normalizer_spec"), refuse)
+                table = _normalizer(_bytes(value, refuse, "normalizer_spec"), refuse)
             case 5:
-                if any(number == 2 and text for number, text in _fields(_inside(value, refuse, "5"), refuse, "5")):
-                    raise refuse("denormalizer_spec", "texts are rewritten behind it, which has no twin here")
+                if any(number == 2 and text for number, text in _fields(_bytes(value, refuse, "5"), refuse, "5")):
+                    raise refuse(
+                        "denormalizer_spec", "texts are rewritten after decoding, which is not supported; expected none"
+                    )
     if not scores or unknown != 1 or not trained:
-        found = f"{len(scores):,} pieces, {unknown} of them for the unknown"
-        raise refuse("model", f"{found}; expected a whole sentencepiece model, with one")
+        counts = f"{len(scores):,} pieces, {unknown} for unknown text"
+        raise refuse("model", f"{counts}; expected a whole sentencepiece model, with one for unknown text")
     return SentencePieces(scores, table)
 
 
-def _piece(data: bytes, refuse: Refuse, number: int) -> tuple[str, float, int]:
-    where, piece, score, kind = f"pieces[{number}]", b"", 0.0, NORMAL
+def _piece(data: bytes, refuse: Refuse, where: str) -> tuple[str, float, int]:
+    """The text, the score and the type of a piece."""
+    piece, score, kind = b"", 0.0, NORMAL
     for field, value in _fields(data, refuse, where):
         if field == 1 and isinstance(value, bytes):
             piece = value
@@ -83,10 +86,10 @@ def _piece(data: bytes, refuse: Refuse, number: int) -> tuple[str, float, int]:
         elif field in (1, 2, 3):
             raise refuse(where, f"field {field} is of the wrong kind")
     if kind not in (NORMAL, UNKNOWN, CONTROL, UNUSED):
-        named = {USER_DEFINED: "user-defined pieces", BYTE: "pieces that are bytes"}.get(kind, f"type {kind}")
-        raise refuse(where, f"{named} have no twin here; expected normal, unknown, control or unused pieces")
+        name = {USER_DEFINED: "user-defined pieces", BYTE: "byte pieces"}.get(kind, f"pieces of type {kind}")
+        raise refuse(where, f"{name} are not supported; expected normal, unknown, control or unused pieces")
     if not 0 < len(piece) <= LONGEST_PIECE or not math.isfinite(score) or abs(score) > 1e6:
-        raise refuse(where, f"{len(piece):,} bytes with the score {score}; expected a piece and its logarithm")
+        raise refuse(where, f"{len(piece):,} bytes with the score {score}; expected a piece and its log-probability")
     try:
         return piece.decode("utf-8"), score, kind
     except UnicodeDecodeError as error:
@@ -94,24 +97,24 @@ def _piece(data: bytes, refuse: Refuse, number: int) -> tuple[str, float, int]:
 
 
 def _trainer(data: bytes, refuse: Refuse) -> None:
-    said = {number: value for number, value in _fields(data, refuse, "trainer_spec") if number in (3, 24)}
-    if (kind := said.get(3, UNIGRAM)) != UNIGRAM:
-        shown = MODELS.get(kind, str(kind)[:20]) if isinstance(kind, int) else "bytes"
-        raise refuse("trainer_spec.model_type", f"{shown} has no twin here; expected unigram")
-    if said.get(24, 0) != 0:
-        raise refuse("trainer_spec.treat_whitespace_as_suffix", "true has no twin here; expected false")
+    fields = dict(_fields(data, refuse, "trainer_spec"))
+    if (kind := fields.get(3, UNIGRAM)) != UNIGRAM:
+        name = MODELS.get(kind, str(kind)[:20]) if isinstance(kind, int) else "bytes"
+        raise refuse("trainer_spec.model_type", f"{name} is not supported; expected unigram")
+    if fields.get(24, 0) != 0:
+        raise refuse("trainer_spec.treat_whitespace_as_suffix", "true is not supported; expected false")
 
 
 def _normalizer(data: bytes, refuse: Refuse) -> bytes:
-    said = dict(_fields(data, refuse, "normalizer_spec"))
-    usual = {3: "add_dummy_prefix", 4: "remove_extra_whitespaces", 5: "escape_whitespaces"}
-    for number, name in usual.items():
-        if said.get(number, 1) != 1:
-            raise refuse(f"normalizer_spec.{name}", "false has no twin here; expected true")
-    return _inside(said.get(2, b""), refuse, "normalizer_spec.precompiled_charsmap")
+    """Its table of characters."""
+    fields = dict(_fields(data, refuse, "normalizer_spec"))
+    for number, name in {3: "add_dummy_prefix", 4: "remove_extra_whitespaces", 5: "escape_whitespaces"}.items():
+        if fields.get(number, 1) != 1:
+            raise refuse(f"normalizer_spec.{name}", "false is not supported; expected true")
+    return _bytes(fields.get(2, b""), refuse, "normalizer_spec.precompiled_charsmap")
 
 
-def _inside(value: Value, refuse: Refuse, field: str) -> bytes:
+def _bytes(value: Value, refuse: Refuse, field: str) -> bytes:
     if not isinstance(value, bytes):
         raise refuse(field, "a number; expected bytes")
     return value
@@ -122,16 +125,15 @@ def _fields(data: bytes, refuse: Refuse, where: str) -> Iterator[tuple[int, Valu
     place = 0
     while place < len(data):
         head, place = _varint(data, place, refuse, where)
-        number, stored = head >> 3, head & 7
-        if stored == VARINT:
-            value, place = _varint(data, place, refuse, where)
-            yield number, value
-            continue
-        if stored not in (EIGHT, BYTES, FOUR) or not number:
-            raise refuse(where, f"field {number} at byte {place:,} is stored in way {stored}; this is no such file")
-        size = {EIGHT: 8, FOUR: 4}.get(stored, 0)
-        if stored == BYTES:
+        number, wire = head >> 3, head & 7
+        if wire not in (VARINT, I64, LEN, I32) or not number:
+            raise refuse(where, f"field {number} at byte {place:,} has wire type {wire}; this is no such file")
+        size = {I64: 8, I32: 4}.get(wire, 0)
+        if wire in (VARINT, LEN):
             size, place = _varint(data, place, refuse, where)
+        if wire == VARINT:
+            yield number, size
+            continue
         if size > len(data) - place:
             raise refuse(where, f"field {number} has {size:,} bytes at byte {place:,}, but there are {len(data):,}")
         yield number, data[place : place + size]
@@ -152,24 +154,22 @@ def _varint(data: bytes, place: int, refuse: Refuse, where: str) -> tuple[int, i
     raise refuse(where, f"a number of more than ten bytes before byte {place:,}")
 
 
-def written(scores: Mapping[str, float], table: bytes, unknown: str) -> bytes:
-    """Such a file, which sentencepiece opens: the unknown first, then the pieces."""
-    made = [_message(1, _message(1, unknown.encode()) + _number(3, UNKNOWN))]
+def pack(scores: Mapping[str, float], table: bytes, unknown: str) -> bytes:
+    """The bytes of such a file, which sentencepiece opens: the piece for unknown text first, then the others."""
+    pieces = [_message(1, _message(1, unknown.encode()) + _number(3, UNKNOWN))]
     for piece, score in scores.items():
-        made.append(_message(1, _message(1, piece.encode()) + bytes([2 << 3 | FOUR]) + struct.pack("<f", score)))
+        pieces.append(_message(1, _message(1, piece.encode()) + bytes([2 << 3 | I32]) + struct.pack("<f", score)))
     normalizer = _message(1, b"nmt_nfkc" if table else b"identity") + (_message(2, table) if table else b"")
     for number in (3, 4, 5):
         normalizer += _number(number, 1)
-    ids = b"".join(_number(number, _MINUS_ONE) for number in (41, 42, 43))  # no piece begins, ends or fills a text
+    minus_one = 2**64 - 1
+    ids = b"".join(_number(number, minus_one) for number in (41, 42, 43))  # no piece begins, ends or pads a text
     trainer = _number(3, UNIGRAM) + _number(4, len(scores) + 1) + _number(40, 0) + ids
-    return b"".join([*made, _message(2, trainer), _message(3, normalizer)])
-
-
-_MINUS_ONE = 2**64 - 1
+    return b"".join([*pieces, _message(2, trainer), _message(3, normalizer)])
 
 
 def _message(number: int, data: bytes) -> bytes:
-    return _bits(number << 3 | BYTES) + _bits(len(data)) + data
+    return _bits(number << 3 | LEN) + _bits(len(data)) + data
 
 
 def _number(number: int, value: int) -> bytes:
@@ -177,8 +177,9 @@ def _number(number: int, value: int) -> bytes:
 
 
 def _bits(value: int) -> bytes:
-    made = bytearray()
+    """As `_varint` reads it."""
+    data = bytearray()
     while value > 127:
-        made.append(value & 127 | 128)
+        data.append(value & 127 | 128)
         value >>= 7
-    return bytes([*made, value])
+    return bytes([*data, value])

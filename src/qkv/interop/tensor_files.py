@@ -9,7 +9,8 @@ What a reader of another project's format gives: a config of ours, its tensors u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError, RefusedError, out_of_memory
+from qkv.interop.tensor_names import Table, import_weights
 from qkv.safe_json import NotTaken, parse_json
 from qkv.text.tokenizer import Tokenizer
 
@@ -28,8 +30,24 @@ MOST_TENSORS = 100_000
 LARGEST_HEADER = 2**23  # of one file; a name, a kind, a shape and two places take about a hundred bytes
 
 
-class TensorFiles(Mapping[str, Tensor]):
-    """Names to tensors, over all files of a model."""
+class LazyTensors(Mapping[str, Tensor]):
+    """Names to tensors, each read when it is asked for."""
+
+    names: Mapping[str, Any]  # a name and what the file has under it
+
+    @abstractmethod
+    def shapes(self) -> dict[str, Tensor]:
+        """Every tensor without its numbers, on torch's meta device."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class TensorFiles(LazyTensors):
+    """The tensors of all files of a model."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.places: dict[str, Path] = {}
@@ -67,15 +85,8 @@ class TensorFiles(Mapping[str, Tensor]):
         return found.to(torch.float32)
 
     def shapes(self) -> dict[str, Tensor]:
-        """Every tensor without its numbers, on torch's meta device."""
         places = {name: f"{self.places[held]}: tensor {held[:80]}" for name, held in self.names.items()}
         return {name: _shape(self.facts[held], places[name]) for name, held in self.names.items()}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 def _header(path: Path) -> dict[str, Any]:
@@ -121,11 +132,8 @@ class Imported:
     target: Tokenizer | None = None  # what cuts a translator's targets, where that is another
 
 
-Weights = Mapping[str, Tensor]
-
-
-def fitted(found: Imported, take: Callable[[Weights], Weights], files: TensorFiles, where: str) -> Imported:
-    """With what `take` makes of the files' tensors, once config, tokenizer and every shape are known to fit together.
+def fitted(found: Imported, table: Table, files: LazyTensors, where: str, largest: int = LARGEST_TABLE) -> Imported:
+    """With the files' tensors under our names, once config, tokenizer and every shape are known to fit together.
 
     No number is read before that: a file of a few bytes may speak of a terabyte.
     """
@@ -138,13 +146,14 @@ def fitted(found: Imported, take: Callable[[Weights], Weights], files: TensorFil
     waves = getattr(config, "positions", None) == "sinusoidal"  # they are as wide as the model
     width = config.width if waves else getattr(config, "head_width", 0) or config.width // max(1, config.heads)
     layers = config.layers + getattr(config, "decoder_layers", 0)
-    if layers > len(files) or config.context * width > LARGEST_TABLE:
+    if layers > len(files) or config.context * width > largest:
         raise RefusedError(
             f"{where}: {layers:,} layers, a context of {config.context:,}: more than the {len(files):,} tensors "
             "and the memory of any machine allow."
         )
+    stored = files.shapes()
     try:
-        shapes = take(files.shapes())
+        shapes = import_weights(table, stored)
         with outline():
             own = found.config.build().state_dict()
     except (InputError, ValueError, RuntimeError) as error:
@@ -153,7 +162,7 @@ def fitted(found: Imported, take: Callable[[Weights], Weights], files: TensorFil
         if name not in shapes or name not in own or shapes[name].shape != own[name].shape:
             there, needed = (tuple(each[name].shape) if name in each else None for each in (shapes, own))
             raise RefusedError(f"{where}: tensor {name} is {there}, the model needs {needed}. The files do not fit.")
-    return replace(found, weights=dict(take(files)))
+    return replace(found, weights=import_weights(table, files))
 
 
 def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qkv.errors import ConfigError, InputError
+from qkv.errors import InputError
 
 Weights = Mapping[str, Tensor]
 Settings = Mapping[str, Any]  # a config.json as it is parsed
@@ -124,18 +124,3 @@ def _complete(expected: set[str], weights: Weights) -> None:
 def _unshared(tensor: Tensor, source: Tensor) -> Tensor:
     """A part that shares its memory with others gets its own, as safetensors asks; a plain one stays as it is."""
     return tensor if tensor is source else tensor.clone(memory_format=torch.contiguous_format)
-
-
-def require(values: Settings, expected: Settings, architecture: str) -> None:
-    """Refuse a foreign config that asks for what our model does not have; a key that is absent is as expected."""
-    for key, value in expected.items():
-        if values.get(key, value) != value:
-            raise ConfigError(f"{architecture}: {key} = {values[key]!r} has no twin here; expected {value!r}.")
-
-
-def sizes(values: Settings, names: Mapping[str, str]) -> Values:
-    """Their values under our names, as `names` pairs ours with theirs."""
-    for theirs in names.values():
-        if values.get(theirs) is None:
-            raise ConfigError(f"config.json: {theirs} is missing.")
-    return {ours: values[theirs] for ours, theirs in names.items()}

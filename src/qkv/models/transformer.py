@@ -122,7 +122,7 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "R T D"]:
         where, answers = places(state, tokens.size(1), tokens.device)
         held = [(None, None)] * len(self.decoder) if state is None else state.layers(len(memory))
-        x, mask, there = self._embed(tokens, where), masks.written(where, answers), masks.padding(present)
+        x, mask, there = self._embed(tokens, where), masks.causal_or_none(where, answers), masks.padding(present)
         for block, (own, crossed) in zip(self.decoder, held, strict=True):
             x = block(x, memory, mask=mask, memory_mask=there, state=own, memory_state=crossed)
         return self.decoder_norm(x)

@@ -33,9 +33,10 @@ from qkv.errors import InputError, QkvError, RefusedError
 from qkv.generation import native
 from qkv.generation.beam import Translator
 from qkv.interop import export
-from qkv.interop.parity import SENTENCES, TOLERANCE, padded, reads, sources, texts
+from qkv.interop.parity import SENTENCES, TOLERANCE, reads, sources, texts
 from qkv.interop.tensor_files import filled
 from qkv.models.language_model import LanguageModel
+from qkv.objectives.objective import padded
 from qkv.storage import MANIFEST, verify
 from qkv.training import checkpoints
 from qkv.training.loop import TrainingState, train
@@ -185,7 +186,7 @@ class Proofs:
         with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
             try:
                 found = export.write(Path(folder) / "copy", self.bundle, "copy")
-            except InputError as error:  # a model without a twin
+            except InputError as error:  # a model without an equivalent
                 raise NothingToShow(str(error)) from None
         return max(each.largest for each in found), "; ".join(each.reader for each in found)
 

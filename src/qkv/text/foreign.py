@@ -15,9 +15,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from qkv.errors import RefusedError
-from qkv.safe_json import NotTaken, parse_json
-from qkv.text import checks, pipelines
-from qkv.text.checks import Refusal
+from qkv.safe_json import NotTaken, parse_json, read_text
+from qkv.text import pipelines
+from qkv.text.checks import LARGEST_FILE, LONGEST_TOKEN, refusal
 from qkv.text.pipelines import SPECIAL, Part
 from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.text.unigram import BEYOND, NEVER
@@ -43,7 +43,7 @@ for text in ("", "a", words, " " * 300, "^" * 300, "\\u0301" * 300):
 
 def survive(text: str, where: str) -> None:
     """Refuse a tokenizer.json that the library cannot load and use."""
-    refuse = Refusal(where)
+    refuse = refusal(where)
     try:
         command = [sys.executable, "-I", "-c", _CHILD, str(SECONDS), str(BYTES)]
         done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
@@ -54,24 +54,19 @@ def survive(text: str, where: str) -> None:
         raise refuse("file", f"the tokenizers library fails on it: {output[-1][:200]}")
 
 
-def read(path: Path, roles: Roles | None = None) -> Tokenizer:
+def read(path: Path) -> Tokenizer:
     """A tokenizer.json that somebody else wrote."""
-    return Tokenizer.parse(_text(path), str(path), roles, survive)
+    return Tokenizer.parse(read_text(path, LARGEST_FILE), str(path), tried=survive)
 
 
 def byte_bpe(
-    tokens: Sequence[str],
-    merges: Sequence[tuple[str, str]],
-    cut: str,
-    special: Collection[int],
-    roles: Roles,
-    where: str,
+    tokens: Sequence[str], merges: object, cut: str, special: Collection[int], roles: Roles, where: str
 ) -> Tokenizer:
-    """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges in their order."""
-    model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": [list(pair) for pair in merges]}
+    """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges ("t he") in their order."""
+    model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": merges}
     around = {
         "normalizer": pipelines.FORM_C if cut == "qwen2" else None,
-        "pre_tokenizer": pipelines.cut(cut, where),
+        "pre_tokenizer": pipelines.CUTS[cut],
         "decoder": pipelines.CUTS["gpt-2"],
     }
     return _checked(model, around, tokens, special, roles, where)
@@ -97,7 +92,7 @@ def sentencepiece(
 
 def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
     """BERT's vocab.txt: a token a line."""
-    tokens = [line.removesuffix("\r") for line in _text(path).removesuffix("\n").split("\n")]
+    tokens = [line.removesuffix("\r") for line in read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
     ids = _ids(tokens, str(path))
     special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
     _, uncased, cased, *_ = pipelines.PIPELINES["wordpiece"]["normalizer"]
@@ -110,20 +105,14 @@ def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
     return _checked(pipelines.model_of("wordpiece", ids), around, tokens, special, None, str(path))
 
 
-def gpt2(vocabulary: Path, merges: Path, roles: Roles | None) -> Tokenizer:
+def gpt2(vocabulary: Path, merges: Path) -> Tokenizer:
     """GPT-2's two files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe)."""
     ids = numbered(vocabulary)
-    lines = [line for line in _text(merges).split("\n") if line and not line.startswith("#version")]
-    pairs = []
-    for number, line in enumerate(lines, 1):
-        left, _, right = line.partition(" ")
-        if not left or not right or " " in right:
-            raise RefusedError(f"{merges}: merge {number} is {line[:80]!a}, expected two tokens and a space between.")
-        pairs.append((left, right))
-    tokens = sorted(ids, key=ids.__getitem__)
+    lines = read_text(merges, LARGEST_FILE).split("\n")
+    pairs = [line for line in lines if line and not line.startswith("#version")]
     special = [ids["<|endoftext|>"]] if "<|endoftext|>" in ids else []
-    own = roles or Roles(start=special[0] if special else None, ends=tuple(special))
-    return byte_bpe(tokens, pairs, "gpt-2", special, own, str(vocabulary))
+    roles = Roles(start=special[0] if special else None, ends=tuple(special))
+    return byte_bpe(sorted(ids, key=ids.__getitem__), pairs, "gpt-2", special, roles, f"{vocabulary} and {merges.name}")
 
 
 def unigram(
@@ -153,7 +142,7 @@ def unigram(
 def numbered(path: Path) -> dict[str, int]:
     """A vocab.json: tokens and their ids, without gaps."""
     try:
-        ids = parse_json(_text(path))
+        ids = parse_json(read_text(path, LARGEST_FILE))
     except (ValueError, RecursionError) as error:
         problem = error if isinstance(error, NotTaken) else "not JSON"
         raise RefusedError(f"{path}: {problem}. Expected an object of tokens and ids.") from None
@@ -173,7 +162,7 @@ def _checked(
 
 def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:
     longest = max(tokens, key=len, default="")
-    if len(longest) > checks.LONGEST_TOKEN:
+    if len(longest) > LONGEST_TOKEN:
         raise RefusedError(f"{where}: the token {longest[:40]!a}... is {len(longest):,} characters long. No token is.")
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) != len(tokens):
@@ -182,12 +171,7 @@ def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:
     return ids
 
 
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > checks.LARGEST_FILE:
-            raise RefusedError(f"{path}: larger than {checks.LARGEST_FILE:,} bytes; no vocabulary is.")
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise RefusedError(f"{path}: not UTF-8 at byte {error.start}. Use another copy.") from None
-    except OSError as error:
-        raise RefusedError(f"{path}: cannot be read: {error.strerror}.") from None
+def token_name(value: object) -> str | None:
+    """The name of a token in tokenizer_config.json, where it may be an object."""
+    name = value.get("content") if isinstance(value, dict) else value
+    return name if isinstance(name, str) else None

@@ -25,8 +25,6 @@ from typing import Any, Literal
 
 import tokenizers
 
-from qkv.errors import RefusedError
-
 Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram"]
 ONLY_READ = ("sentencepiece", "unigram")  # kinds that nothing here learns
 Part = dict[str, Any]  # of a tokenizer.json
@@ -158,14 +156,6 @@ words and wordpiece is the one without case."""
 def rewritten(table: str) -> Part:
     """Characters by a table of sentencepiece's, in base64; white space single, and none around a text."""
     return _sequence("normalizers", _TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES)
-
-
-def cut(name: str, where: str) -> Part:
-    """The cut that a file asks for by name."""
-    part = CUTS.get({"default": "gpt-2", "gpt2": "gpt-2", "smollm2": "smollm"}.get(name, name))
-    if part is None:
-        raise RefusedError(f"{where}: texts are cut as {name!r}; known here: {', '.join(CUTS)}. Use another model.")
-    return part
 
 
 def written(kind: Kind) -> Part:

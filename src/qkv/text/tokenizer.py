@@ -23,21 +23,10 @@ from pydantic import Field
 from qkv.config import strict
 from qkv.errors import InputError
 from qkv.ranges import VOCABULARY
+from qkv.safe_json import read_text
 from qkv.storage import write_file
-from qkv.text import checks
-from qkv.text.checks import Refusal
-from qkv.text.pipelines import (
-    MASKS,
-    PADDING,
-    SEPARATORS,
-    SPACE,
-    START,
-    UNKNOWN,
-    Kind,
-    Part,
-    byte_of_character,
-    template,
-)
+from qkv.text import checks, pipelines
+from qkv.text.pipelines import SEPARATORS, SPACE, Kind, Part
 from qkv.text.unigram import Unigram
 
 
@@ -81,12 +70,12 @@ def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, 
 
     separator = first(*SEPARATORS)
     assert separator is not None, "a tokenizer without a document separator"
-    start = first(START, "[CLS]", "<s>", "<|begin_of_text|>")
+    start = first(pipelines.START, "[CLS]", "<s>", "<|begin_of_text|>")
     return Roles(
         start=separator if start is None else start,
         ends=(separator,),
-        unknown=first(UNKNOWN, "[UNK]", "<unk>"),
-        padding=first(PADDING, "[PAD]", "<pad>"),
+        unknown=first(pipelines.UNKNOWN, "[UNK]", "<unk>"),
+        padding=first(pipelines.PADDING, "[PAD]", "<pad>"),
         opening=around[0],
         closing=around[1],
     )
@@ -123,7 +112,7 @@ class Tokenizer:
         self.roles = by_name(self.named, around) if roles is None else roles
         self.unknown, self.padding = self.roles.unknown, self.roles.padding
         self.opening, self.closing, self.ends = self.roles.opening, self.roles.closing, self.roles.ends
-        self.mask: int | None = next((self.named[name] for name in MASKS if name in self.named), None)
+        self.mask: int | None = next((self.named[name] for name in pipelines.MASKS if name in self.named), None)
         separator = next((self.named[name] for name in SEPARATORS if name in self.named), None)
         self.separator: int = self.ends[0] if separator is None else separator
         self.start: int = self.separator if self.roles.start is None else self.roles.start
@@ -149,21 +138,14 @@ class Tokenizer:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library's panics are no Exceptions
-            raise Refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
+            raise checks.refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
 
     @classmethod
     def load(cls, path: str | Path, roles: Roles | None = None) -> Tokenizer:
         path = Path(path)
-        try:
-            if not path.is_file():
-                raise InputError(f"{path}: no such tokenizer file. Expected a tokenizer.json.")
-            if path.stat().st_size > checks.LARGEST_FILE:
-                raise Refusal(str(path))("file", f"larger than {checks.LARGEST_FILE:,} bytes")
-            return cls.parse(path.read_text(encoding="utf-8"), str(path), roles)
-        except UnicodeDecodeError as error:
-            raise Refusal(str(path))("file", f"not UTF-8 at byte {error.start}") from None
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}. Check the name and its permissions.") from None
+        if not path.is_file():
+            raise InputError(f"{path}: no such tokenizer file. Expected a tokenizer.json.")
+        return cls.parse(read_text(path, checks.LARGEST_FILE, InputError), str(path), roles)
 
     def playing(self, roles: Roles) -> Tokenizer:
         """The same vocabulary with other parts given to its tokens."""
@@ -190,7 +172,7 @@ class Tokenizer:
         values = json.loads(self.json())
         parts = (opening, closing or (), between) if between else (opening, closing or ())
         around = ([(number, self.token(number)) for number in part] for part in parts)
-        values["post_processor"] = template(*around)
+        values["post_processor"] = pipelines.template(*around)
         return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
     @property
@@ -309,7 +291,7 @@ class Tokenizer:
         return [word for word, ids in zip(words, self._encode(list(words)), strict=True) if self.unknown in ids]
 
 
-_BYTE = byte_of_character()
+_BYTE = pipelines.byte_of_character()
 
 
 def _around(backend: tokenizers.Tokenizer | Unigram) -> tuple[tuple[int, ...], tuple[int, ...]]:
