@@ -33,8 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "model": {"kind": "gpt", "layers": 2, "heads": 2, "width": 32, "context": 32},
         "training": {"steps": 30, "device": "cpu", "dtype": "f32", "threads": 1},
     }
-    for _ in qkv.train(room / "book.txt", room / "run", recipe=recipe):
-        pass
+    qkv.train(room / "book.txt", run=room / "run", recipe=recipe)
     return room
 
 
@@ -99,8 +98,9 @@ def test_a_precision_that_hooks_forbid_is_refused_with_the_reason(model: Any) ->
 
 
 WRONG = {
-    "model.generate(5)": "prompt: expected str or list, not int",
-    "model.generate(['the', 'dog'])": "a token of the prompt: expected int, not str",
+    "model.generate(5)": "prompt: expected str or Sequence, not int",
+    "model.generate(['the', 5])": "prompt 1: expected str, not int",
+    "model.samples(['the'])": "a token of the prompt: expected int, not str",
     "model.next(('a', 'b'))": "prompt: expected str or list, not tuple",
     "model.evaluate(5)": "text: expected str or Path or None, not int",
     "model.evaluate(corpus='book.txt')": "corpus: expected CorpusConfig or None, not str",
@@ -112,8 +112,10 @@ WRONG = {
     "model.trace(5)": "text: expected str or tuple or None, not int",
     "model.judge(['reviews.csv'])": "examples: expected ExamplesConfig or str or Path, not list",
     "qkv.load(5)": "model: expected str or Path, not int",
-    "next(qkv.train(Endless(), 'r'))": "data: expected str or Path or list or tuple, not Endless",
-    "next(qkv.train([5], 'r'))": "a file of data: expected str or Path, not int",
+    "qkv.train('book.txt', steps='3')": "qkv.train: steps='3': expected a valid integer, not str",
+    "qkv.resume(5)": "run: expected str or Path, not int",
+    "qkv.finetune(5, 'book.txt')": "model: expected str or Path or Model, not int",
+    "qkv.verify(5)": "model: expected str or Path or Model, not int",
 }
 ASK = """
 import json, sys

@@ -9,14 +9,38 @@ from qkv.version import __version__
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all of this
 if TYPE_CHECKING:
-    from typing import Any
+    from qkv.api import Model, load
+    from qkv.library.runs import finetune, resume, train
+    from qkv.library.verbs import compare, describe, export, import_model, tune, verify
 
-__all__ = ["__version__", "load", "train"]
+__all__ = [
+    "Model",
+    "__version__",
+    "compare",
+    "describe",
+    "export",
+    "finetune",
+    "import_model",
+    "load",
+    "resume",
+    "train",
+    "tune",
+    "verify",
+]
+_PLACES = {
+    **dict.fromkeys(("Model", "load"), "qkv.api"),
+    **dict.fromkeys(("finetune", "resume", "train"), "qkv.library.runs"),
+    **dict.fromkeys(("compare", "describe", "export", "import_model", "tune", "verify"), "qkv.library.verbs"),
+}
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("load", "train"):
-        from qkv import api
+def __getattr__(name: str) -> object:
+    if name in _PLACES:
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'qkv' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -113,7 +113,7 @@ def test_smollm2_has_previous_and_induction_heads() -> None:
 def test_attribution_is_faithful_on_sst2(tmp_path: Path) -> None:
     """A classifier trained for a minute; of 100 sentences, those where the first words count more than drawn ones."""
     data, run = data_at_hand.real("sst2/train.tsv.gz"), tmp_path / "run"
-    for _ in qkv.train(data, run, minutes=1.0):
+    for _ in qkv.train(data, run=run, minutes=1.0, stream=True):
         pass
     model = qkv.load(run)
     with data_at_hand.real("sst2/dev.tsv").open(encoding="utf-8") as file:

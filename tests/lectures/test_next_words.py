@@ -21,7 +21,7 @@ def counted(text: str, words: str) -> dict[str, float]:
 
 def test_the_table_matches_the_counts(tmp_path: Path) -> None:
     corpus = real("ece1786/SmallSimpleCorpus.txt")
-    for _ in qkv.train(corpus, tmp_path / "run", recipe={"model": {"kind": "gpt-nano"}, "training": {"threads": 1}}):
+    for _ in qkv.train(corpus, run=tmp_path / "run", model="gpt-nano", settings={"training.threads": 1}, stream=True):
         pass
     text = corpus.read_text(encoding="utf-8")
     model = qkv.load(tmp_path / "run")

@@ -32,7 +32,7 @@ def cut(given: Subject, length: int) -> Subject:
 def shakespeare(tmp_path: Path) -> Subject:
     """A small model of 1,024 tokens, trained for two steps."""
     text = data_at_hand.real("tinyshakespeare/input.txt")
-    for _ in qkv.train(text, tmp_path / "run", recipe=RECIPE):
+    for _ in qkv.train(text, run=tmp_path / "run", recipe=RECIPE, stream=True):
         pass
     read = text.read_text(encoding="utf-8")[:6000]
     return cut(predictor.inspected(qkv.load(tmp_path / "run").bundle, read), 1024)

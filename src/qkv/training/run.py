@@ -111,6 +111,7 @@ class Run:
     keep_best: Callable[[nn.Module, int], None]
     keep_plan: Callable[[TrainingConfig], None] = lambda config: None
     clock: Clock | None = None
+    stop_asked: bool = False  # by whoever iterates: the run ends after the evaluation that was yielded last
 
     def events(self, state: TrainingState, task: Objective) -> Iterator[Event]:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
@@ -251,7 +252,7 @@ class Run:
         yield evaluation
 
     def _exhausted(self, memory: Memory) -> bool:
-        return 0 < self.config.patience <= memory.waiting
+        return self.stop_asked or 0 < self.config.patience <= memory.waiting
 
     def how_to_go_on(self) -> str:
         return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"

@@ -1,0 +1,188 @@
+"""The other verbs of the command line as functions, with the same names and defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from typing_extensions import Unpack
+
+from qkv.api import Model, load
+from qkv.config import parse
+from qkv.data import descriptions
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
+from qkv.data.detect import detect
+from qkv.data.findings import silent
+from qkv.errors import require_type
+from qkv.interop import hub
+from qkv.interop.parity import Parity
+from qkv.library.arguments import (
+    ReadingOptions,
+    checked,
+    corpus_section,
+    python_names,
+    tokenizer_section,
+)
+from qkv.recipe import bundle
+from qkv.studies import comparison, search
+from qkv.studies.comparison import SystemComparison
+from qkv.studies.search import TuningPlan, TuningResult
+from qkv.studies.significance import Metric
+from qkv.studies.study import ComparisonPlan
+from qkv.studies.verify import Proof, proofs_of
+
+
+def compare(
+    data: object,
+    *,
+    models: Sequence[str] = (),
+    start: Sequence[str | Path] = (),
+    minutes: float = 10.0,
+    seeds: int = 1,
+    seed: int = 0,
+    tokenizer: str | None = None,
+    metric: Metric = "auto",
+    equal: Literal["time", "parameters"] = "time",
+    report: Literal["valid", "test"] | None = None,
+    run: str | Path | None = None,
+    **options: Unpack[ReadingOptions],
+) -> SystemComparison:
+    """Compare every architecture that fits the data under one time budget, with baselines.
+
+    Args:
+        data: As for `train`; `options` are its options of reading: valid, test, text, label ...
+        models: Which networks, such as ("bag", "lstm"). Default: all that fit the data.
+        start: Models to fine-tune as well.
+        minutes: The time budget, in all.
+        seeds: How often each network is trained; scores are means.
+        seed: The first seed.
+        tokenizer: As for `train`.
+        metric: The metric of classes.
+        equal: What networks on text have in common: their time, or also their parameters.
+        report: The data that the table reports. Default: "valid".
+        run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
+    """
+    with python_names():
+        corpus, name = corpus_section(data, checked(ReadingOptions, options, "compare"))
+        plan = ComparisonPlan(
+            corpus={**corpus, **({"report": report} if report else {})},
+            folder=Path(run) if run else Path("runs") / f"compare-{name}",
+            minutes=minutes,
+            models=tuple(models),
+            starts=tuple(map(str, start)),
+            seeds=seeds,
+            seed=seed,
+            tokenizer=tokenizer_section(tokenizer),
+            metric=metric,
+            equal=equal,
+        )
+        return comparison.compare(plan)[0]
+
+
+def tune(
+    data: object,
+    *,
+    model: str | None = None,
+    tokenizer: str | None = None,
+    minutes: float | None = None,
+    trials: int | None = None,
+    each: float | None = None,
+    seed: int = 0,
+    store: str | None = None,
+    run: str | Path | None = None,
+    **options: Unpack[ReadingOptions],
+) -> TuningResult:
+    """Search for the learning rate, width, dropout, batch size and parts that suit the data.
+
+    Args:
+        data: As for `train`; `options` are its options of reading: valid, test, text, label ...
+        model: The model to tune. Default: several are tried.
+        tokenizer: As for `train`.
+        minutes: The time budget, in all; that of an earlier call counts.
+        trials: The number of trials; those of an earlier call count.
+        each: Minutes of a trial. Default: an eighth of `minutes`.
+        seed: The seed of the search.
+        store: A file, or an SQL address such as sqlite:///study.db. Default: a journal in the folder.
+        run: The folder of the search. Default: runs/tune-DATA.
+    """
+    with python_names():
+        corpus, name = corpus_section(data, checked(ReadingOptions, options, "tune"))
+        folder = Path(run) if run else Path("runs") / f"tune-{name}{f'-{model}' if model else ''}"
+        plan = TuningPlan(
+            corpus=corpus,
+            folder=folder,
+            model=model,
+            trials=trials,
+            minutes=minutes,
+            each=each,
+            store=store,
+            seed=seed,
+            tokenizer=tokenizer_section(tokenizer),
+        )
+        return search.tune(plan)
+
+
+def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | ExamplesDescription | PairsDescription:
+    """What `train` would make of the data: the task, columns, labels, lengths, duplicates, leaks.
+
+    Args:
+        data: As for `train`; `options` are its options of reading: valid, test, text, label ...
+    """
+    with python_names():
+        corpus, _ = corpus_section(data, checked(ReadingOptions, options, "describe"))
+        detected = detect(corpus)
+        kind = {"pairs": ParallelConfig, "examples": ExamplesConfig, "text": CorpusConfig}[detected.content]
+        config = parse(kind, corpus, "qkv.describe")
+        if isinstance(config, ParallelConfig):
+            return descriptions.describe_pairs(config, silent, detected.beginnings)
+        if isinstance(config, ExamplesConfig):
+            return descriptions.describe_examples(config, silent, detected.beginnings)
+        return descriptions.describe(config, silent)
+
+
+def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:
+    """Bring a model of another project into a folder of qkv's own, and load it.
+
+    Args:
+        source: A Hugging Face folder, a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched.
+        to: The folder to write. Default: models/NAME.
+        force: Replace a model folder of this name.
+    """
+    require_type("source", source, str, Path)
+    with python_names():
+        name, address = str(source), hub.is_address(str(source))
+        opened = load(hub.fetch(name, silent) if address else source)
+        base = name.removeprefix("hf:").partition("@")[0] if address else Path(source).resolve().stem
+        target = Path(to) if to else Path("models") / (re.sub(r"[^\w.-]+", "-", base).strip("-.") or "model")
+        bundle.publish(target, opened.bundle, force=force)
+        imported = load(target, opened.device)
+        imported.notes = list(opened.bundle.notes)
+        return imported
+
+
+def export(
+    model: str | Path | Model, folder: str | Path, to: str = "huggingface", *, force: bool = False
+) -> list[Parity]:
+    """Write a model so that other programs open it; returns what was compared with the original.
+
+    Args:
+        model: A loaded model, or whatever `load` opens.
+        folder: The folder to write.
+        to: The format: "huggingface".
+        force: Replace a model folder of this name.
+    """
+    return _loaded(model).export(folder, to, force=force)
+
+
+def verify(model: str | Path | Model) -> list[Proof]:
+    """Prove that a model is what was written and that every way of using it gives the same answers."""
+    with python_names():
+        return list(proofs_of(_loaded(model)).all())
+
+
+def _loaded(model: str | Path | Model) -> Model:
+    require_type("model", model, str, Path, Model)
+    return model if isinstance(model, Model) else load(model)

@@ -1,0 +1,70 @@
+"""One set of options: what the functions take, what they declare, and what the command line has."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import qkv
+from qkv.cli.compare import compare
+from qkv.cli.train import finetune, train
+from qkv.cli.tune import tune
+from qkv.errors import InputError, WrongTypeError
+from qkv.library.arguments import ReadingOptions
+from qkv.library.runs import FinetuneOptions, TrainOptions
+
+ONLY_TERMINAL = {"json", "tensorboard", "resume", "picture"}
+OTHER_NAMES = {"set": "settings"}
+ONLY_PYTHON = {"metrics", "stop", "stream", "settings"}
+
+
+def names(function: Any) -> set[str]:
+    """The parameters; those of an option group as if they were its own."""
+    found = set()
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        fields = getattr(kind, "__dataclass_fields__", None)
+        found |= set(fields) if fields else {name}
+    return {OTHER_NAMES.get(name, name) for name in found} - {"options"}
+
+
+@pytest.mark.parametrize(("call", "options"), [(qkv.train, TrainOptions), (qkv.finetune, FinetuneOptions)])
+def test_a_call_declares_what_it_takes(call: Any, options: Any) -> None:
+    assert set(options.__annotations__) == names(call) - {"data", "stream"} - (
+        {"model"} if call is qkv.finetune else set()
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "verb"),
+    [(qkv.train, train), (qkv.finetune, finetune), (qkv.compare, compare), (qkv.tune, tune)],
+    ids=["train", "finetune", "compare", "tune"],
+)
+def test_a_call_has_the_names_of_the_verb(call: Any, verb: Any) -> None:
+    own = names(call) | (set(ReadingOptions.__annotations__) if call in (qkv.compare, qkv.tune) else set())
+    assert own - ONLY_PYTHON == names(verb) - ONLY_TERMINAL - {"settings"}
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="minuets"):
+        qkv.train("book.txt", minuets=3)  # type: ignore[call-overload]
+
+
+def test_some_names_of_files_are_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(InputError, match=r"a\.txt' is a file and .*b\.txt' is not"):
+        qkv.train([str(tmp_path / "a.txt"), str(tmp_path / "b.txt")])
+
+
+def test_messages_name_arguments(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "other.txt").write_text("a")
+    with pytest.raises(InputError, match=r"not empty, and not a run. Choose another run"):
+        qkv.train(["the dog sat on the mat"] * 50, run=tmp_path / "run", steps=2)
+    with pytest.raises(InputError, match=r"^minutes and the number of steps"):
+        qkv.train(["the dog sat on the mat"] * 50, minutes=1, steps=2)
+    with pytest.raises(WrongTypeError, match=r"data: expected a file, .* not set\."):
+        qkv.train({"a", "b"})
