@@ -65,6 +65,6 @@ def test_messages_name_arguments(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"not empty, and not a run. Choose another run"):
         qkv.train(["the dog sat on the mat"] * 50, run=tmp_path / "run", steps=2)
     with pytest.raises(InputError, match=r"^minutes and the number of steps"):
-        qkv.train(["the dog sat on the mat"] * 50, minutes=1, steps=2)
+        qkv.train(["the dog sat on the mat"] * 50, minutes=1.0, steps=2)
     with pytest.raises(WrongTypeError, match=r"data: expected a file, .* not set\."):
         qkv.train({"a", "b"})

@@ -297,7 +297,7 @@ def show_probe(model: str, files: list[str], label: str | None, picture: Path | 
     reading = replace(NO_DATA, label=label)
     data = read_examples(read_config(ExamplesConfig, tuple(files), "embed", reading, "a probe reads labelled examples"))
     notes(data.notes)
-    layers = probe(opened.bundle.model.eval(), opened.tokenizer, data)
+    layers = probe(opened.module.eval(), opened.tokenizer, data)
     metric = layers[0].judgement.name
     if picture is not None:
         scores = [(float(layer.layer), layer.judgement.figure) for layer in layers]

@@ -176,7 +176,6 @@ def chat(
     opened.language.eval()  # a model that only reads is refused here, in its own words
     chosen, form = choose(opened.tokenizer, format, opened.bundle.source)
     turns = [Message("system", form.system if system is None else system)] if system is not None or form.system else []
-    options = {"format": chosen, "length": length, "temperature": temperature, "top_p": top_p}
     once = bool(words)
     if json and not once:
         raise InputError('--json answers one message: qkv chat MODEL "message" --json')
@@ -185,7 +184,9 @@ def chat(
     for number, asked in enumerate([words] if once else _lines()):
         turns.append(Message("user", asked))
         answer = ""
-        for piece in opened.chat(turns, seed=seed + number, **options):
+        for piece in opened.chat(
+            turns, format=chosen, length=length, temperature=temperature, top_p=top_p, seed=seed + number
+        ):
             answer += piece
             if not json:
                 print_text(piece)

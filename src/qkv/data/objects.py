@@ -7,6 +7,7 @@ object comes from are imported already; none is imported for it.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import json
@@ -14,7 +15,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol, TypeGuard, runtime_checkable
@@ -87,7 +88,8 @@ def _is_column(value: object) -> TypeGuard[Column]:
 
 def _rows(data: Column, argument: str) -> StoredObject:
     """Texts, dicts, pairs of texts, or texts each with a label: by the first item."""
-    _require_length(data, argument)
+    if not len(data):
+        raise InputError(f"{argument}: empty; expected at least one item.")
     if isinstance(data, np.ndarray) and data.ndim != 1:
         raise WrongTypeError(f"{argument}: an array of shape {data.shape} has no labels. Give (array, labels).")
     first = next(_items(data))
@@ -107,9 +109,10 @@ def _rows(data: Column, argument: str) -> StoredObject:
 
 def _labelled(inputs: Column, labels: Column, argument: str) -> StoredObject:
     """(texts, labels), (pairs of texts, labels), (sentences as words, tags), (numbers, labels), (images, labels)."""
-    _require_length(inputs, argument)
-    if len(inputs) != len(labels):
-        raise InputError(f"{argument}: {len(inputs):,} inputs and {len(labels):,} labels; expected as many of each.")
+    if not len(inputs) or len(inputs) != len(labels):
+        raise InputError(
+            f"{argument}: {len(inputs):,} inputs and {len(labels):,} labels; expected as many of each, and one at least."
+        )
     array = inputs.numpy() if _is(inputs, "torch", "Tensor") else inputs  # type: ignore[attr-defined]
     if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
         return _numbers(array, labels, argument)
@@ -137,7 +140,7 @@ def _numbers(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], labels: C
         names = [f"x{number}" for number in range(1, array.shape[1] + 1)]
 
         def write_table(file: IO[bytes]) -> None:
-            lines = csv.writer(_Utf8(file), lineterminator="\n")
+            lines = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
             lines.writerow([*names, "label"])
             for values, label in zip(array, _items(labels), strict=True):
                 lines.writerow([*values.tolist(), label])
@@ -197,12 +200,13 @@ def _dataset_rows(data: object) -> Iterator[Row]:
 
 
 def _namer(feature: object) -> Callable[[object], object] | None:
-    if isinstance(int_to_name := getattr(feature, "int2str", None), Callable):  # type: ignore[arg-type]
-        return lambda value: None if value is None or value == -1 else int_to_name(value)  # -1: no label, on the hub
+    if (name_of := getattr(feature, "int2str", None)) is not None:
+        return lambda value: None if value is None or value == -1 else name_of(value)  # -1: no label, on the hub
     inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
-    if inner is not None and (one := _namer(inner)) is not None:
-        return lambda values: [one(value) for value in values] if isinstance(values, list) else values
-    return None
+    one = None if inner is None else _namer(inner)
+    if one is None:
+        return None
+    return lambda values: list(map(one, values)) if isinstance(values, list) else values
 
 
 def _items(column: Column) -> Iterator[object]:
@@ -221,9 +225,7 @@ def _plain(value: object) -> object:
         return value
     if _is(value, "torch", "Tensor") or isinstance(value, np.generic | np.ndarray):
         return _plain(value.tolist())  # type: ignore[attr-defined]
-    if type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    return value
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
 def _texts(column: Column, argument: str) -> Iterator[str]:
@@ -251,11 +253,6 @@ def _mappings(column: Column, argument: str) -> Iterator[Row]:
 
 def _shown(value: object) -> str:
     return "missing" if value is None else f"of type {type(value).__name__} ({value!r:.60})"
-
-
-def _require_length(data: Sized, argument: str) -> None:
-    if not len(data):
-        raise InputError(f"{argument}: empty; expected at least one item.")
 
 
 def _jsonl(rows: Iterable[Row], argument: str, name: str, **options: str) -> StoredObject:
@@ -303,13 +300,3 @@ def _stored(write: Callable[[IO[bytes]], None], suffix: str) -> Path:
         final = folder / f"{hashlib.file_digest(content, 'sha256').hexdigest()[:32]}{suffix}"
     os.replace(file.name, final)
     return final
-
-
-class _Utf8:
-    """What the csv module writes to, in front of a binary file."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-
-    def write(self, text: str, /) -> int:
-        return self.file.write(text.encode())

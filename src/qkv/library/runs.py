@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import torch
 from torch import nn
@@ -20,6 +20,7 @@ from qkv import session as sessions
 from qkv.api import Model, load
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import Documents
+from qkv.data.corpus import Task as LabelledTask
 from qkv.errors import InputError, require_type
 from qkv.library.arguments import (
     ReadingOptions,
@@ -249,15 +250,15 @@ def _model(events: Events) -> Model:
             return load(end.value)
 
 
-def _train(data: object, options: RunOptions, own: dict[str, object], model: str = "") -> Events:
+def _train(data: object, options: RunOptions, own: Mapping[str, object], model: str = "") -> Events:
     def begin() -> Session:
         corpus, data_name = corpus_section(data, options)
         run, weights = options.get("run"), "balanced" if options.get("class_weights") else None
         shared = {"training.steps": options.get("steps"), "training.seed": options.get("seed"), "task.weights": weights}
         given = {key: value for key, value in {**own, **shared}.items() if value is not None}
         given |= {f"corpus.{key}": value for key, value in corpus.items()}
-        if given.get("corpus.task") == "translation":
-            given["task.kind"] = given.pop("corpus.task")
+        if (task := given.pop("corpus.task", None)) is not None:
+            given["corpus.task" if task in get_args(LabelledTask) else "task.kind"] = task
         return start(
             given,
             recipe=options.get("recipe"),

@@ -82,7 +82,11 @@ class TextWriter(Predictor):
     ) -> str: ...
     @overload
     def generate(
-        self, prompt: Sequence[str], *, stream: Literal[False] = False, **options: Unpack[GenerationOptions]
+        self,
+        prompt: list[str] | tuple[str, ...],
+        *,
+        stream: Literal[False] = False,
+        **options: Unpack[GenerationOptions],
     ) -> list[str]: ...
     def generate(
         self,

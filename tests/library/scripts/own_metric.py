@@ -4,7 +4,7 @@ import qkv
 
 
 def dogs(model: qkv.Model) -> float:
-    return float(model.generate("the", length=20, temperature=0).count("dog"))
+    return float(model.generate("the", length=20, temperature=0.0).count("dog"))
 
 
 events = list(
