@@ -110,9 +110,7 @@ def _rows(data: Column, argument: str) -> StoredObject:
 def _labelled(inputs: Column, labels: Column, argument: str) -> StoredObject:
     """(texts, labels), (pairs of texts, labels), (sentences as words, tags), (numbers, labels), (images, labels)."""
     if not len(inputs) or len(inputs) != len(labels):
-        raise InputError(
-            f"{argument}: {len(inputs):,} inputs and {len(labels):,} labels; expected as many of each, and one at least."
-        )
+        raise InputError(f"{argument}: {len(inputs):,} inputs and {len(labels):,} labels; expected as many of each.")
     array = inputs.numpy() if _is(inputs, "torch", "Tensor") else inputs  # type: ignore[attr-defined]
     if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
         return _numbers(array, labels, argument)
@@ -210,11 +208,8 @@ def _namer(feature: object) -> Callable[[object], object] | None:
 
 
 def _items(column: Column) -> Iterator[object]:
-    """The items as plain Python values; by position, where indexing a Series goes by its index."""
-    if isinstance(column, Iterable) and not _is(column, "torch", "Tensor"):
-        yield from map(_plain, column)
-    else:
-        yield from (_plain(column[index]) for index in range(len(column)))
+    """The items as plain Python values; a Series by position, which indexing does not give."""
+    return map(_plain, column if isinstance(column, Iterable) else (column[index] for index in range(len(column))))
 
 
 def _plain(value: object) -> object:
@@ -226,6 +221,10 @@ def _plain(value: object) -> object:
     if _is(value, "torch", "Tensor") or isinstance(value, np.generic | np.ndarray):
         return _plain(value.tolist())  # type: ignore[attr-defined]
     return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else f"of type {type(value).__name__} ({value!r:.60})"
 
 
 def _texts(column: Column, argument: str) -> Iterator[str]:
@@ -249,10 +248,6 @@ def _mappings(column: Column, argument: str) -> Iterator[Row]:
         if not isinstance(row, Mapping):
             raise WrongTypeError(f"{argument}: row {index} is {_shown(row)}; expected a dict.")
         yield {str(key): value for key, value in row.items()}
-
-
-def _shown(value: object) -> str:
-    return "missing" if value is None else f"of type {type(value).__name__} ({value!r:.60})"
 
 
 def _jsonl(rows: Iterable[Row], argument: str, name: str, **options: str) -> StoredObject:
