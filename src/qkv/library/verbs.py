@@ -26,11 +26,11 @@ from qkv.library.arguments import (
     python_names,
     tokenizer_section,
 )
+from qkv.ranges import ComparedMetric
 from qkv.recipe import bundle
 from qkv.studies import comparison, search
 from qkv.studies.comparison import SystemComparison
 from qkv.studies.search import TuningPlan, TuningResult
-from qkv.studies.significance import Metric
 from qkv.studies.study import ComparisonPlan
 from qkv.studies.verify import Proof, proofs_of
 
@@ -44,7 +44,7 @@ def compare(
     seeds: int = 1,
     seed: int = 0,
     tokenizer: str | None = None,
-    metric: Metric = "auto",
+    metric: ComparedMetric = "auto",
     equal: Literal["time", "parameters"] = "time",
     report: Literal["valid", "test"] | None = None,
     run: str | Path | None = None,
