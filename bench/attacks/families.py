@@ -60,7 +60,7 @@ def _labelled() -> Iterator[Family]:
     for task in LABELLED:
         of = "classification" if task == "pairs" else task
         for name in systems.names(of):
-            if name in systems.PRESETS:
+            if name in registry.presets(systems.TEXTS.kinds):
                 continue
             config = encoders[systems.system(name, of, "trials").encoder["kind"]]
             kind = ("--task", of, "--model", name, "--set", "training.batch=16")

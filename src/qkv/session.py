@@ -22,7 +22,6 @@ from qkv.data.findings import Progress, silent
 from qkv.errors import InputError, UnusablePathError
 from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.draft import Draft
-from qkv.recipe.memory import require_room
 from qkv.recipe.recipe import Recipe, Section
 from qkv.storage import PARTIAL, advised, flush, verify, writing
 from qkv.tasks import registry
@@ -69,7 +68,7 @@ def start(
     draft, epochs = task.resolve(draft, ends_at if timed else None)
     recipe, clock = task.complete(task.resolve_steps(draft, PROBED, timed=timed)), None
     with devices.enough_memory(recipe.training, recipe.model.context):
-        require_room(recipe)
+        task.require_room(recipe)
         if timed:
             steps, clock = plan(recipe, task, ends_at, task.useful_steps(draft, epochs))
             if steps > clock.longest and epochs:
@@ -91,7 +90,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
     recipe = registry.load_recipe(folder / "recipe.toml")
     require_same_place(folder, recipe)
     with devices.enough_memory(recipe.training, recipe.model.context):
-        require_room(recipe)
+        registry.TASKS[recipe.task.kind].require_room(recipe)
         known = folder / "best" / bundle.TOKENIZER
         if known.is_file():
             verify(known.parent, bundle.TOKENIZER)

@@ -10,7 +10,7 @@ import numpy as np
 
 import small_pairs
 import small_tasks
-from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS
+from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS, presets
 from qkv.tasks.classification import systems
 
 LABELLED = ("classification", "regression", "multi-label", "tagging", "images")
@@ -49,7 +49,7 @@ def models(data: str) -> list[str]:
         case "two texts":
             return models("classification")
         case _:
-            return [name for name in systems.names(data) if name not in systems.PRESETS]
+            return [name for name in systems.names(data) if name not in presets(systems.TEXTS.kinds)]
 
 
 def families() -> list[Family]:

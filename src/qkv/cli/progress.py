@@ -150,10 +150,10 @@ class Display:
 
     def _forecast(self) -> list[str]:
         """How long it will take, once, when some steps have been timed; the first is slower than the rest."""
-        from qkv.tasks.language_modelling.report import ahead
-
         if self.laps is None or self.unit != "tokens":
             return []
+        from qkv.tasks.language_modelling.report import ahead
+
         now = time.perf_counter()
         self.laps.append(now)
         spent = now - self.laps[0]

@@ -73,7 +73,16 @@ TEXT_ENCODERS = _models(
         "bert": "bert:BertConfig",
     }
 )
+CLASSIFIERS = {  # the names that --model takes for labelled texts, and the encoder of each
+    "linear": "linear",
+    "bag": "bag",
+    "mlp": "bag",
+    "cnn": "text-cnn",
+    **dict.fromkeys(("rnn", "gru", "lstm"), "recurrent-encoder"),
+    **{kind: kind for kind in ("encoder", "bert", "modern", "gpt")},
+}
 IMAGE_ENCODERS = _models({"picture-cnn": "image_cnn:PictureCNNConfig", "patches": "vision:PatchesConfig"})
+IMAGE_CLASSIFIERS = {"cnn": "picture-cnn", "vision": "patches"}
 TABLE_MODELS = _models({"linear-table": "table:LinearTableConfig", "mlp-table": "table:MLPTableConfig"})
 TRANSLATORS = _models(
     {"transformer": "transformer:TransformerConfig", "rnn-translator": "rnn_translator:RNNTranslatorConfig"}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
@@ -18,7 +19,6 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.evaluation.perplexity import FormatCheck
 from qkv.interop.tensor_files import Imported, filled
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, input_of
@@ -29,6 +29,9 @@ from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.training import devices
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
 from qkv.version import __version__
+
+if TYPE_CHECKING:
+    from qkv.evaluation.perplexity import FormatCheck
 
 FORMAT = "qkv/1"
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
@@ -241,6 +244,8 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
 def _checked(values: NewSection, folder: Path) -> FormatCheck | None:
     if (found := values.get("int8")) is None:
         return None
+    from qkv.evaluation.perplexity import FormatCheck
+
     numbers = isinstance(found, dict) and all(isinstance(each, int | float) for each in found.values())
     if not numbers or found.keys() != {"plain", "loss", "tokens"}:
         raise RefusedError(f"{folder / CONFIG}: int8 = {found!r} does not fit; expected plain, loss and tokens.")

@@ -177,7 +177,7 @@ def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
 def require_room(recipe: Recipe) -> None:
     """Refuse what cannot fit, with a remedy."""
     there = devices.memory_bytes(recipe.training.device)
-    if there is None or not isinstance(recipe.task, LanguageModellingConfig):
+    if there is None:
         return
     weights, update = weight_bytes(recipe)
     least = measured(recipe).program + weights + update

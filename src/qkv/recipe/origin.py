@@ -21,9 +21,8 @@ from qkv.blocks import low_rank
 from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.errors import ConfigError, InputError
-from qkv.generation.beam import Translator
 from qkv.models.language_model import count
-from qkv.models.registry import LANGUAGE_MODELS, ModelConfig
+from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS, ModelConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.recipe import NewSection, Section, parse_model
@@ -36,7 +35,7 @@ ENDLESS = ("rnn", "gru", "lstm", "recurrent-encoder")  # they read on, however s
 def opened(name: str) -> Bundle:
     """The model, read once for the several times that a run asks."""
     found = _opened(bundle.find(name).resolve())
-    if isinstance(found.model, Translator):
+    if found.config.kind in TRANSLATORS:
         raise InputError(
             f"{name}: a translator, which cannot go on learning. Train one on all pairs together: qkv train train.en "
             "train.de; or give a language model, BERT, a classifier or a tagger."

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from qkv.models.defaults import ModelDefaults, OptimizerName
 from qkv.models.registry import LANGUAGE_MODELS, defaults
-from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.origin import matched_width, parameters
 from qkv.recipe.recipe import NewSection, Recipe, Section
@@ -177,6 +176,5 @@ def language_model_steps(draft: Draft, tokens: int, steps: int, *, timed: bool =
 
 def last_tokens(recipe: Recipe) -> int:
     """How much of the validation text the last evaluation scores: all of it, unless that would take long."""
-    training, task = recipe.training, recipe.task
-    assert isinstance(task, LanguageModellingConfig)
-    return max(task.final_evaluation_tokens or LAST, training.length * training.batch * recipe.model.context // 10)
+    training, least = recipe.training, getattr(recipe.task, "final_evaluation_tokens", None) or LAST
+    return max(least, training.length * training.batch * recipe.model.context // 10)

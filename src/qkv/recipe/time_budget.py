@@ -15,9 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from qkv.models.modern import ModernConfig
-from qkv.models.registry import ModelConfig
-from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
+from qkv.models.registry import LANGUAGE_MODELS, ModelConfig
 from qkv.training import devices
 from qkv.training.loop import Step, start, train
 from qkv.training.settings import TrainingConfig
@@ -79,7 +77,7 @@ ENOUGH = 3.2  # epochs of a deep model: after them it learns by heart, with drop
 LARGE = 9  # weights of the layers for each token of a text: more are not filled by it
 DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from this number of epochs on, for a text too short for any deep model
 
-REFERENCE = ModernConfig(vocabulary=1024, layers=2, heads=4, width=128, context=64)
+REFERENCE = {"vocabulary": 1024, "layers": 2, "heads": 4, "width": 128, "context": 64}  # of a `modern` model
 REFERENCE_BATCH = 16
 REFERENCE_SECONDS = 0.05  # a step of it on the study's machine: two cores, two threads
 
@@ -120,8 +118,11 @@ def dropout(epochs: float) -> float:
 
 def machine_speed(device: str, dtype: str) -> MachineSpeed:
     """Time a few steps of the small model of reference, on all cores and on one; the faster way is taken."""
-    tokens = torch.randint(REFERENCE.vocabulary, (20_000,), generator=torch.Generator().manual_seed(0))
-    task = LanguageModelling(LanguageModellingConfig(), tokens.numpy(), REFERENCE.context, 0)
+    from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
+
+    model: ModelConfig = LANGUAGE_MODELS["modern"](**REFERENCE)
+    tokens = torch.randint(model.vocabulary, (20_000,), generator=torch.Generator().manual_seed(0))
+    task = LanguageModelling(LanguageModellingConfig(), tokens.numpy(), model.context, 0)
     settings = TrainingConfig(
         steps=1000,
         batch=REFERENCE_BATCH,
@@ -131,7 +132,7 @@ def machine_speed(device: str, dtype: str) -> MachineSpeed:
         device=device,
         dtype=dtype,  # type: ignore[arg-type]
     )
-    state = start(REFERENCE.build().to(device), settings)
+    state = start(model.build().to(device), settings)
     steps = train(state, task, settings)
     found: dict[int, float] = {}
     most = devices.choose_threads()

@@ -139,6 +139,10 @@ class Task(ABC):
         }
         return recipes.complete(values, self.models, self.corpus, self.config, draft.where)
 
+    @classmethod  # noqa: B027
+    def require_room(cls, recipe: Recipe) -> None:
+        """Refuse what cannot fit into the memory, where the task can forecast that."""
+
     def begin(self, recipe: Recipe, model: nn.Module) -> None:  # noqa: B027
         """What a model takes from the data before its first step: nothing, where it starts from random weights."""
 

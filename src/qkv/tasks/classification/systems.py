@@ -8,6 +8,7 @@ around an encoder of kind `recurrent-encoder`. What the user set is never touche
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,11 +20,14 @@ from qkv.data.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import (
+    CLASSIFIERS,
+    IMAGE_CLASSIFIERS,
     IMAGE_ENCODERS,
     LANGUAGE_MODELS,
     TABLE_MODELS,
     TEXT_ENCODERS,
     ModelConfig,
+    preset,
     presets,
 )
 from qkv.models.table import LinearTable, MLPTable
@@ -39,19 +43,28 @@ OF_WHOLE_TEXTS = ("linear", "mlp", "bag")  # that tell nothing of a single word
 OUTSIDE = ("pooling", "head", "labels", "problem", "dropout")  # of a classifier; all else is its encoder's
 
 
-def _systems(kinds: LazyClasses, role: str = "classifiers") -> dict[str, ClassifierDefaults]:
-    """The systems that the configs of these kinds carry, by name."""
-    return {
-        name: replace(system, encoder={"kind": kind, **system.encoder})
-        for kind, config in kinds.items()
-        for name, system in getattr(config, role, {}).items()
-    }
+class Systems(Mapping[str, ClassifierDefaults]):
+    """Systems by name, with the kind of each one's encoder; a model is imported when its system is asked for."""
+
+    def __init__(self, kinds: LazyClasses, names: Mapping[str, str], role: str = "classifiers") -> None:
+        self.kinds, self.names, self.role = kinds, names, role
+
+    def __getitem__(self, name: str) -> ClassifierDefaults:
+        kind = self.names[name]
+        system: ClassifierDefaults = getattr(self.kinds[kind], self.role)[name]
+        return replace(system, encoder={"kind": kind, **system.encoder})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
-TEXTS = _systems(TEXT_ENCODERS | LANGUAGE_MODELS)
-TAGS = _systems(TEXT_ENCODERS, "taggers")  # words are classified by their spelling, too
-PICTURES = _systems(IMAGE_ENCODERS)
-TABLES = _systems(TABLE_MODELS)  # of numbers
+TEXTS = Systems(TEXT_ENCODERS | LANGUAGE_MODELS, CLASSIFIERS)
+TAGS = Systems(TEXT_ENCODERS, dict.fromkeys(("rnn", "gru", "lstm"), "recurrent-encoder"), "taggers")
+PICTURES = Systems(IMAGE_ENCODERS, IMAGE_CLASSIFIERS)
+TABLES = Systems(TABLE_MODELS, {kind.removesuffix("-table"): kind for kind in TABLE_MODELS})  # of numbers
 DEFAULT_TABLE = "mlp"
 DEFAULT = {"classification": "lstm", "regression": "lstm", "multi-label": "lstm", "tagging": "lstm", "images": "cnn"}
 LONG = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
@@ -61,21 +74,18 @@ LONG = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
 def names(task: str) -> list[str]:
     if task == "images":
         return list(PICTURES)
-    return [*(name for name in TEXTS if task != "tagging" or name not in OF_WHOLE_TEXTS), *PRESETS]
-
-
-PRESETS = {**presets(TEXT_ENCODERS), **presets(LANGUAGE_MODELS)}
+    return [*(name for name in TEXTS if task != "tagging" or name not in OF_WHOLE_TEXTS), *presets(TEXTS.kinds)]
 
 
 def system(name: str, task: str, where: str) -> ClassifierDefaults:
     """By its name, or a preset's."""
-    known = PICTURES if task == "images" else {**TEXTS, **TAGS} if task == "tagging" else TEXTS
-    if task != "images" and name in PRESETS:
-        around = known[PRESETS[name].kind]
-        return ClassifierDefaults(
-            {**plain(PRESETS[name]), "dropout": 0.1}, around.pooling, around.dropout, learning_rate=5e-4
-        )
-    if name not in known or name not in names(task):
+    known: Mapping[str, ClassifierDefaults] = PICTURES if task == "images" else TEXTS
+    if task == "tagging" and name in TAGS:
+        known = TAGS
+    elif task != "images" and name not in known and (sizes := preset(TEXTS.kinds, name)) is not None:
+        around = known[sizes.kind]
+        return ClassifierDefaults({**plain(sizes), "dropout": 0.1}, around.pooling, around.dropout, learning_rate=5e-4)
+    if name not in known or (task == "tagging" and name in OF_WHOLE_TEXTS):
         raise unknown_model(name, names(task), where, task)
     return known[name]
 
@@ -156,11 +166,11 @@ def known(model: ModelConfig) -> ClassifierDefaults:
     """The system that a finished recipe's model is one of."""
     if (encoder := getattr(model, "encoder", None)) is not None:
         return _around(plain(encoder))
-    return next(system for system in TABLES.values() if system.encoder["kind"] == model.kind)
+    return TABLES[model.kind.removesuffix("-table")]
 
 
 def _around(encoder: NewSection) -> ClassifierDefaults:
-    fitting = [each for each in (*TEXTS.values(), *PICTURES.values()) if each.encoder["kind"] == encoder.get("kind")]
+    fitting = [each[name] for each in (TEXTS, PICTURES) for name in each if each.names[name] == encoder.get("kind")]
     same = [each for each in fitting if each.encoder.get("cell") == encoder.get("cell")]
     return next(iter(same or fitting), ClassifierDefaults(encoder))
 

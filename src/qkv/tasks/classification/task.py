@@ -27,8 +27,7 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.defaults import ClassifierDefaults
-from qkv.models.registry import LABELLED_MODELS
-from qkv.models.vision import PatchesConfig
+from qkv.models.registry import IMAGE_ENCODERS, LABELLED_MODELS
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
@@ -154,7 +153,9 @@ class ClassificationTask(Task):
             shape = found.train.all_pixels.shape[1:]
             encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
             if encoder["kind"] == "patches" and "patch" not in {**given, **given.get("encoder", {})}:
-                encoder["patch"] = systems.patch_of(shape[0], shape[1], encoder.get("patch", PatchesConfig().patch))
+                encoder["patch"] = systems.patch_of(
+                    shape[0], shape[1], encoder.get("patch", IMAGE_ENCODERS["patches"]().patch)
+                )
         else:
             assert self.prepared.tokenizer is not None
             wanted = self.prepared.config.longest or self.prepared.context

@@ -23,7 +23,7 @@ from qkv.generation import native
 from qkv.models.language_model import LanguageModel, count
 from qkv.models.registry import LANGUAGE_MODELS, defaults
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
-from qkv.recipe import bundle, origin, resolve, time_budget
+from qkv.recipe import bundle, memory, origin, resolve, time_budget
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe, Section, language_model_section, parse_model
@@ -128,6 +128,10 @@ class LanguageModellingTask(Task):
     def _require_text(self, context: int) -> None:
         require(self.prepared.train, context + 1, f"training with a context of {context}")
         require(self.prepared.valid, 2, "validation")
+
+    @classmethod
+    def require_room(cls, recipe: Recipe) -> None:
+        memory.require_room(recipe)
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         return resolve.useful_steps(draft, self.tokens, epochs)
