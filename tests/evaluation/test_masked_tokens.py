@@ -37,7 +37,7 @@ def test_the_score_is_what_a_plain_pass_gives() -> None:
     assert found.perplexity == pytest.approx(math.exp(found.loss))
     assert found.accuracy == pytest.approx((logits.argmax(-1) == targets).float().mean().item())
     assert found.followed_accuracy == pytest.approx((followed == batch.strangers).float().mean().item())
-    assert (found.pieces, found.pairs) == (len(targets), task.samples)
+    assert (found.masked_tokens, found.pairs) == (len(targets), task.samples)
     assert found.accuracy_low <= found.accuracy <= found.accuracy_high
     assert found.followed_low < found.followed_accuracy < found.followed_high
 
@@ -71,9 +71,9 @@ def test_each_piece_hidden_in_turn() -> None:
             losses.append(-bert(hidden[None])[0, place].log_softmax(-1)[row[place]].item())
     usual = frequencies(stream, PIECES)
     found = score(bert, stream, PIECES, usual, SINGLE, pseudo=30)
-    assert found.pseudo_pieces == len(losses) == 28
+    assert found.pseudo_tokens == len(losses) == 28
     assert found.pseudo_perplexity == pytest.approx(math.exp(np.mean(losses)), rel=1e-4)
-    assert scored(bert, limit=100, pseudo=200).pseudo_pieces == pytest.approx(200, abs=40)
+    assert scored(bert, limit=100, pseudo=200).pseudo_tokens == pytest.approx(200, abs=40)
 
 
 def test_without_pairs() -> None:

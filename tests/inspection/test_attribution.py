@@ -75,7 +75,7 @@ def test_long_texts_take_steps_and_groups_that_are_affordable() -> None:
     ]
     assert f"3 groups of {words / 3:.1f} words" in found.how
     assert "4 steps" in found.how
-    assert "mean of 4" in found.said
+    assert "mean of 4" in found.verdict
 
 
 def test_a_group_shares_what_is_lost_without_it() -> None:
@@ -135,7 +135,7 @@ def test_the_word_that_counts_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         values = found.of_words(method)
         assert max(range(len(values)), key=values.__getitem__) == word, method.name
         assert method.faithful, method.name
-    assert "3 of 3 methods are faithful here" in found.said
+    assert "3 of 3 methods are faithful here" in found.verdict
 
 
 def test_a_translator_is_explained_by_its_source() -> None:

@@ -23,7 +23,7 @@ def test_the_ladder_stands_on_the_models_own_words(family: str) -> None:
     first, last = found.shares(found.ladder[0]), found.shares(found.ladder[-1])
     torch.testing.assert_close(torch.tensor(first), (words @ words[2]).softmax(-1), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(torch.tensor(last), layer.weights[:, 2].mean(0))
-    assert len(found.pieces) == len(first) == len(words)
+    assert len(found.tokens) == len(first) == len(words)
     assert found.variants[0].parameters == 4 * words.size(1) ** 2
     for step in found.document()["ladder"]:
         assert sum(step["weights"]) == pytest.approx(1, abs=1e-5)

@@ -81,7 +81,7 @@ def test_deck_002s_numbers() -> None:
     assert found.printed == (0.08, 0.91, 0.01, 0.0)
     assert found.scaled == (11.5, 15.5, 2.75, 1.0)
     assert found.true[0] == pytest.approx(1 / (1 + math.exp(4) + math.exp(2.75 - 11.5) + math.exp(1 - 11.5)))
-    assert "0.018, 0.982" in found.said
+    assert "0.018, 0.982" in found.note
 
 
 def test_the_decks_variants() -> None:

@@ -251,7 +251,7 @@ def show_worked(subject: Subject, layer: int, head: int, token: int) -> None:
     title = f"{where}: {asking[made.token]!r} asks; scale {made.scale:.4f} (deck 002, steps 1 to 4)"
     table(title, ("answers", "q·k", "scaled", "weight", "value"), rows)
     print_answer("mixed: " + " ".join(f"{each:+.4f}" for each in made.mixed[:8].tolist()) + " …")
-    notes([f"deck 002: {slide().said}"])
+    notes([f"deck 002: {slide().note}"])
 
 
 def show_heads(found: list[Head]) -> None:
@@ -286,7 +286,7 @@ def show_why(subject: Subject) -> None:
     rows = [(found.words[place], *(f"{values[place]:+.4f}" for values in each)) for place in sorted(ranked)]
     table(f"why {found.target!r} ({found.p:.3f})", ("word", *(method.name for method in found.methods)), rows)
     some = f"of {len(found.words):,} words the {WORDS} that count most are shown; --json gives all."
-    notes([found.said, found.how, *([some] if len(found.words) > WORDS else [])])
+    notes([found.verdict, found.how, *([some] if len(found.words) > WORDS else [])])
 
 
 RUNGS = ("nothing", "U", "Q K V", "scaled", "masked", "all heads")
@@ -299,13 +299,13 @@ def show_decks(found: Decks) -> None:
         for word, dot, scaled, true, printed in zip(one.words, one.dots, one.scaled, one.true, one.printed, strict=True)
     ]
     table("deck 002, step 3: 'brown' asks", ("word", "q·k", "over 8", "softmax", "printed"), rows)
-    notes([one.said])
+    notes([one.note])
     shares = [found.shares(each) for each in found.ladder]
     rungs = [
-        (f"{place} {piece!r}", *(f"{each[place]:.3f}" for each in shares)) for place, piece in enumerate(found.pieces)
+        (f"{place} {piece!r}", *(f"{each[place]:.3f}" for each in shares)) for place, piece in enumerate(found.tokens)
     ]
     print_answer()
-    table(f"from nothing learned to several heads: {found.pieces[found.token]!r} asks", ("word", *RUNGS), rungs)
+    table(f"from nothing learned to several heads: {found.tokens[found.token]!r} asks", ("word", *RUNGS), rungs)
     for name, step in zip(RUNGS, found.ladder, strict=True):
         print_answer(f"{name}: {step.formula} (deck {step.deck})")
     sizes = []

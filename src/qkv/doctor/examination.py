@@ -3,7 +3,7 @@
 Before training the text is examined (`evaluation/text_baselines.py`): in a few seconds, and in no more than a twentieth
 of the run's time. An `EarlyWarning` follows the run; after it the metrics are diagnosed (`training/diagnosis.py`) and
 put into words (`messages.py`).
-Every figure that is compared with the score is computed on the windows of the validation text that were scored.
+Every number that is compared with the score is computed on the windows of the validation text that were scored.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Report:
         return [self.verdict, self.comparison, self.model, f"try: {self.advice}"]
 
     def values(self) -> dict[str, Any]:
-        said = {name: getattr(self, name) for name in ("verdict", "comparison", "model", "advice")}
-        figures = {**asdict(self.diagnosis), "gain": self.diagnosis.gain}
-        return {"kind": figures.pop("kind"), **said, "figures": figures, "baselines": self.baselines.values()}
+        sentences = {name: getattr(self, name) for name in ("verdict", "comparison", "model", "advice")}
+        numbers = {**asdict(self.diagnosis), "gain": self.diagnosis.gain}
+        return {"kind": numbers.pop("kind"), **sentences, "numbers": numbers, "baselines": self.baselines.values()}
 
 
 @runtime_checkable
 class Examined(Protocol):
-    """A training run of a language model: what the doctor looks at."""
+    """A training run of a language model: what the doctor examines."""
 
     @property
     def recipe(self) -> Recipe: ...
@@ -77,23 +77,27 @@ class Doctor:
         self.most = self._most()
         self.baselines = self._measured()
 
+    @property
+    def plan(self) -> WindowPlan:
+        """The windows of the validation text."""
+        tokens = len(self.prepared.valid.tokens)
+        window = min(self.session.recipe.model.context, tokens - 1)
+        return WindowPlan(tokens, window, window)
+
     def _measured(self, scored: Sequence[int] | None = None) -> Baselines:
         """The baselines on the windows that were scored; before, on those that will be, and on more in case of need."""
-        recipe, prepared = self.session.recipe, self.prepared
-        training, tokenizer = recipe.training, prepared.tokenizer
-        window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
-        plan = WindowPlan(len(prepared.valid.tokens), window, window)
+        recipe, prepared, plan = self.session.recipe, self.prepared, self.plan
         limit = resolve.last_tokens(recipe)
         planned = plan.spread(limit) if scored is None else scored
         self.windows = np.asarray(plan.spread(max(ASKED, limit + limit // 4)) if scored is None else scored)
         places, reach = plan.predictions_of(self.windows.tolist())
         sizes = [plan[index].fresh for index in self.windows.tolist()]
         self.scored = np.asarray(planned)
-        with devices.enough_memory(training, recipe.model.context):
+        with devices.enough_memory(recipe.training, recipe.model.context):
             self.measured = text_baselines.measure(
                 prepared.train,
                 prepared.valid,
-                tokenizer.vocabulary,
+                prepared.tokenizer.vocabulary,
                 places,
                 reach,
                 spell=self.spell,
@@ -101,21 +105,16 @@ class Doctor:
                 groups=np.repeat(np.arange(len(sizes)), sizes),
                 packed=plan.predictions_of(planned)[0],
             )
-        part = self.measured.on(np.searchsorted(self.windows, self.scored))
-        packed = {name: getattr(self.measured, name) for name in (*text_baselines.COMPRESSORS, "packed_after")}
-        return replace(part, **packed)
+        return self.measured.on(np.searchsorted(self.windows, self.scored))
 
     def _on(self, windows: Sequence[int]) -> Baselines:
         """On these of the windows for which counts were asked."""
         prepared, clock = self.prepared, self.session.run.clock
-        part = self.measured.on(np.searchsorted(self.windows, windows))
-        if clock is not None and not clock.minutes_left():
-            return part  # compressors would take another second
-        window = min(self.session.recipe.model.context, len(prepared.valid.tokens) - 1)
-        places, _ = WindowPlan(len(prepared.valid.tokens), window, window).predictions_of(windows)
-        return replace(
-            part, **text_baselines.compressors(prepared.train, prepared.valid, places, self.spell, self.most)
-        )
+        late = clock is not None and not clock.minutes_left()  # compressors would take another second
+        places, _ = self.plan.predictions_of(windows)
+        spell = None if late else self.spell
+        packed = text_baselines.compressors(prepared.train, prepared.valid, places, spell, self.most)
+        return replace(self.measured.on(np.searchsorted(self.windows, windows)), **packed)
 
     @property
     def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
@@ -131,17 +130,17 @@ class Doctor:
         return min(text_baselines.COUNTED, max(FEWEST, int(seconds * text_baselines.A_SECOND)))
 
     def before(self) -> str:
-        """What counting alone reaches: the marks to hold a loss against while it falls."""
+        """What counting alone reaches: baselines to compare a loss with while it falls."""
         found = self.baselines
         part = "" if found.whole else f" (of {found.counted:,} tokens)"
-        marks = [
+        counts = [
             f"{found.bits(found.uniform):.2f} guessing",
             f"{found.bits(found.unigram):.2f} single tokens",
             f"{found.bits(found.ngram):.2f} {found.order}-grams{part}",
         ]
         if found.xz is not None:
-            marks.append(f"{found.xz:.2f} xz{'' if found.packed_after_all else f' (of {found.packed_after:,} bytes)'}")
-        return f"bits per byte by counting alone: {', '.join(marks)}"
+            counts.append(f"{found.xz:.2f} xz{'' if found.packed_after_all else f' (of {found.packed_after:,} bytes)'}")
+        return f"bits per byte by counting alone: {', '.join(counts)}"
 
     def report(self, score: Score) -> Report:
         recipe, state = self.session.recipe, self.session.state
@@ -166,7 +165,7 @@ class Doctor:
 
 
 def spelled(tokenizer: Tokenizer, tokens: NDArray[Any], special: bytes = b"") -> bytes:
-    """The bytes of the text, with `special` for each special piece; a table of the pieces that occur is many times
+    """The bytes of the text, with `special` for each special token; a table of the tokens that occur is many times
     faster than the library's decoder."""
     kinds, places = np.unique(tokens, return_inverse=True)
     table = [

@@ -102,22 +102,22 @@ def comparison(bits: float, baselines: Baselines) -> str:
     rungs = {name: baselines.bits(value) for name, value in (ladder | counted).items()}
     sound = [name for name in rungs if name in ladder or baselines.whole]
     beaten = {name: rungs[name] for name in sound if bits < NEAR * rungs[name]}
-    said = f"{bits:.2f} bits per byte"
+    sentence = f"{bits:.2f} bits per byte"
     if not beaten:
-        return f"{said}: no better than guessing among all tokens ({rungs['guessing']:.2f})."
+        return f"{sentence}: no better than guessing among all tokens ({rungs['guessing']:.2f})."
     lowest = min(beaten, key=lambda name: beaten[name])
-    said += f": better than {lowest} ({beaten[lowest]:.2f})"
+    sentence += f": better than {lowest} ({beaten[lowest]:.2f})"
     ahead = {name: value for name, value in rungs.items() if bits >= NEAR * value and value < beaten[lowest]}
     better = []
     if baselines.xz is not None and bits < NEAR * baselines.xz:
-        said += f" and than xz ({baselines.xz:.2f})" if baselines.packed_after_all else ""
+        sentence += f" and than xz ({baselines.xz:.2f})" if baselines.packed_after_all else ""
     elif baselines.xz is not None:
         better.append(f"xz ({baselines.xz:.2f})")
     if ahead:
         nearest = max(ahead, key=lambda name: ahead[name])
         better.insert(0, f"{nearest} ({ahead[nearest]:.2f})")
-    said += f", worse than {' and '.join(better)}." if better else "."
-    return said + ("" if ahead else _open(baselines))
+    sentence += f", worse than {' and '.join(better)}." if better else "."
+    return sentence + ("" if ahead else _open(baselines))
 
 
 def _open(baselines: Baselines) -> str:

@@ -46,13 +46,13 @@ class MaskedScore:
     accuracy_high: float
     baseline_loss: float  # by frequency alone
     baseline_accuracy: float
-    pieces: int  # that were masked
+    masked_tokens: int
     followed_accuracy: float  # of "does B follow A?"; none is asked: nan, and 0 pairs
     followed_low: float
     followed_high: float
     pairs: int
     pseudo_perplexity: float
-    pseudo_pieces: int
+    pseudo_tokens: int
 
     def values(self) -> dict[str, float]:
         return {name: value for name, value in asdict(self).items() if value == value}
@@ -114,13 +114,13 @@ def score(
         accuracy_high=accuracy[2],
         baseline_loss=-float(np.log(frequency[targets]).mean()),
         baseline_accuracy=float((targets == frequency.argmax()).mean()),
-        pieces=len(targets),
+        masked_tokens=len(targets),
         followed_accuracy=followed[0],
         followed_low=followed[1],
         followed_high=followed[2],
         pairs=len(known),
         pseudo_perplexity=perplexity(float(alone.mean(dtype=np.float64))) if len(alone) else math.nan,
-        pseudo_pieces=len(alone),
+        pseudo_tokens=len(alone),
     )
 
 

@@ -91,12 +91,12 @@ class Baselines:
         return nats / math.log(2) * self.tokens_per_byte
 
     def on(self, groups: Array) -> Baselines:
-        """The same on some of the groups of places only; compressors, which take a text as a whole, are left out."""
+        """The same on some of the groups of places only; compressors, which take a text as a whole, stay as
+        they are."""
         assert self.sums is not None
         assert self.sizes is not None
         losses = self.sums[:, groups].sum(axis=1) / self.sizes[groups].sum()
-        without: dict[str, Any] = {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
-        return replace(self, unigram=float(losses[0]), ngrams=tuple(losses[1:].tolist()), **without)
+        return replace(self, unigram=float(losses[0]), ngrams=tuple(losses[1:].tolist()))
 
     def values(self) -> dict[str, Any]:
         """For JSON: everything with its unit in its name."""

@@ -1,7 +1,7 @@
 """Answers to several texts in one pass: the scores of what is asked about, and of nothing else.
 
-Texts are padded behind their ends and the model is told; that changes no answer. The head reads one position of each
-text: scores of every piece at every position of a long one would be hundreds of megabytes.
+Texts are padded behind their ends and a mask says so; that changes no answer. The head reads one position of each
+text: scores of every token at every position of a long one would be hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOKENS = 2048  # of one pass: a CPU is no quicker with more, and they have to fi
 
 
 def answers(subject: Subject, rows: Sequence[Inputs]) -> Float[Tensor, "B V"]:
-    """The scores that are asked about: of labels, of the next piece, or of the piece under the first mask."""
+    """The scores that are asked about: of labels, of the next token, or of the token under the first mask."""
     if subject.answer not in ("label", "next", "mask"):
         raise InputError(
             f"a {subject.kind} model decides nothing about a whole text: there is no answer to explain. Take a "
@@ -60,7 +60,7 @@ def logs(subject: Subject, target: int, rows: Sequence[Inputs]) -> list[float]:
 
 
 def batched(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:
-    """So many items of `length` tokens as one pass takes, one at least."""
+    """As many items of `length` tokens as one pass takes, one at least."""
     many = max(1, TOKENS // max(1, length))
     for start in range(0, len(items), many):
         yield items[start : start + many]
@@ -71,7 +71,7 @@ def name_of(subject: Subject, target: int) -> str:
 
 
 def blank(subject: Subject) -> int:
-    """The piece that says nothing."""
+    """The token that stands for nothing."""
     own = subject.tokenizer
     return next(each for each in (own.padding, own.mask, own.separator) if each is not None)
 
@@ -86,7 +86,7 @@ def _place(subject: Subject, row: Inputs) -> int:
         return len(row.tokens) - 1
     mask = subject.tokenizer.mask
     if mask not in row.tokens:
-        raise InputError("the text has no [MASK]: write one where a piece is to be explained.")
+        raise InputError("the text has no [MASK]: write one where a token is to be explained.")
     return row.tokens.index(mask)
 
 

@@ -4,10 +4,10 @@
     integrated gradients    Σ_d (x_d - b_d) · ∫₀¹ ∂log p/∂x_d (b + α(x - b)) dα    Sundararajan et al. 2017
     occlusion               log p(text) - log p(text without the word)          Zeiler and Fergus 2014
 
-x is the embedding of a piece, b that of a blank: padding, [MASK] or the separator. Zeros would be no text at all, and
-where a norm follows at once, the way from them is a jump. A word has the sum of its pieces. Faithful: without its first
+x is the embedding of a token, b that of a blank: padding, [MASK] or the separator. Zeros would be no text at all, and
+where a norm follows at once, the way from them is a jump. A word has the sum of its tokens. Faithful: without its first
 fifth of words, p falls more than without as many words drawn at random (DeYoung et al. 2020, comprehensiveness).
-Long texts take fewer steps, and occlusion leaves out groups of words: `affordable` says how many, `Why.how` tells it.
+Long texts take fewer steps, and occlusion leaves out groups of words: `affordable` says how many, `Why.how` reports it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from qkv.models.language_model import count
 from qkv.text.decoding import words_of
 
 METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (docs/measurements.md)
-EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each piece one vector
+EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each token one vector
 STEPS = 16  # of the integral, midpoints
 WORK = 1.5e12  # multiplications and additions that a page may spend on it: a quarter of a minute of one core
-NEAR = 0.2  # of what it explains: so far from it an integral in steps has not converged
+NEAR = 0.2  # of what it explains: an integral in steps that is further from it has not converged
 SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
 DRAWS = 20
 SEED = 7
@@ -63,7 +63,7 @@ LEAST = Effort(("occlusion", "integrated"), steps=4, groups=12, draws=4)
 @dataclass(frozen=True)
 class Method:
     name: str
-    values: list[float]  # one for each piece that is read
+    values: list[float]  # one for each token that is read
     drop: float  # how far p falls without the first fifth of the words
     at_random: float  # and without as many drawn ones, on average
 
@@ -74,15 +74,15 @@ class Method:
 
 @dataclass(frozen=True)
 class Why:
-    """Which answer, how likely, and what each piece did for it (above 0) or against it."""
+    """Which answer, how likely, and what each token did for it (above 0) or against it."""
 
     target: str
     p: float
     methods: list[Method]
-    places: list[int]  # of each piece the number of its word, or -1
+    places: list[int]  # of each token the number of its word, or -1
     words: list[str]
     effort: Effort = Effort()
-    reached: float = 1.0  # what the integral sums to, beside log p of the text less log p of blanks
+    reached: float = 1.0  # what the integral sums to, as a share of log p of the text less log p of blanks
 
     def of_words(self, method: Method) -> list[float]:
         """One value a word: the sum of its tokens'."""
@@ -90,14 +90,14 @@ class Why:
 
     def _repr_html_(self) -> str:
         """For notebooks: the words on grounds, by the method that is most faithful here."""
-        found = notebook.table([(self.target, f"{self.p:.3f}", self.said)], ("answer", "p", "check"))
+        found = notebook.table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
         return found + "".join(
             notebook.table([(each.name,)]) + notebook.words(self.words, self.of_words(each))
             for each in self.methods[:1]
         )
 
     @property
-    def said(self) -> str:
+    def verdict(self) -> str:
         """What the check found, in a sentence."""
         number = left_out(len(self.words))
         if len(self.words) < 2:
@@ -205,7 +205,7 @@ def replaced(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]
 def slopes(
     subject: Subject, target: int, shares: Sequence[float]
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
-    """Embeddings so far on their way, for each share, and the gradient of log p there."""
+    """Embeddings as far on their way as each share says, and the gradient of log p there."""
     with torch.enable_grad(), replaced(subject, shares) as seen:
         output = answers(subject, [subject.inputs] * len(shares))
         (found,) = torch.autograd.grad(output.float().log_softmax(-1)[:, target].sum(), seen[0])
@@ -227,7 +227,7 @@ def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]
 
 @torch.no_grad()
 def way(subject: Subject) -> Float[Tensor, "T D"]:
-    """From the embedding of a blank to that of each piece."""
+    """From the embedding of a blank to that of each token."""
     part = table(subject)
     assert isinstance(part, EMBEDDINGS)
     ids = torch.tensor([[*subject.inputs.read, blank(subject)]], device=next(part.parameters()).device)
@@ -237,20 +237,20 @@ def way(subject: Subject) -> Float[Tensor, "T D"]:
 
 @torch.no_grad()
 def blanks(subject: Subject, target: int) -> float:
-    """log p of the answer where every piece is blank."""
+    """log p of the answer where every token is blank."""
     with replaced(subject, [0.0]):
         return float(answers(subject, [subject.inputs])[0].float().log_softmax(-1)[target])
 
 
 def occlusion(subject: Subject, target: int, places: Sequence[int], groups: int | None = None) -> list[float]:
-    """What is lost without each word, or without each of so many groups of neighbours; its words, and the pieces of a
-    word, share it."""
+    """What is lost without each word, or without each of `groups` groups of neighbours; its words, and the
+    tokens of a word, share it."""
     words = max(places, default=-1) + 1
     parts = [part.tolist() for part in np.array_split(np.arange(words), min(words, groups or words) or 1) if len(part)]
     whole, *rest = logs(subject, target, [subject.inputs, *_left(subject, places, parts)])
-    pieces = Counter(places)
+    tokens = Counter(places)
     lost = {word: (whole - value) / len(part) for part, value in zip(parts, rest, strict=True) for word in part}
-    return [lost[word] / pieces[word] if word >= 0 else 0.0 for word in places]
+    return [lost[word] / tokens[word] if word >= 0 else 0.0 for word in places]
 
 
 def _left(subject: Subject, places: Sequence[int], sets: Sequence[Sequence[int]]) -> list[Inputs]:
@@ -288,7 +288,5 @@ def summed(values: Sequence[float], places: Sequence[int], words: int) -> list[f
 def at_random(subject: Subject, target: int, p: float, places: Sequence[int], words: int, draws: int = DRAWS) -> float:
     """How far p falls, on average, without as many words drawn at random."""
     drawn, number = np.random.default_rng(SEED), left_out(words)
-    if not words:
-        return 0.0
-    kinds = {tuple(sorted(drawn.choice(words, min(number, words), replace=False).tolist())) for _ in range(draws)}
+    kinds = {tuple(sorted(drawn.choice(words, number, replace=False).tolist())) for _ in range(draws)}
     return float(np.mean([p - rest for rest in without(subject, target, places, sorted(kinds))]))

@@ -1,9 +1,9 @@
-"""Heads that know grammar: gold edges of a CoNLL-U file beside what each head looks at most (Clark et al. 2019).
+"""Heads that know grammar: gold edges of a CoNLL-U file against what each head attends to most (Clark et al. 2019).
 
-    hit: of a word's attention to the other words (pieces added up), the largest is on the word at the edge's other end
+    hit: of a word's attention to the other words (tokens added up), the largest is on the word at the edge's other end
 
 Both ways are tried, from the dependent to its head and back. Each relation's head, and the fixed distance it is
-compared with, are chosen on the first half of the sentences; what is told is of the second half. "antecedent" are the
+compared with, are chosen on the first half of the sentences; scores are of the second half. "antecedent" are the
 file's `ref` edges: from who, which, that to the word they stand for (deck 001, "from a pronoun to its antecedent").
 """
 
@@ -82,19 +82,19 @@ def _sentence(rows: list[list[str]]) -> Sentence:
 
 
 def encoded(tokenizer: Tokenizer, sentence: Sentence) -> tuple[Inputs, list[int]]:
-    """Its pieces, word by word, and of each piece the number of its word; -1 for what stands around the text."""
+    """Its tokens, word by word, and of each token the number of its word; -1 for what stands around the text."""
     lead = tokenizer.kind in SPACED
-    pieces = tokenizer.encode_batch(
+    words = tokenizer.encode_batch(
         [" " + word if lead and space else word for word, space in zip(sentence.words, sentence.spaced, strict=True)]
     )
     opening, closing = list(tokenizer.opening), list(tokenizer.closing)
-    ids = [*opening, *(token for word in pieces for token in word), *closing]
-    places = [*[-1] * len(opening), *(n for n, word in enumerate(pieces) for _ in word), *[-1] * len(closing)]
+    ids = [*opening, *(token for word in words for token in word), *closing]
+    places = [*[-1] * len(opening), *(n for n, word in enumerate(words) for _ in word), *[-1] * len(closing)]
     return Inputs(tuple(ids)), places
 
 
 def by_word(weights: Tensor, places: Sequence[int], words: int) -> Tensor:
-    """(H, T, S) -> (H, W, W): the sum over a word's pieces that are looked at, the mean over those that look."""
+    """(H, T, S) -> (H, W, W): the sum over a word's tokens that are attended to, the mean over those that attend."""
     member = membership(places, words, weights.device)
     mean = member / member.sum(0, keepdim=True).clamp(min=1)
     return mean.T @ weights @ member

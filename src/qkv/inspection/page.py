@@ -40,9 +40,9 @@ Explain = Literal["", "quick", "whole"]
 ROWS = 1024  # and the keys of all of them together
 LENS_TOKENS = 64  # positions of the lens, the last ones
 EXPLAIN = {
-    "tokens": "Text becomes pieces with numbers: deck 003, Tokenization; deck 001, Byte Pair Encoding; deck 002, "
+    "tokens": "Text becomes tokens with numbers: deck 003, Tokenization; deck 001, Byte Pair Encoding; deck 002, "
     "WordPiece.",
-    "embeddings": "Each piece is a row of a table: deck 001, (7) Word Vector Layer, nn.Embedding().",
+    "embeddings": "Each token is a row of a table: deck 001, (7) Word Vector Layer, nn.Embedding().",
     "positions": "Order enters here; without it attention sees a bag of words: deck 002, Position Encodings.",
     "block": "Attention, then a network for each word alone: deck 001, Transformer internals; deck 004, pseudo code.",
     "attention": "Who looks at whom, head by head: deck 001, What do attention heads learn?",
@@ -172,10 +172,10 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
     length = len(subject.inputs.tokens)
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
-        said = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
-        said += "; the last layer is exact"
+        exactness = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
+        exactness += "; the last layer is exact"
         rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
-        found["lens"] = rows, said
+        found["lens"] = rows, exactness
     if subject.answer == "next":
         steps = [asdict(each) for each in logit_lens.next_words(subject)]
         found["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
@@ -185,7 +185,7 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
             "methods": [{"name": each.name, "values": [round(v, 5) for v in each.values]} for each in made.methods],
             "target": made.target,
             "p": made.p,
-            "faithful": made.said,
+            "faithful": made.verdict,
             "over": "tokens" if subject.inputs.source is None else "source_tokens",
             "places": made.places,
             "words": made.words,

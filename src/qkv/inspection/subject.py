@@ -72,7 +72,7 @@ class Subject:
 
     @property
     def answer(self) -> Answer:
-        """What comes out: scores of the next piece, of a hidden one, of labels, of tags, or vectors alone."""
+        """What comes out: scores of the next token, of a masked one, of labels, of tags, or vectors alone."""
         if isinstance(self.model, LanguageModel | Translator):
             return "next"
         kinds: dict[type, Answer] = {Masked: "mask", Classifier: "label", Tagger: "tags"}

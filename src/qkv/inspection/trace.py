@@ -152,7 +152,7 @@ def _tokens(subject: Subject, ids: Sequence[int]) -> list[Token]:
 
 
 def _held(name: str, opened: set[str]) -> bool:
-    """Attention's own taps are told by `walk`; a layer's other values are kept where the layer was asked for."""
+    """Attention's own taps are shown by `walk`; a layer's other values are kept where the layer was asked for."""
     last = name.rsplit(".", 1)[-1]
     if last in ALWAYS:
         return True

@@ -113,24 +113,24 @@ class Slide:
     scaled: tuple[float, ...]
     true: tuple[float, ...]
     printed: tuple[float, ...]
-    said: str
+    note: str
 
 
 def slide(divisor: float = 8.0) -> Slide:
     """The deck divides by √64 = 8."""
     scaled = torch.tensor(SLIDE_DOTS, dtype=torch.float64) / divisor
     true = tuple(weights(scaled.unsqueeze(0))[0].tolist())
-    said = (
+    note = (
         "the slide's weights are illustrative: the softmax of 92, 124, 22, 8 over 8 is "
         + ", ".join(f"{each:.3f}" for each in true)
         + "; the order is the same"
     )
-    return Slide(SLIDE_WORDS, SLIDE_DOTS, tuple(scaled.tolist()), true, SLIDE_WEIGHTS, said)
+    return Slide(SLIDE_WORDS, SLIDE_DOTS, tuple(scaled.tolist()), true, SLIDE_WEIGHTS, note)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the decks' forms of the attention layer: what it costs beside the usual one."""
+    """One of the decks' forms of the attention layer: its cost, and how much more that is than the usual one's."""
 
     name: str
     deck: str
@@ -172,10 +172,10 @@ def _rounded(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Decks:
-    """`pieces` are the words that look at each other, `token` the one that asks."""
+    """`tokens` are the words that look at each other, `token` the one that asks."""
 
     slide: Slide
-    pieces: tuple[str, ...]
+    tokens: tuple[str, ...]
     token: int
     ladder: tuple[LadderStep, ...]
     variants: tuple[Variant, ...]
@@ -190,7 +190,7 @@ class Decks:
             {"name": each.name, "formula": each.formula, "deck": each.deck, "weights": self.shares(each)}
             for each in self.ladder
         ]
-        known = {"slide": asdict(self.slide), "pieces": list(self.pieces), "token": self.token, "ladder": steps}
+        known = {"slide": asdict(self.slide), "tokens": list(self.tokens), "token": self.token, "ladder": steps}
         return {**known, "variants": [asdict(each) for each in self.variants]}
 
 
@@ -203,8 +203,8 @@ def decks(subject: Subject, token: int = -1) -> Decks:
     (token,) = chosen([token], len(words), "token")
     u = module.query.weight.detach().float()[: layer.queries.size(-1)].T  # (H K, D) -> (D, K)
     sizes = variants(words.size(1), module.heads, len(words), subject.context(len(words)))
-    pieces = tuple(subject.pieces(subject.inputs.read))
-    return Decks(slide(), pieces, token, tuple(ladder(words, u, layer)), tuple(sizes))
+    tokens = tuple(subject.pieces(subject.inputs.read))
+    return Decks(slide(), tokens, token, tuple(ladder(words, u, layer)), tuple(sizes))
 
 
 def _tower(subject: Subject) -> Stack:

@@ -95,15 +95,15 @@ def remarks(session: Session, score: MaskedScore) -> list[str]:
 
 def score_table(score: MaskedScore) -> TableSection:
     rows = [
-        ("masked tokens", f"{score.pieces:,}", ""),
+        ("masked tokens", f"{score.masked_tokens:,}", ""),
         ("masked-token accuracy", f"{score.accuracy:.4f}", f"{score.accuracy_low:.4f} to {score.accuracy_high:.4f}"),
         ("the same by the most frequent token", f"{score.baseline_accuracy:.4f}", ""),
         ("loss (nats per masked token)", f"{score.loss:.4f}", ""),
         ("the same by frequency alone", f"{score.baseline_loss:.4f}", ""),
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
-    if score.pseudo_pieces:
-        hidden = f"pseudo-perplexity, {score.pseudo_pieces:,} tokens one by one"
+    if score.pseudo_tokens:
+        hidden = f"pseudo-perplexity, {score.pseudo_tokens:,} tokens one by one"
         rows.append((hidden, f"{score.pseudo_perplexity:.2f}", ""))
     if score.pairs:
         between = f"{score.followed_low:.4f} to {score.followed_high:.4f}"
