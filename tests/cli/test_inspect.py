@@ -118,7 +118,7 @@ def test_texts_without_words(model: str, capsys: pytest.CaptureFixture[str]) -> 
     [
         (["--head", "3.1"], "--head 3.1: expected LAYER.HEAD, counted from 1"),
         (["--head", "x"], "this model has 2 layers of 2 heads"),
-        (["--head", "1.1", "--token", "77"], "token 77: the text has"),
+        (["--head", "1.1", "--token", "77"], "token 77 of"),
         (["--target", "x"], "does not translate"),
         (["--second", "x"], "reads one text at a time"),
         (["--heads", "--data", "missing.txt"], "missing.txt: cannot be read"),

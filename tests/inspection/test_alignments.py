@@ -50,7 +50,7 @@ def test_another_layer_and_none_at_all() -> None:
     model = translators.built(CONFIGS["transformer"])
     assert not torch.allclose(looked(model, 0).shares, looked(model, 1).shares)
     assert torch.equal(looked(model, 1).shares, looked(model).shares)
-    with pytest.raises(InputError, match="layer of cross 2: this model has 2; expected 0 to 1"):
+    with pytest.raises(InputError, match="cross layer 2 of 2: expected 0 to 1"):
         looked(model, 2)
     silent = RNNTranslatorConfig(**SHAPE, attention="none").build()
     with pytest.raises(InputError, match="no attention to its source"):

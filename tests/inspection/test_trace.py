@@ -112,8 +112,8 @@ def test_what_is_asked_for_is_held_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"layers": [2]}, "layer 2: this model has 2; expected 0 to 1"),
-        ({"heads": [4]}, "head 4: this model has 4; expected 0 to 3"),
+        ({"layers": [2]}, "layer 2 of 2: expected 0 to 1"),
+        ({"heads": [4]}, "head 4 of 4: expected 0 to 3"),
         ({"most": 1000}, "would hold .* Ask for less"),
     ],
 )

@@ -97,19 +97,13 @@ def _reader(model: nn.Module, precision: Precision) -> Callable[[TextInputs], Te
     first = isinstance(model, Classifier) and isinstance(model.pooling, FirstPooling | EncoderPooling)
 
     def ask(read: TextInputs) -> Tensor:
-        if not first:
-            return _headed(model, inside(read.tokens, read.present, [last], read.segments)[0], read.present)
-        x = inside.first(read.tokens, read.present, read.segments)  # of [CLS] alone: no other is looked at
-        return _headed(model, x.unsqueeze(1), read.present[:, :1])
+        if first:  # of [CLS] alone: no other is looked at
+            x, present = inside.first(read.tokens, read.present, read.segments).unsqueeze(1), read.present[:, :1]
+        else:
+            (x,), present = inside(read.tokens, read.present, [last], read.segments), read.present
+        return model.head(x) if isinstance(model, Tagger) else model.scale(model.head(model.pooling(x, present)))
 
     return ask
-
-
-def _headed(model: Classifier | Tagger, x: Tensor, present: Tensor) -> Tensor:
-    """From the encoder's vectors to scores."""
-    if isinstance(model, Tagger):
-        return model.head(x)
-    return model.scale(model.head(model.pooling(x, present)))
 
 
 def _batches(rows: Source) -> Iterator[NDArray[np.int64]]:

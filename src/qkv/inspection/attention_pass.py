@@ -77,7 +77,7 @@ def walk(
     try:
         for name, stack in stacks(subject.model).items():
             asked = None if layers is None else layers.get(name, ())
-            for layer in chosen(asked, len(stack.layers), f"layer of {name}"):
+            for layer in chosen(asked, len(stack.layers), f"{name} layer"):
                 module, path = stack.layers[layer], stack.paths[layer]
                 wanted = chosen(heads, heads_of(module), "head")
                 if isinstance(module, MultiHeadAttention):

@@ -158,11 +158,11 @@ def main_stack(found: dict[StackName, Stack]) -> Stack:
     return found.get("self") or found.get("cross") or next(iter(found.values()))
 
 
-def chosen(asked: Sequence[int] | None, there: int, what: str) -> tuple[int, ...]:
+def chosen(asked: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:
     """Numbers from 0; negative ones count from the end; None is all."""
     if asked is None:
-        return tuple(range(there))
+        return tuple(range(count))
     for number in asked:
-        if not -there <= number < there:
-            raise InputError(f"{what} {number}: this model has {there}; expected 0 to {there - 1}.")
-    return tuple(sorted({number % there for number in asked}))
+        if not -count <= number < count:
+            raise InputError(f"{what} {number} of {count}: expected 0 to {count - 1}.")
+    return tuple(sorted({number % count for number in asked}))

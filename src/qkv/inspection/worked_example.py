@@ -58,10 +58,7 @@ def worked(layer: Attended, head: int, token: int) -> Worked:
     if head not in layer.heads:
         held = ", ".join(map(str, layer.heads))
         raise InputError(f"head {head} of layer {layer.layer} was not looked at; expected one of {held}.")
-    length = layer.queries.size(1)
-    if not -length <= token < length:
-        raise InputError(f"token {token}: the text has {length}; expected 0 to {length - 1}.")
-    place, token = layer.heads.index(head), token % length
+    place, (token,) = layer.heads.index(head), chosen([token], layer.queries.size(1), "token")
     query, keys, values = layer.queries[place, token], layer.keys[place], layer.values[place]
     dots = keys @ query
     scaled, allowed = dots * layer.scale, layer.allowed[token]
