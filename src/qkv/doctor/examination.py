@@ -131,15 +131,16 @@ class Doctor:
 
     def before(self) -> str:
         """What counting alone reaches: baselines to compare a loss with while it falls."""
-        found = self.baselines
-        part = "" if found.whole else f" (of {found.counted:,} tokens)"
+        baselines = self.baselines
+        part = "" if baselines.whole else f" (of {baselines.counted:,} tokens)"
         counts = [
-            f"{found.bits(found.uniform):.2f} guessing",
-            f"{found.bits(found.unigram):.2f} single tokens",
-            f"{found.bits(found.ngram):.2f} {found.order}-grams{part}",
+            f"{baselines.bits(baselines.uniform):.2f} guessing",
+            f"{baselines.bits(baselines.unigram):.2f} single tokens",
+            f"{baselines.bits(baselines.ngram):.2f} {baselines.order}-grams{part}",
         ]
-        if found.xz is not None:
-            counts.append(f"{found.xz:.2f} xz{'' if found.packed_after_all else f' (of {found.packed_after:,} bytes)'}")
+        if baselines.xz is not None:
+            part = "" if baselines.packed_after_all else f" (of {baselines.packed_after:,} bytes)"
+            counts.append(f"{baselines.xz:.2f} xz{part}")
         return f"bits per byte by counting alone: {', '.join(counts)}"
 
     def report(self, score: Score) -> Report:
@@ -150,17 +151,17 @@ class Doctor:
             self.baselines = self._on(score.windows)
         folder = self.session.run.folder
         history = History.of(metrics_log.read(folder / "metrics.jsonl"))
-        found = diagnose(history, self.baselines, score.loss, self.epoch)
-        found = replace(found, enough=time_budget.learned(recipe.model, state.step / self.epoch))
+        diagnosis = diagnose(history, self.baselines, score.loss, self.epoch)
+        diagnosis = replace(diagnosis, enough=time_budget.learned(recipe.model, state.step / self.epoch))
         evaluated = history.stages[-1].step if history.stages else 0
         seconds = metrics_log.elapsed(folder / "timings.jsonl")
         return Report(
-            found,
+            diagnosis,
             self.baselines,
-            verdict=remarks.verdict(found, self.baselines),
+            verdict=remarks.verdict(diagnosis, self.baselines),
             comparison=remarks.comparison(score.bits_per_byte, self.baselines),
-            model=remarks.which(found, evaluated),
-            advice=remarks.advice(found, recipe, state.step, seconds),
+            model=remarks.which(diagnosis, evaluated),
+            advice=remarks.advice(diagnosis, recipe, state.step, seconds),
         )
 
 

@@ -41,33 +41,33 @@ ADVICE: dict[Kind, str] = {
 }
 
 
-def verdict(found: Diagnosis, baselines: Baselines) -> str:
+def verdict(diagnosis: Diagnosis, baselines: Baselines) -> str:
     """What the run did, in a sentence or two."""
     # `lowest` and `last` are of the same tokens, which are fewer than those of `validation`
-    lowest, last, training = (f"{value:.2f}" for value in (found.lowest, found.last, found.training))
-    match found.kind:
+    lowest, last, training = (f"{value:.2f}" for value in (diagnosis.lowest, diagnosis.last, diagnosis.training))
+    match diagnosis.kind:
         case "learning":
-            fell = f"the second half of the run took {found.fell:.2f} {NATS} off the validation loss"
-            if found.enough:
+            fell = f"the second half of the run took {diagnosis.fell:.2f} {NATS} off the validation loss"
+            if diagnosis.enough:
                 return f"learned what it can: {fell}; seen more often, this text would be memorised."
-            more = f"a run twice as long would take off about {found.gain:.2f} more"
-            return f"still learning: {fell}; {more}.{aside(found, baselines)}"
+            more = f"a run twice as long would take off about {diagnosis.gain:.2f} more"
+            return f"still learning: {fell}; {more}.{aside(diagnosis, baselines)}"
         case "plateau":
-            fell = f"took only {found.fell:.3f} {NATS} off" if found.fell > 0 else "took nothing off"
+            fell = f"took only {diagnosis.fell:.3f} {NATS} off" if diagnosis.fell > 0 else "took nothing off"
             level = f"the second half of the run {fell} the validation loss; more time would bring little"
-            return f"level: {level}.{aside(found, baselines)}"
-        case "overfitting" if found.since is not None:
+            return f"level: {level}.{aside(diagnosis, baselines)}"
+        case "overfitting" if diagnosis.since is not None:
             rose = f"the validation loss rose from {lowest} to {last} {NATS}"
-            return f"overfitting since step {found.since:,}: {rose} while the training loss fell to {training}."
-    ended = "the loss is no number" if math.isnan(found.training) else f"the training loss ended at {training} {NATS}"
-    nats = {"best": found.validation, "unigram": baselines.unigram, "ngram": baselines.ngram}
+            return f"overfitting since step {diagnosis.since:,}: {rose} while the training loss fell to {training}."
+    broken = math.isnan(diagnosis.training)
+    nats = {"best": diagnosis.validation, "unigram": baselines.unigram, "ngram": baselines.ngram}
     nats |= {f"{name}_bits": baselines.bits(value) for name, value in nats.items()}
-    return VERDICTS[found.kind].format(
+    return VERDICTS[diagnosis.kind].format(
         last=last,
         training=training,
-        since=f"{found.since or 0:,}",
-        was=f" ({lowest} at step {found.best:,})" if found.last > 1.01 * found.lowest else "",
-        end=ended,
+        since=f"{diagnosis.since or 0:,}",
+        was=f" ({lowest} at step {diagnosis.best:,})" if diagnosis.last > 1.01 * diagnosis.lowest else "",
+        end="the loss is no number" if broken else f"the training loss ended at {training} {NATS}",
         share=shared(baselines),
         order=baselines.order,
         nats=NATS,
@@ -75,13 +75,13 @@ def verdict(found: Diagnosis, baselines: Baselines) -> str:
     )
 
 
-def aside(found: Diagnosis, baselines: Baselines) -> str:
+def aside(diagnosis: Diagnosis, baselines: Baselines) -> str:
     """What is worth knowing besides."""
     if baselines.shared >= SHARED:
         share = shared(baselines).capitalize()
         return f" {share} of the validation text also stands in the training text: new text costs more."
-    if found.training < APART * found.validation:
-        return f" Training text costs {found.training:.2f}: more text would help as well."
+    if diagnosis.training < APART * diagnosis.validation:
+        return f" Training text costs {diagnosis.training:.2f}: more text would help as well."
     return ""
 
 
@@ -129,22 +129,22 @@ def _open(baselines: Baselines) -> str:
     return f" Not known whether it is better than n-gram models: they counted only {tokens} ({best})."
 
 
-def which(found: Diagnosis, evaluated: int) -> str:
+def which(diagnosis: Diagnosis, evaluated: int) -> str:
     """Which checkpoint to use; `evaluated` is the step of the last evaluation."""
-    if found.best >= evaluated:
-        return f"use best/, the model of step {found.best:,}: the last evaluation was the best."
-    later = "worse" if found.last > 1.01 * found.lowest else "no better"
-    return f"use best/, the model of step {found.best:,}: later ones are {later} on the validation text."
+    if diagnosis.best >= evaluated:
+        return f"use best/, the model of step {diagnosis.best:,}: the last evaluation was the best."
+    later = "worse" if diagnosis.last > 1.01 * diagnosis.lowest else "no better"
+    return f"use best/, the model of step {diagnosis.best:,}: later ones are {later} on the validation text."
 
 
-def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
+def advice(diagnosis: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
     """The one thing to try next, as an option where there is one."""
-    match found.kind:
-        case "learning" if found.enough:
+    match diagnosis.kind:
+        case "learning" if diagnosis.enough:
             return "more text, which helps most; more time brings little with this one"
         case "learning":
             return f"more time, {longer(steps, seconds, 2)}"
-        case "plateau" if found.training < 0.9 * found.validation:
+        case "plateau" if diagnosis.training < 0.9 * diagnosis.validation:
             return f"more text, or {regularized(recipe)}"
         case "plateau":
             return f"a larger model, {larger(recipe)}; if that is no better, this text has no more to teach"
@@ -154,7 +154,7 @@ def advice(found: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
             return f"a lower learning rate, {lower_rates(recipe)}"
         case "underfit":
             return more_effort(recipe, steps, seconds)
-    return ADVICE[found.kind]
+    return ADVICE[diagnosis.kind]
 
 
 def longer(steps: int, seconds: float, times: int) -> str:

@@ -63,9 +63,9 @@ class Level:
         contexts = contexts[: len(last)]
         wanted = contexts * self.vocabulary + last
         spots = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        found = np.full(len(tokens) + 1, -1, dtype=np.int64)
-        found[: len(last)] = np.where((contexts >= 0) & (self.keys[spots] == wanted), spots, -1)
-        return found
+        numbers = np.full(len(tokens) + 1, -1, dtype=np.int64)
+        numbers[: len(last)] = np.where((contexts >= 0) & (self.keys[spots] == wanted), spots, -1)
+        return numbers
 
 
 def levels(tokens: Array, vocabulary: int, order: int) -> Iterator[Level]:
@@ -97,7 +97,7 @@ def probabilities(known: Array, vocabulary: int, order: int, tokens: Array, plac
     lower = np.full(len(places), 1 / vocabulary)
     numbers = np.zeros(len(tokens) + 1, dtype=np.int64)
     own = context = np.empty(0, dtype=np.int64)
-    found: list[Array] = []
+    by_order: list[Array] = []
     for level in levels(known, vocabulary, order):
         if level.preceded:
             lower = level.preceded.probabilities(own, context, lower)
@@ -105,11 +105,11 @@ def probabilities(known: Array, vocabulary: int, order: int, tokens: Array, plac
         starts = np.maximum(places - level.length + 1, 0)
         own, context = numbers[starts], before[starts]
         if level.length == 1:
-            found.append(single(level.plain.counts, own, vocabulary))
+            by_order.append(single(level.plain.counts, own, vocabulary))
         else:
             by_count = level.plain.probabilities(own, context, lower)
-            found.append(np.where(reach >= level.length - 1, by_count, found[-1]))
-    return np.stack(found + found[-1:] * (order - len(found)))
+            by_order.append(np.where(reach >= level.length - 1, by_count, by_order[-1]))
+    return np.stack(by_order + by_order[-1:] * (order - len(by_order)))
 
 
 def single(counts: Array, known: Array, vocabulary: int) -> Array:

@@ -50,13 +50,13 @@ def logs(subject: Subject, target: int, rows: Sequence[Inputs]) -> list[float]:
     """log p of an answer to each of several texts; -∞ where nothing is left to answer. A language model that is left
     with nothing begins at its first mark, as it does without a text."""
     rows = [row if row.tokens or subject.answer != "next" else Inputs((subject.tokenizer.start,)) for row in rows]
-    found = [float("-inf")] * len(rows)
+    likely = [float("-inf")] * len(rows)
     real = [place for place, row in enumerate(rows) if _answerable(subject, row)]
     for some in batched(real, max((len(row.read) for row in rows), default=1)):
         scores = answers(subject, [rows[place] for place in some]).float().log_softmax(-1)
         for place, value in zip(some, scores[:, target].tolist(), strict=True):
-            found[place] = value
-    return found
+            likely[place] = value
+    return likely
 
 
 def batched(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:

@@ -125,21 +125,21 @@ class AttentionHooks:
             shared = where // (module.heads // module.key_heads)  # a group of heads looks at the same keys
             seen = self.seen
             picked = {"queries": where, "keys": shared, "values": shared}
-            found = {name: seen[name][0, index] for name, index in picked.items()}
-            self._tell(module.scale, seen["scores"][0], seen["weights"][0], mixed=made[0, where], **found)
+            values = {name: seen[name][0, index] for name, index in picked.items()}
+            self._tell(module.scale, seen["scores"][0], seen["weights"][0], mixed=made[0, where], **values)
 
         return hook
 
     def _of_recurrence(self, module: GlobalAttention, given: Any, named: Any, made: Tensor) -> None:
         x, memory = given[:2]
         seen, self.seen["mask"] = self.seen, named["mask"]
-        found = {"queries": x, "keys": module.key(memory), "values": memory, "mixed": seen["mixed"]}
-        self._tell(1.0, seen["scores"], seen["weights"], **found)
+        values = {"queries": x, "keys": module.key(memory), "values": memory, "mixed": seen["mixed"]}
+        self._tell(1.0, seen["scores"], seen["weights"], **values)
 
-    def _tell(self, scale: float, scores: Tensor, weights: Tensor, **found: Tensor) -> None:
+    def _tell(self, scale: float, scores: Tensor, weights: Tensor, **values: Tensor) -> None:
         mask = self.seen["mask"]
         allowed = mask.reshape(-1, *mask.shape[-2:])[0].expand(scores.shape[-2:])
         self.seen = {}
-        values = {"scores": scores, "weights": weights, **found}
+        values = {"scores": scores, "weights": weights, **values}
         plain: Any = {name: each.detach().float() for name, each in values.items()}
         self.see(Attended(self.stack, self.layer, self.path, self.heads, scale, allowed=allowed, **plain))

@@ -90,8 +90,8 @@ class Why:
 
     def _repr_html_(self) -> str:
         """For notebooks: the words on grounds, by the method that is most faithful here."""
-        found = notebook.table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
-        return found + "".join(
+        check = notebook.table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
+        return check + "".join(
             notebook.table([(each.name,)]) + notebook.words(self.words, self.of_words(each))
             for each in self.methods[:1]
         )
@@ -140,22 +140,22 @@ def why(subject: Subject, target: int | None = None, *, effort: Effort | None = 
     cut = words_of(subject.tokenizer, list(subject.inputs.read))
     if not cut.words:
         raise InputError(f"{subject.text!r:.40}: the text has no word that the answer could come from. Give it some.")
-    found, reached = list[tuple[str, list[float]]](), 1.0
+    attributions, reached = list[tuple[str, list[float]]](), 1.0
     for name in spent.methods:
         if name == "occlusion":
-            found.append((name, occlusion(subject, chosen, cut.places, spent.groups)))
+            attributions.append((name, occlusion(subject, chosen, cut.places, spent.groups)))
         elif not isinstance(table(subject), EMBEDDINGS):
             continue  # what has no embedding has no gradient to it
         elif name == "gradient":
-            found.append(("gradient x input", gradient(subject, chosen)))
+            attributions.append(("gradient x input", gradient(subject, chosen)))
         else:
-            found.append(("integrated gradients", integrated(subject, chosen, spent.steps)))
+            attributions.append(("integrated gradients", integrated(subject, chosen, spent.steps)))
             expected = float(scores.log_softmax(-1)[chosen]) - blanks(subject, chosen)
-            reached = sum(found[-1][1]) / expected if expected else 1.0
-    gone = [first(values, cut.places, len(cut.words)) for _, values in found]
+            reached = sum(attributions[-1][1]) / expected if expected else 1.0
+    gone = [first(values, cut.places, len(cut.words)) for _, values in attributions]
     left = without(subject, chosen, cut.places, gone)
     drawn = at_random(subject, chosen, p, cut.places, len(cut.words), spent.draws)
-    made = [Method(name, values, p - rest, drawn) for (name, values), rest in zip(found, left, strict=True)]
+    made = [Method(name, values, p - rest, drawn) for (name, values), rest in zip(attributions, left, strict=True)]
     made.sort(key=lambda each: -each.drop)  # what is most faithful on this text comes first
     return Why(name_of(subject, chosen), p, made, cut.places, cut.words, spent, reached)
 
@@ -178,8 +178,8 @@ def affordable(subject: Subject, most: float = WORK) -> Effort:
 
 def table(subject: Subject) -> nn.Module | None:
     """The embedding of what is read."""
-    found = getattr(subject.inside, "embedding", None)
-    return found[0] if isinstance(found, nn.ModuleList) else found
+    embedding = getattr(subject.inside, "embedding", None)
+    return embedding[0] if isinstance(embedding, nn.ModuleList) else embedding
 
 
 @contextmanager
@@ -208,13 +208,13 @@ def slopes(
     """Embeddings as far on their way as each share says, and the gradient of log p there."""
     with torch.enable_grad(), replaced(subject, shares) as seen:
         output = answers(subject, [subject.inputs] * len(shares))
-        (found,) = torch.autograd.grad(output.float().log_softmax(-1)[:, target].sum(), seen[0])
-    return seen[0].detach(), found
+        (slope,) = torch.autograd.grad(output.float().log_softmax(-1)[:, target].sum(), seen[0])
+    return seen[0].detach(), slope
 
 
 def gradient(subject: Subject, target: int) -> list[float]:
-    x, found = slopes(subject, target, [1.0])
-    return [float(each) for each in (x * found)[0].sum(-1)]
+    x, slope = slopes(subject, target, [1.0])
+    return [float(each) for each in (x * slope)[0].sum(-1)]
 
 
 def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]:
@@ -272,8 +272,7 @@ def left_out(words: int) -> int:
 def first(values: Sequence[float], places: Sequence[int], words: int) -> list[int]:
     """The words that did the most for the answer."""
     sums = np.array(summed(values, places, words))
-    found: list[int] = np.argsort(-sums, kind="stable")[: left_out(words)].tolist()
-    return found
+    return np.argsort(-sums, kind="stable")[: left_out(words)].tolist()
 
 
 def summed(values: Sequence[float], places: Sequence[int], words: int) -> list[float]:

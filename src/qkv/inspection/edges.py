@@ -43,7 +43,7 @@ class Sentence:
 def read(path: str | Path, most: int | None = None) -> list[Sentence]:
     """The sentences of a .conllu file, .gz or not; tokens of several words and empty nodes are left out."""
     place = Path(path)
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     rows: list[list[str]] = []
     try:
         with (
@@ -57,13 +57,13 @@ def read(path: str | Path, most: int | None = None) -> list[Sentence]:
                         raise DataError(f"{place}:{number}", f"expected 10 columns, found {len(cells)}", remedy)
                     rows += [cells] if cells[0].isdecimal() else []
                 elif not line.strip() and rows:
-                    found.append(_sentence(rows))
+                    sentences.append(_sentence(rows))
                     rows = []
-                    if most is not None and len(found) == most:
-                        return found
+                    if most is not None and len(sentences) == most:
+                        return sentences
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{place}: cannot be read: {error}. Expected a .conllu file in UTF-8.") from None
-    return [*found, _sentence(rows)] if rows else found
+    return [*sentences, _sentence(rows)] if rows else sentences
 
 
 def _sentence(rows: list[list[str]]) -> Sentence:

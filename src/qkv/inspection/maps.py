@@ -45,11 +45,11 @@ class PackedMaps:
         if not self.k:
             self.parts.append(_bytes(each.weights))
             return
-        found = each.weights.topk(self.k, -1)
-        self.kept = min(self.kept, float(found.values.sum(-1).min()))
-        self.shares.append(float(found.values.sum(-1).mean()))
-        self.parts.append(_bytes(found.values))
-        self.indices.append(found.indices.to(torch.uint16).cpu().numpy().astype("<u2").tobytes())
+        largest = each.weights.topk(self.k, -1)
+        self.kept = min(self.kept, float(largest.values.sum(-1).min()))
+        self.shares.append(float(largest.values.sum(-1).mean()))
+        self.parts.append(_bytes(largest.values))
+        self.indices.append(largest.indices.to(torch.uint16).cpu().numpy().astype("<u2").tobytes())
 
     def document(self) -> dict[str, Any]:
         plain = ("name", "layers", "heads", "rows", "columns", "causal", "scale")
@@ -88,17 +88,16 @@ def aim(each: Attended) -> Float[Tensor, "H"]:
 
 
 def _bytes(weights: Tensor) -> bytes:
-    data: bytes = (weights.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy().tobytes()
-    return data
+    return (weights.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy().tobytes()
 
 
 def packed(subject: Subject, most: int = MOST) -> list[PackedMaps]:
     """Every tower of the model over the subject's text; one layer at a time is in memory."""
-    found: dict[StackName, PackedMaps] = {}
+    towers: dict[StackName, PackedMaps] = {}
     for name, stack in stacks(subject.model).items():
         rows, columns = subject.map_sizes[name]
         lines = len(stack.layers) * stack.heads * rows
         k = 0 if lines * columns <= most else max(FEWEST, min(most, BYTES) // lines // 3)
-        found[name] = PackedMaps(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
-    walk(subject, lambda each: found[each.stack].add(each))
-    return list(found.values())
+        towers[name] = PackedMaps(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
+    walk(subject, lambda each: towers[each.stack].add(each))
+    return list(towers.values())

@@ -68,7 +68,7 @@ def document(
 ) -> dict[str, Any]:
     """All views that this model has. `heads`: the finder's table; `head`: layer and head of the worked example;
     `explain`: whether to attribute the answer: not at all, by what takes no minutes, or by every method."""
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "model": described(subject),
         "text": subject.text,
@@ -80,19 +80,19 @@ def document(
         "anatomy": [part.values() for part in anatomy.anatomy(subject)],
     }
     if subject.inputs.source is not None:
-        found["source_tokens"] = _tokens(subject, subject.inputs.source)
-    exact: dict[str, str] = found["exact"]
+        content["source_tokens"] = _tokens(subject, subject.inputs.source)
+    exact: dict[str, str] = content["exact"]
     exact["anatomy"] = "counted while this text passed"
-    _values(subject, found, exact, head)
+    _values(subject, content, exact, head)
     if heads:
-        found["heads"] = [each.values() for each in heads]
+        content["heads"] = [each.values() for each in heads]
         exact["heads"] = "means over the texts that were looked at, with 95 % intervals of the bootstrap"
-    for name, made in _answers(subject, explain).items():
-        found[name], exact[name] = made
-    found["views"] = [name for name in EXPLAIN if found.get(name)]
+    for name, view in _answers(subject, explain).items():
+        content[name], exact[name] = view
+    content["views"] = [name for name in EXPLAIN if content.get(name)]
     lines = {**EXPLAIN, **_of_kind(subject)}
-    found["explain"] = {name: lines[name] for name in found["views"]}
-    return found
+    content["explain"] = {name: lines[name] for name in content["views"]}
+    return content
 
 
 def _of_kind(subject: Subject) -> dict[str, str]:
@@ -128,25 +128,25 @@ def described(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head: tuple[int, int] | None) -> None:
+def _values(subject: Subject, content: dict[str, Any], exact: dict[str, str], head: tuple[int, int] | None) -> None:
     """What a trace gives: embeddings, positions, the residual stream, attention and the worked example."""
     towers = stacks(subject.model)
     seen = trace(subject, layers=[])
     for name, values in (("embeddings", seen.embeddings), ("positions", seen.positions)):
         if values is not None:
-            found[name] = halves(values)
+            content[name] = halves(values)
             exact[name] = "every number, rounded to 16 bits"
     streams = seen.residual("decoder" if "decoder" in towers else "self")
     if len(streams) > 1:  # a recurrence has none
-        found["residual"] = {"norms": [[round(each, 4) for each in x.norm(dim=-1).tolist()] for x in streams]}
+        content["residual"] = {"norms": [[round(each, 4) for each in x.norm(dim=-1).tolist()] for x in streams]}
         exact["residual"] = "the length of every vector, to 4 digits"
     if not towers:
         return
     if norms := [type(part) for part in subject.model.modules() if isinstance(part, PreNorm | PostNorm)]:
-        found["block"] = {"norm": "before" if norms[0] is PreNorm else "after", "cross": "cross" in towers}
+        content["block"] = {"norm": "before" if norms[0] is PreNorm else "after", "cross": "cross" in towers}
         exact["block"] = "as it is built"
     packed = maps.packed(subject)
-    found["attention"] = [each.document() for each in packed]
+    content["attention"] = [each.document() for each in packed]
     exact["attention"] = "; ".join(f"{each.name}: {each.exact}" for each in packed)
     name = "self" if "self" in towers else "cross"
     layer, number = head or next(each.sharpest for each in packed if each.name == name)
@@ -154,7 +154,7 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
     length = one.queries.size(1)
     asking = max(1, min(length, WORKED, ROWS // one.keys.size(1)))
     items = [worked(one, one.heads[0], token) for token in range(length - asking, length)]
-    found["worked"] = {
+    content["worked"] = {
         "stack": one.stack,
         "layer": one.layer + 1,
         "head": one.heads[0] + 1,
@@ -168,17 +168,17 @@ def _values(subject: Subject, found: dict[str, Any], exact: dict[str, str], head
 
 def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
     """Lens, next words, attribution, meaning: what this model has of them."""
-    found: dict[str, tuple[Any, str]] = {}
+    views: dict[str, tuple[Any, str]] = {}
     length = len(subject.inputs.tokens)
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
         exactness = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
         exactness += "; the last layer is exact"
         rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
-        found["lens"] = rows, exactness
+        views["lens"] = rows, exactness
     if subject.answer == "next":
         steps = [asdict(each) for each in logit_lens.next_words(subject)]
-        found["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
+        views["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
     effort = attribution.Effort() if explain == "whole" else attribution.affordable(subject) if explain else None
     if effort is not None and (made := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
         values = {
@@ -191,13 +191,13 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
             "words": made.words,
         }
         more = "" if effort == attribution.Effort() else "; --why takes the time for all of it"
-        found["why"] = values, made.how + more
+        views["why"] = values, made.how + more
     if word_in_contexts.draws(subject) and (moved := _tried(lambda: word_in_contexts.meaning(subject))) is not None:
-        found["meaning"] = (
+        views["meaning"] = (
             moved.values(),
             "the first two principal axes of all layers together, each layer's mean taken off",
         )
-    return found
+    return views
 
 
 def _padded(layer: dict[str, Any], before: int) -> dict[str, Any]:
@@ -223,13 +223,13 @@ def halves(values: Tensor) -> dict[str, Any]:
     return {"shape": list(values.shape), "data": base64.b64encode(data).decode()}
 
 
-def write(path: Path, found: dict[str, Any]) -> None:
+def write(path: Path, content: dict[str, Any]) -> None:
     """One page that opens from disk; written whole or not at all."""
     try:
         page = template()
     except FileNotFoundError:
         raise InputError("this copy of qkv has no page to fill. Build it with: make web, or use --json.") from None
-    write_file(path, fill(page, found))
+    write_file(path, fill(page, content))
 
 
 FORMAT = "qkv-inspect/1"
@@ -246,9 +246,9 @@ def template() -> str:
 
 def fill(template: str, document: dict[str, Any]) -> str:
     """The page with `document` (format qkv-inspect/1) in it; numbers that are not finite become null."""
-    found = document.get("format")
-    if found != FORMAT:
-        raise ValueError(f"The page draws {FORMAT}, not {found!r}.")
+    format_ = document.get("format")
+    if format_ != FORMAT:
+        raise ValueError(f"The page draws {FORMAT}, not {format_!r}.")
     start, policy, rest = template.partition(POLICY_MARK)
     middle, data, end = rest.partition(DATA_MARK)
     if not (policy and data):
@@ -270,7 +270,7 @@ def content_security_policy(template: str) -> str:
 def script_json(value: Any) -> str:
     """JSON that may stand in a script element whatever its texts are."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _finite(value: Any) -> Any:
@@ -285,6 +285,6 @@ def _finite(value: Any) -> Any:
 
 
 def _hashes(template: str, element: str) -> str:
-    found = re.findall(rf"<{element}\b[^>]*>(.*?)</{element}>", template, re.DOTALL)
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found]
+    texts = re.findall(rf"<{element}\b[^>]*>(.*?)</{element}>", template, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

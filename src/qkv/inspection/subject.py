@@ -130,16 +130,16 @@ def heads_of(layer: Attention) -> int:
 
 def stacks(model: nn.Module) -> dict[StackName, Stack]:
     """The towers of a model, by name; none where nothing attends."""
-    found: dict[StackName, list[tuple[str, Attention]]] = {}
+    layers: dict[StackName, list[tuple[str, Attention]]] = {}
     two = isinstance(model, Translator)
     for path, module in model.named_modules():
         if isinstance(module, GlobalAttention) or (isinstance(module, MultiHeadAttention) and ".crossing" in path):
-            found.setdefault("cross", []).append((path, module))
+            layers.setdefault("cross", []).append((path, module))
         elif isinstance(module, MultiHeadAttention):
             name: StackName = "self" if not two else "encoder" if path.startswith("encoder.") else "decoder"
-            found.setdefault(name, []).append((path, module))
-    order = [name for name in get_args(StackName) if name in found]
-    return {name: Stack(name, *map(tuple, zip(*found[name], strict=True))) for name in order}
+            layers.setdefault(name, []).append((path, module))
+    order = [name for name in get_args(StackName) if name in layers]
+    return {name: Stack(name, *map(tuple, zip(*layers[name], strict=True))) for name in order}
 
 
 def membership(places: Sequence[int], words: int, device: torch.device | None = None) -> Float[Tensor, "T W"]:
@@ -148,14 +148,14 @@ def membership(places: Sequence[int], words: int, device: torch.device | None = 
     return (numbers.unsqueeze(1) == torch.arange(words, device=device)).float()
 
 
-def main_stack(found: dict[StackName, Stack]) -> Stack:
+def main_stack(towers: dict[StackName, Stack]) -> Stack:
     """The tower that people ask about first: of a translator the one that looks at the source."""
-    if not found:
+    if not towers:
         raise InputError(
             "this model has no attention to look at: without --head, --heads, --svg and --png its parts are shown, and "
             "with --why its answer. gpt, modern, bert, transformer and rnn-translator have attention."
         )
-    return found.get("self") or found.get("cross") or next(iter(found.values()))
+    return towers.get("self") or towers.get("cross") or next(iter(towers.values()))
 
 
 def chosen(asked: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:

@@ -86,9 +86,9 @@ class Trace(ShortRepr):
         """What enters the first block of a tower, then what leaves each block."""
         first = SOURCE + "embedded" if stack == "encoder" and SOURCE + "embedded" in self.values else "embedded"
         tower = {"encoder": "encoder.", "decoder": "decoder.", "cross": "decoder."}.get(stack, "blocks.")
-        found = [self._ending(first)] if self._ending(first) is not None else []
+        embedded = [self._ending(first)] if self._ending(first) is not None else []
         streams = [name for name in self.values if name.endswith("feedforward.stream") and tower in name]
-        return [each for each in [*found, *(self.values[name] for name in streams)] if each is not None]
+        return [each for each in [*embedded, *(self.values[name] for name in streams)] if each is not None]
 
     def _ending(self, name: str) -> Tensor | None:
         if name in self.values:
@@ -98,13 +98,13 @@ class Trace(ShortRepr):
     def _repr_html_(self) -> str:
         """For notebooks: the tokens, the last layer's first head that is held, and the shapes of everything."""
         asking = [token.text for token in self.tokens]
-        found = notebook.table([asking])
+        html = notebook.table([asking])
         if any(self.layers.values()):
             last = self.layers[self.main][-1]
             answering = [token.text for token in self.source_tokens] if last.stack == "cross" else asking
-            found += f"<p>{last.stack}, layer {last.layer}, head {last.heads[0]}, both from 0</p>"
-            found += notebook.matrix(last.weights[0], asking, answering)
-        return found + notebook.table((name, str(tuple(each.shape))) for name, each in self.values.items())
+            html += f"<p>{last.stack}, layer {last.layer}, head {last.heads[0]}, both from 0</p>"
+            html += notebook.matrix(last.weights[0], asking, answering)
+        return html + notebook.table((name, str(tuple(each.shape))) for name, each in self.values.items())
 
 
 @torch.no_grad()
@@ -187,8 +187,8 @@ def positions(inside: Any, length: int) -> Float[Tensor, "T _"] | None:
         return torch.cat([turned.cosines[places], turned.sines[places]], -1).float()
     if isinstance(added, nn.Module):
         width = inside.embedding.embedding_dim
-        found: Tensor = added(torch.zeros(1, length, width, device=places.device), places)[0]
-        return found.float() if bool(found.any()) else None
+        vectors: Tensor = added(torch.zeros(1, length, width, device=places.device), places)[0]
+        return vectors.float() if bool(vectors.any()) else None
     return None
 
 

@@ -81,8 +81,8 @@ def flattened(x: Float[Tensor, "N D"]) -> Float[Tensor, "N 2"]:
     """The first two principal axes; each points so that its largest value is positive, the same on every machine."""
     centred = x - x.mean(0)
     u, s, _ = torch.linalg.svd(centred, full_matrices=False)
-    found = F.pad((u * s)[:, :2], (0, max(0, 2 - min(centred.shape))))
-    largest = found.abs().argmax(0)
-    return found * found.gather(0, largest.unsqueeze(0)).sign().where(
-        found.abs().amax(0, keepdim=True) > 0, torch.ones(())
+    flat = F.pad((u * s)[:, :2], (0, max(0, 2 - min(centred.shape))))
+    largest = flat.abs().argmax(0)
+    return flat * flat.gather(0, largest.unsqueeze(0)).sign().where(
+        flat.abs().amax(0, keepdim=True) > 0, torch.ones(())
     )

@@ -159,7 +159,7 @@ def variants(width: int, heads: int, length: int, context: int) -> list[Variant]
         ("sinusoidal positions", "002", (usual[0], usual[1] + length * width)),
         ("no positions", "002, 003", usual),
     ]
-    return [Variant(name, deck, *found, found[0] - usual[0], found[1] - usual[1]) for name, deck, found in rows]
+    return [Variant(name, deck, *cost, cost[0] - usual[0], cost[1] - usual[1]) for name, deck, cost in rows]
 
 
 def _rounded(values: Any) -> Any:
@@ -179,8 +179,7 @@ class Decks:
 
     def shares(self, step: LadderStep) -> list[float]:
         """What the asking word gives to each word; of several heads, their mean."""
-        found: list[float] = step.weights[:, self.token].mean(0).tolist()
-        return found
+        return step.weights[:, self.token].mean(0).tolist()
 
     def document(self) -> dict[str, Any]:
         steps = [
@@ -206,8 +205,8 @@ def decks(subject: Subject, token: int = -1) -> Decks:
 
 def _tower(subject: Subject) -> Stack:
     """The attention of a text to itself; of a translator, of its source."""
-    found = stacks(subject.model)
-    tower = found.get("self") or found.get("encoder")
+    towers = stacks(subject.model)
+    tower = towers.get("self") or towers.get("encoder")
     if tower is None or not isinstance(tower.layers[0], MultiHeadAttention):
         raise InputError(
             "in this model no text looks at itself. The decks' ladder needs one with self-attention: gpt, modern, "
