@@ -20,7 +20,7 @@ from qkv.inspection.edges import encoded, read
 from qkv.inspection.head_roles import Array, CountedText, Head, found_roles, repeated
 from qkv.inspection.head_table import loss, read_texts, silenced
 from qkv.inspection.subject import Subject, main_stack, stacks
-from qkv.tasks import predictor
+from qkv.tasks import inspected
 
 SEED = 3
 At = tuple[int, int]
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=12)
     parser.add_argument("--best", type=int, default=3)
     given = parser.parse_args()
-    subject = predictor.inspected(qkv.load(given.model).bundle)
+    subject = inspected.inspected(qkv.load(given.model).bundle)
     tower = main_stack(stacks(subject.model))
     if given.data.removesuffix(".gz").endswith(".conllu"):
         sentences = [each for each in read(given.data, 10 * given.texts) if len(each.words) > 8][: given.texts]

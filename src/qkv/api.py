@@ -20,7 +20,7 @@ from qkv.evaluation.timed_scoring import Pace
 from qkv.generation.beam import Translator
 from qkv.models.language_model import count
 from qkv.recipe import bundle
-from qkv.tasks.predictor import inspected
+from qkv.tasks.inspected import inspected
 from qkv.tasks.text_writer import TextWriter
 from qkv.training import devices
 

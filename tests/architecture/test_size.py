@@ -25,7 +25,6 @@ LONG = {
     "studies/comparison.py",
     "studies/search.py",
     "studies/verify.py",
-    "tasks/classification/report.py",
     "tasks/translation/predict.py",
     "text/tokenizer.py",
     "training/run.py",

@@ -15,7 +15,7 @@ import qkv
 from qkv.inspection import attribution, edges, head_roles, head_table
 from qkv.inspection.subject import forward
 from qkv.inspection.trace import trace
-from qkv.tasks import predictor
+from qkv.tasks import inspected
 
 pytestmark = pytest.mark.slow
 LIMIT = 2 * 2**30
@@ -23,7 +23,7 @@ ROLES = ("previous", "induction")
 
 
 def test_minilm_traced_equals_untraced() -> None:
-    given = predictor.inspected(qkv.load(data_at_hand.minilm()).bundle)
+    given = inspected.inspected(qkv.load(data_at_hand.minilm()).bundle)
     with torch.no_grad():
         expected = forward(given.model, given.inputs)[0]
     torch.testing.assert_close(trace(given).output, expected, atol=1e-5, rtol=1e-5)
@@ -36,7 +36,7 @@ def test_smollm2_traced_equals_untraced() -> None:
     those of the fused kernel, leave 3.7e-5 of a logit and 2.1e-4 of the stream, a millionth of each. It is rounding and
     nothing else, as 64 bits show: there the logits differ by 1.8e-6, the last digit in which a trace keeps them.
     """
-    given = predictor.inspected(qkv.load(data_at_hand.smollm2()).bundle)
+    given = inspected.inspected(qkv.load(data_at_hand.smollm2()).bundle)
     for bits in (32, 64):
         given.model.to(torch.float64 if bits == 64 else torch.float32)
         with torch.no_grad():
@@ -78,7 +78,7 @@ def test_a_layer_of_1024_tokens_takes_less_than_2_gb() -> None:
 
 def test_minilm_knows_grammar_better_than_any_distance() -> None:
     """UD-EWT's gold edges; head and distance are chosen on one half of the sentences and told of the other."""
-    given = predictor.inspected(qkv.load(data_at_hand.minilm()).bundle)
+    given = inspected.inspected(qkv.load(data_at_hand.minilm()).bundle)
     sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 600)
     found = edges.found_edges(given, "self", sentences)
     for each in found[:8]:
@@ -92,7 +92,7 @@ def test_smollm2_has_previous_and_induction_heads() -> None:
     """Far above their baselines. Where pieces repeat, the loss without either moves more than without any of three
     others, taken from fixed ranks of the table: induction builds on the place before. In running text the
     previous-token head is hardly missed (docs/measurements.md)."""
-    given = predictor.inspected(qkv.load(data_at_hand.smollm2()).bundle)
+    given = inspected.inspected(qkv.load(data_at_hand.smollm2()).bundle)
     sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 12)
     texts = [edges.encoded(given.tokenizer, each)[0] for each in sentences if len(each.words) > 8]
     table = list(head_roles.found_roles(given, "self", texts))
@@ -120,7 +120,7 @@ def test_attribution_is_faithful_on_sst2(tmp_path: Path) -> None:
         lines = [line.rstrip("\n").split("\t") for line in file][1:]
     column = max(range(len(lines[0])), key=lambda place: len(lines[0][place]))
     texts = [line[column] for line in lines if len(line[column].split()) >= 5][:100]
-    found = [attribution.why(predictor.inspected(model.bundle, text)) for text in texts]
+    found = [attribution.why(inspected.inspected(model.bundle, text)) for text in texts]
     right = dict.fromkeys(("gradient x input", "integrated gradients", "occlusion"), 0)
     for each in found:
         for method in each.methods:

@@ -240,7 +240,7 @@ def test_open_attention_is_the_same(name: str) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"encoder": {"kind": "bags"}}, "encoder = 'bags' is not known; expected one of bert, encoder, bag"),
+        ({"encoder": {"kind": "bags"}}, "encoder = 'bags' is not known; expected one of linear, bag, text-cnn"),
         (
             {"encoder": {"kind": "bag", "ngrams": 6}},
             "encoder.ngrams = 6 does not fit; expected less than or equal to 5",

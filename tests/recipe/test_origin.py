@@ -234,7 +234,7 @@ def test_mistakes_are_named(origins: dict[str, str], data: dict[str, Path], tmp_
         begin(start=str(bag.run.folder), lora=4)
     with pytest.raises(ConfigError, match=r"model\.layers: sizes are those of the model it starts from"):
         begin(start=origins["bert"], model={"layers": 3})
-    with pytest.raises(ConfigError, match="pictures are learned from scratch"):
+    with pytest.raises(ConfigError, match="images are learned from scratch"):
         begin("images", start=origins["bert"])
     with pytest.raises(InputError, match="no such model"):
         begin(start=str(tmp_path / "gone"))

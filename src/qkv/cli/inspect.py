@@ -96,7 +96,7 @@ def inspect(
     from qkv.inspection import page
     from qkv.inspection.worked_example import decks as lectures
     from qkv.studies.attention_picture import draw
-    from qkv.tasks.predictor import inspected as subject_of
+    from qkv.tasks.inspected import inspected as subject_of
 
     if png is not None:
         require_package("PIL", "--png (--svg needs nothing)")
