@@ -7,7 +7,9 @@ two they take, so that what was checked need not be what is used.
 from __future__ import annotations
 
 import json
+import math
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,15 @@ def read_text(path: Path, most: int, unreadable: type[QkvError] = RefusedError) 
         raise RefusedError(f"{path}: not UTF-8 at byte {error.start}. Use another copy.") from None
     except OSError as error:
         raise unreadable(f"{path}: cannot be read: {error.strerror}. Check the name and its permissions.") from None
+
+
+def finite(value: Any) -> Any:
+    """The value with None for numbers that JSON has no word for: infinity, and what is not a number."""
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_json(path: Path) -> JsonObject:

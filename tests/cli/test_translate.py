@@ -65,7 +65,7 @@ def test_evaluate(model: str, tested: list[str], capsys: pytest.CaptureFixture[s
     assert {"chrf", "bleu_lowercased", "signature", "chrf_signature", "loss"} <= found.keys()
     assert sum(each["count"] for each in found["by_length"]) == 30
     assert len(found["worst"]) == 5
-    assert {"row", "score", "source", "said", "references"} == found["worst"][0].keys()
+    assert {"row", "score", "source", "translation", "references"} == found["worst"][0].keys()
     assert run(["evaluate", model, *tested], True) == 0
     said = capsys.readouterr().out
     assert f"{found['bleu']:.2f}" in said

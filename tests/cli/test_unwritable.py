@@ -11,16 +11,16 @@ from qkv.cli import app, progress
 from qkv.training.loop import Step
 
 
-def test_the_traceback_of_a_fault_without_a_place_for_it(
+def test_the_traceback_of_a_bug_without_a_place_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with pytest.raises(ValueError) as caught:
         raise ValueError("unforeseen")
-    assert app.fault(caught.value) == 1
+    assert app.report_bug(caught.value) == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("Traceback")
-    assert lines[-1].startswith("qkv: this is a fault in qkv, not in your input: ValueError: unforeseen. The traceback")
+    assert lines[-1].startswith("qkv: this is a bug in qkv, not in your input: ValueError: unforeseen. The traceback")
 
 
 @pytest.mark.parametrize("late", [False, True])

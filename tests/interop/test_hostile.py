@@ -54,7 +54,7 @@ def complaint(case: Case, code: int, err: str) -> str | None:
         return None
     if err.count("\n") != 1 or not err.startswith("qkv: "):
         return "not one line"
-    if any(word in err for word in ("Traceback", "panicked", "fault in qkv")):
+    if any(word in err for word in ("Traceback", "panicked", "bug in qkv")):
         return "shows its inside"
     return None if re.search(case.says, err) else f"does not say {case.says!r}"
 

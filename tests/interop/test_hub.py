@@ -282,7 +282,7 @@ def test_strange_lists(server: Hub, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(["import", "hf:org/tiny", "--to", str(tmp_path / "to")], False) in (2, 4)
     said = capsys.readouterr().err
     assert re.search(words, said.replace("\n", " "))
-    assert "fault in qkv" not in said
+    assert "bug in qkv" not in said
     assert not (tmp_path / "to").exists()
 
 
@@ -329,4 +329,4 @@ def test_a_hub_that_is_no_address(
     monkeypatch.setenv("HF_ENDPOINT", address)
     monkeypatch.setenv("QKV_CACHE", str(tmp_path / "cache"))
     assert run(["import", "hf:org/tiny"], False) == 2
-    assert "fault" not in capsys.readouterr().err
+    assert "bug in qkv" not in capsys.readouterr().err

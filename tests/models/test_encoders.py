@@ -427,7 +427,7 @@ def test_a_linear_model_is_as_wide_as_its_labels() -> None:
 
 @pytest.mark.parametrize("config", [ClassifierConfig, TaggerConfig])
 def test_another_width_of_a_linear_model_is_refused_where_it_is_named(config: Any) -> None:
-    """As a recipe is read, before anything is built: a wrong value is no fault in qkv."""
+    """As a recipe is read, before anything is built: a wrong value is no bug in qkv."""
     encoder = {"kind": "linear", "vocabulary": 9, "width": 7}
     with pytest.raises(ConfigError, match=r"expected encoder\.width = 3 \(or 0\), not 7"):
         parse(config, {"encoder": encoder, "labels": LABELS}, "the recipe")

@@ -63,7 +63,7 @@ def complaint(verb: str, case: Case, done: Done) -> str | None:
     """What is wrong with the answer, or None."""
     said = done.err + done.out
     expected = "accepted" if verb == "train" and case.name in LABELLED else case.expected
-    for word in ("Traceback", "fault in qkv", "panicked", "Warning", "Error:"):
+    for word in ("Traceback", "bug in qkv", "panicked", "Warning", "Error:"):
         if word in said:
             return f"shows {word}"
     name = os.fsencode(case.path.name).decode("utf-8", "backslashreplace").split("\n")[0]

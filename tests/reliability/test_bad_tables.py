@@ -55,7 +55,7 @@ def words(case: Case, options: dict[str, Any]) -> list[str]:
 def complaint(case: Case, done: Done, left: list[str]) -> str | None:
     """What is wrong with the answer, or None."""
     said = done.err + done.out
-    for word in ("Traceback", "fault in qkv", "panicked", "Warning", "Error:"):
+    for word in ("Traceback", "bug in qkv", "panicked", "Warning", "Error:"):
         if word in said:
             return f"shows {word}"
     if done.code == 0:

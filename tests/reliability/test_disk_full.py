@@ -26,7 +26,7 @@ def said(err: str) -> str:
     lines = [line for line in err.splitlines() if line.startswith("qkv: ")]
     assert len(lines) == 1, err
     assert "Traceback" not in err
-    assert "fault" not in err
+    assert "bug in qkv" not in err
     return lines[0]
 
 

@@ -72,11 +72,11 @@ def test_the_figure_is_that_of_logistic_regression(opened: Predictor, tmp_path: 
     train, valid = (layers_of(opened.bundle.model, opened.tokenizer, side)[2] for side in (found.train, found.valid))  # type: ignore[arg-type]
     scaler = StandardScaler().fit(train)
     oracle = LogisticRegression(C=0.1, max_iter=200).fit(scaler.transform(train), found.train.targets)
-    assert layers[2].judgement.value == oracle.score(scaler.transform(valid), found.valid.targets)
-    assert layers[2].judgement.value > 0.9
+    assert layers[2].score.value == oracle.score(scaler.transform(valid), found.valid.targets)
+    assert layers[2].score.value > 0.9
     difference = last_compared_with(layers, 0)
     assert difference is not None
-    assert difference.difference == pytest.approx(layers[2].judgement.value - layers[0].judgement.value)
+    assert difference.difference == pytest.approx(layers[2].score.value - layers[0].score.value)
 
 
 def test_numbers_and_pairs_are_refused(opened: Predictor, tmp_path: Path) -> None:

@@ -41,22 +41,25 @@ def search(tmp_path: Path, **more: object) -> TuningPlan:
 def test_the_defaults_can_be_drawn(task: str) -> None:
     """Whatever the systems' own figures are, they lie within what is searched."""
     for name in LABELLED_MODELS.get(task, TEXT_CLASSIFIERS):
-        figures = search_space.labelled_defaults(name, task)
+        space = search_space.labelled_space(name, task)
+        figures = search_space.default_trial(name, space)
         fixed = optuna.trial.FixedTrial(figures)
-        values = search_space.labelled(fixed, name, task, 1000)
+        values = search_space.labelled(fixed, name, space, 1000)
         assert fixed.params == figures
         assert values["training"]["steps"] > 0
     for name in search_space.LANGUAGE_MODELS:
-        names = search_space._NameRecorder()
-        assert search_space.language_model(names, name)["model"]["kind"] == name
+        with trials.quiet():
+            values = search_space.language_model(optuna.create_study().ask(), name)
+        assert values["model"]["kind"] == name
 
 
 def test_a_table_of_numbers(tmp_path: Path) -> None:
     """Its systems, the defaults first; linear regression is solved and not searched."""
     for name in search_space.systems.TABLES:
-        fixed = optuna.trial.FixedTrial(search_space.table_defaults(name))
-        search_space.table(fixed, name, 1000)
-        assert fixed.params == search_space.table_defaults(name)
+        space = search_space.table_space(name)
+        fixed = optuna.trial.FixedTrial(search_space.default_trial(name, space))
+        search_space.labelled(fixed, name, space, 1000)
+        assert fixed.params == search_space.default_trial(name, space)
     for task, target in (("class", lambda n: "ab"[n % 3 == 0]), ("size", lambda n: n / 7)):
         rows = "".join(f"{n % 3},{n % 5},{target(n)}\n" for n in range(90))
         (tmp_path / f"{task}.csv").write_text(f"x,y,{task}\n{rows}")
@@ -73,7 +76,7 @@ def test_a_table_of_numbers(tmp_path: Path) -> None:
 
 def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
     said: list[str] = []
-    found = tune(search(tmp_path, say=said.append))
+    found = tune(search(tmp_path, note=said.append))
     assert found.recipe == tmp_path / "search" / BEST
     assert [each["state"] for each in found.trials] == ["complete", "complete"]
     assert found.trials[0]["figures"]["linear.learning_rate"] == search_space.systems.TEXTS["linear"].learning_rate
@@ -161,7 +164,7 @@ from qkv.studies.search import TuningPlan, tune
 torch.set_num_threads(1)
 def say(line):
     print(line, flush=True)
-tune(TuningPlan(corpus={"files": [sys.argv[1]]}, folder=Path(sys.argv[2]), model="linear", trials=50, say=say))
+tune(TuningPlan(corpus={"files": [sys.argv[1]]}, folder=Path(sys.argv[2]), model="linear", trials=50, note=say))
 """
 
 
@@ -198,7 +201,7 @@ def test_a_killed_search_loses_no_finished_trial(tmp_path: Path) -> None:
 
 
 def test_a_search_on_text_draws_language_models() -> None:
-    subject = TuningTask("language-modelling", search_space.LANGUAGE_MODELS, 0, lower=True)
+    subject = TuningTask("language-modelling", {name: {} for name in search_space.LANGUAGE_MODELS}, 0, lower=True)
     trial = optuna.create_study().ask()
     assert subject.values(trial)["model"]["kind"] in search_space.LANGUAGE_MODELS
     assert subject.defaults() == []

@@ -24,7 +24,7 @@ def test_a_transformer(languages: list[str], tmp_path: Path) -> None:
     save(tmp_path / "ours", made.bundle(languages=languages))
     proofs = {proof.name: proof for proof in proofs_of(qkv.load(tmp_path / "ours")).all()}
     assert {name for name, proof in proofs.items() if proof.passed} == PROOFS, proofs
-    assert {name: proof.said for name, proof in proofs.items() if proof.passed is None} == {
+    assert {name: proof.compared for name, proof in proofs.items() if proof.passed is None} == {
         "window": "this model has no attention window",
         "resume": "not a run folder",
     }
@@ -41,7 +41,7 @@ def test_a_folder_of_theirs_and_one_without_an_equivalent(tmp_path: Path) -> Non
     save(tmp_path / "rnn", Bundle(translators.built(config), config, words, 0))
     proofs = {proof.name: proof for proof in proofs_of(qkv.load(tmp_path / "rnn")).all()}
     assert {name for name, proof in proofs.items() if proof.passed} == PROOFS - {"export"}
-    assert "a rnn-translator model has no equivalent" in proofs["export"].said
+    assert "a rnn-translator model has no equivalent" in proofs["export"].compared
 
 
 def test_a_model_that_looks_ahead_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

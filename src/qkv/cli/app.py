@@ -14,29 +14,30 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 VERBS = {
-    "train": ("qkv.cli.train:train", "a file, files or a folder in, a trained and evaluated model out"),
-    "finetune": ("qkv.cli.train:finetune", "the same, from a trained or imported model: full, frozen or LoRA"),
-    "generate": ("qkv.cli.generate:generate", "write with a model"),
+    "train": ("qkv.cli.train:train", "train and evaluate a model on a file, files or a folder"),
+    "finetune": ("qkv.cli.train:finetune", "train on from a trained or imported model: full, frozen or LoRA"),
+    "generate": ("qkv.cli.generate:generate", "write text with a language model"),
     "chat": ("qkv.cli.generate:chat", "talk with a model that has a chat format"),
-    "evaluate": ("qkv.cli.evaluate:evaluate", "scores of a model: bits per byte of text, mistakes on labels"),
-    "compare": ("qkv.cli.compare:compare", "every architecture that fits the data, for the same time each"),
-    "tune": ("qkv.cli.tune:tune", "a search for the numbers and parts that suit the data: a recipe"),
-    "embed": ("qkv.cli.embed:embed", "vectors of texts and tokens, from any layer; how alike texts are"),
-    "classify": ("qkv.cli.classify:classify", "labels of texts, with probabilities"),
-    "tag": ("qkv.cli.classify:tag", "a tag for every word of a text"),
-    "translate": ("qkv.cli.translate:translate", "texts in another language, by a model trained on pairs of texts"),
-    "fill": ("qkv.cli.classify:fill", "what may stand under [MASK], by a model such as BERT"),
-    "inspect": ("qkv.cli.inspect:inspect", "a model's parts, what they do with a text: attention, heads, why"),
-    "import": ("qkv.cli.transfer:import_model", "a model of another project into a folder of qkv, with checksums"),
-    "export": ("qkv.cli.transfer:export", "a model as a Hugging Face folder, compared with the original"),
-    "verify": ("qkv.cli.transfer:verify", "proofs: files unaltered, cache = full pass, export = original"),
-    "tokenize": ("qkv.cli.tokenize:tokenize", "pieces, ids and compression of a text; trains a tokenizer alone"),
-    "data": ("qkv.cli.data:app", "named data sets; what a file holds and what is wrong; cleaning"),
+    "evaluate": ("qkv.cli.evaluate:evaluate", "score a model on other data, with confidence intervals"),
+    "compare": ("qkv.cli.compare:compare", "train every architecture that fits the data, for the same time"),
+    "tune": ("qkv.cli.tune:tune", "search for the hyperparameters that suit the data; gives a recipe"),
+    "embed": ("qkv.cli.embed:embed", "turn texts or tokens into vectors, from any layer; compare texts"),
+    "classify": ("qkv.cli.classify:classify", "label texts, with probabilities"),
+    "tag": ("qkv.cli.classify:tag", "tag every word of a text"),
+    "translate": ("qkv.cli.translate:translate", "translate texts with a model trained on parallel text"),
+    "fill": ("qkv.cli.classify:fill", "predict the tokens at [MASK] with a model such as BERT"),
+    "inspect": ("qkv.cli.inspect:inspect", "look inside a model: parts, attention, heads, why an answer"),
+    "import": ("qkv.cli.transfer:import_model", "convert a model of another project into a qkv folder"),
+    "export": ("qkv.cli.transfer:export", "write a model as a Hugging Face folder, and compare the two"),
+    "verify": ("qkv.cli.transfer:verify", "check: files unaltered, cache = full pass, export = original"),
+    "tokenize": ("qkv.cli.tokenize:tokenize", "show tokens, ids and compression of a text; train a tokenizer"),
+    "data": ("qkv.cli.data:app", "list and fetch data sets; describe, check and clean your files"),
 }
+"""Where each verb is, and what it does: the same words as in the README."""
 
 HELP = """\
-qkv trains, looks inside and ships Transformers, and the models they replaced,
-on your own text, on the machine you have.
+qkv trains, inspects and exports Transformers, and the models they replaced,
+on your own text and on the machine you have.
 
 Usage: qkv VERB [ARGUMENTS]      qkv VERB --help explains one verb
 
@@ -99,9 +100,9 @@ def run(words: list[str], debug: bool) -> int:
     except KeyboardInterrupt as stop:
         from qkv.errors import signal_of
 
-        return say(interrupts.message(signal_of(stop)), 128 + signal_of(stop))
+        return print_error(interrupts.message(signal_of(stop)), 128 + signal_of(stop))
     except Exception as error:
-        return failed(error, words, debug)
+        return report_failure(error, words, debug)
 
 
 def perform(words: list[str]) -> int:
@@ -147,38 +148,38 @@ def require_unicode(words: list[str]) -> None:
         if any("\ud800" <= letter <= "\udfff" for letter in text) and not os.path.lexists(text):
             raise InputError(
                 f"{text!r}: not valid UTF-8, or not readable in this locale. Give it as UTF-8 and, where LC_ALL or "
-                "PYTHONUTF8 say otherwise, set PYTHONUTF8=1; or put the text into a file."
+                "PYTHONUTF8 set another encoding, set PYTHONUTF8=1; or put the text into a file."
             )
 
 
-def failed(error: Exception, words: list[str], debug: bool) -> int:
-    """The message of a failure, and its exit code."""
+def report_failure(error: Exception, words: list[str], debug: bool) -> int:
+    """Print the message of a failure; gives its exit code."""
     from cyclopts.exceptions import CycloptsError
 
     from qkv.errors import QkvError, out_of_memory
 
     if isinstance(error, CycloptsError):
-        return say(f"{plainly(str(error), words)}. `qkv {words[0]} --help` lists what it takes.", 2)
+        return print_error(f"{plain_message(str(error), words)}. `qkv {words[0]} --help` lists the options.", 2)
     if debug:
         raise error
     if isinstance(error, QkvError):
-        return say(str(error), error.exit_code)
+        return print_error(str(error), error.exit_code)
     if out_of_memory(error):
-        return say("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
+        return print_error("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
     if isinstance(error, OSError) and impossible_name(error):
-        return say(f"{error.filename}: {error.strerror}. Choose another name.", 2)
-    return fault(error)
+        return print_error(f"{error.filename}: {error.strerror}. Choose another name.", 2)
+    return report_bug(error)
 
 
 def impossible_name(error: OSError) -> bool:
-    """Whether the system takes no file of this name, wherever it was first looked at."""
+    """Whether the system takes no file of this name, wherever it was first opened."""
     import errno
 
     return bool(error.filename) and error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 
 
-def plainly(message: str, words: list[str]) -> str:
-    """The parser's complaint in our words."""
+def plain_message(message: str, words: list[str]) -> str:
+    """The message of the argument parser, reworded: the option, its value, what was expected."""
     import re
 
     message = " ".join(message.split()).rstrip(".?")
@@ -198,29 +199,29 @@ def unknown_verb(word: str) -> int:
 
     near = difflib.get_close_matches(word, VERBS, 1)
     hint = f"Did you mean {near[0]!r}?" if near else f"Verbs: {', '.join(VERBS)}."
-    return say(f"unknown verb {word!r}. {hint}", 2)
+    return print_error(f"unknown verb {word!r}. {hint}", 2)
 
 
-def say(message: str, code: int) -> int:
-    """One line, whatever a file's name or a value is made of."""
+def print_error(message: str, code: int) -> int:
+    """Print one line, whatever a file's name or a value is made of; gives the exit code."""
     from qkv.visible import visible
 
     print(f"qkv: {visible(message)}", file=sys.stderr)
     return code
 
 
-def fault(error: Exception) -> int:
-    """An exception nobody expected: a fault in qkv. Keep the traceback in a file, show one line."""
+def report_bug(error: Exception) -> int:
+    """Report an exception that nobody expected, a bug in qkv: the traceback goes into a file, one line is shown."""
     import tempfile
     import traceback
 
     try:
         with tempfile.NamedTemporaryFile(
-            "w", prefix="qkv-fault-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+            "w", prefix="qkv-traceback-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as file:
             traceback.print_exception(error, file=file)
         where = f"The traceback is in {file.name}; please report it. --debug shows it here."
     except OSError:  # no place for it: shown here, for it may not come a second time
         traceback.print_exception(error)
         where = "The traceback is above; please report it."
-    return say(f"this is a fault in qkv, not in your input: {type(error).__name__}: {error}. {where}", 1)
+    return print_error(f"this is a bug in qkv, not in your input: {type(error).__name__}: {error}. {where}", 1)

@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import Parameter
-
-from qkv.cli.lines import TOGETHER, answer, batches, lines, require
-from qkv.cli.options import Column, Flag, SecondColumn, TextFile, Texts, Top, named, refuse
-from qkv.cli.output import Growing, Json, print_answer, print_rows, table
+import qkv
+from qkv.cli.lines import TOGETHER, answer, batches
+from qkv.cli.options import Column, Flag, SecondColumn, TextFile, Texts, Top, refuse
+from qkv.cli.output import Json, print_rows, show
+from qkv.data.findings import Findings
+from qkv.errors import InputError
+from qkv.tasks.report import Section, TableSection, lines
 
 if TYPE_CHECKING:
     from qkv.evaluation.decisions import Decision, TaggedWord
@@ -22,31 +24,13 @@ Row = Any  # a text, a pair of texts, or a list of numbers
 
 
 def classify(
-    model: Annotated[str, Parameter(help="A run folder or a model folder, of a classifier.")],
-    *texts: Annotated[
-        Texts,
-        Parameter(
-            help="The texts, one each. - reads them from standard input, one a line. A pair is two texts with a tab "
-            "between, a row of numbers has commas between them."
-        ),
-    ],
-    file: Annotated[
-        str | None,
-        Parameter(
-            help="A file with one text, or one pair with a tab between, a line. Of a table (.csv, .jsonl, .parquet) "
-            "the columns that the model learned from are read."
-        ),
-    ] = None,
+    model: str,
+    *texts: Texts,
+    file: str | None = None,
     text: Column = None,
     text2: SecondColumn = None,
-    top: Annotated[Top, Parameter(help="How many labels are shown for each text, the likeliest first.")] = 1,
-    precision: Annotated[
-        Literal["f32", "bf16"],
-        Parameter(
-            help="The number format of products. bf16 is faster where the processor has it; probabilities are right "
-            "to about two digits."
-        ),
-    ] = "f32",
+    top: Top = 1,
+    precision: Literal["f32", "bf16"] = "f32",
     json: Json = False,
 ) -> None:
     """Classify texts: the label of each, with its probability.
@@ -58,35 +42,37 @@ def classify(
     Prints label, probability and text, separated by tabs; control characters within them, tabs and line ends too, are
     shown as escapes (\\t, \\n, \\x1b), and --json has them as they are. Long
     files and slow pipes are answered as they are read, in their order.
+
+    Args:
+        model: A run folder or a model folder, of a classifier.
+        texts: The texts, one each. - reads them from standard input, one a line. A pair is two texts with a tab
+            between, a row of numbers has commas between them.
+        file: A file with one text, or one pair with a tab between, a line. Of a table (.csv, .jsonl, .parquet) the
+            columns that the model learned from are read.
+        top: How many labels are shown for each text, the likeliest first.
+        precision: The number format of products. bf16 is faster where the processor has it; probabilities are right to
+            about two digits.
     """
-    import qkv
-    from qkv.data.findings import Findings
-    from qkv.evaluation.decisions import require as require_kind
+    from qkv.evaluation.decisions import require
     from qkv.tasks.classification.evaluate import rows_in
 
-    opened = qkv.load(model)
-    findings = Findings()
-    rows = None
+    opened, findings = qkv.load(model), Findings()
+    table = None
     if file is not None and not texts:
-        if not hasattr(
-            opened.bundle.config, "columns"
-        ):  # a model that decides nothing is refused before a file is read
-            require_kind(opened.bundle.config, "classifier", "classify")
-        rows = rows_in(opened.bundle, file, findings, text=text, text2=text2)
-    for option, column in (("text", text), ("text2", text2)):
-        if column is not None and rows is None:
-            refuse(option, column, "only a table that --file names has columns")
-    pairs = opened.pairs
-    typed = batches(named(texts, "classify"), file, "classify")
-    given: Iterator[list[Row]] = ([pair(line, pairs) for line in batch] for batch in typed)
+        if not hasattr(opened.bundle.config, "columns"):  # other models are refused before a file is read
+            require(opened.bundle.config, "classifier", "classify")
+        table = rows_in(opened.bundle, file, findings, text=text, text2=text2)
+    if table is None:
+        refuse({"text": text, "text2": text2}, "only a table that --file names has columns")
+        typed = batches(texts, file, "classify")
+        rows: Iterator[list[Row]] = ([pair(line) if opened.pairs else line for line in batch] for batch in typed)
+    else:
+        rows = in_batches(table)
     answer(
         opened,
-        given if rows is None else in_batches(rows),
+        rows,
         lambda batch: opened.classify(batch, precision=precision),
-        lambda row, decision: {
-            "numbers" if isinstance(row, list) else "text": row_text(row),
-            **decision.values(),
-        },
+        lambda row, decision: {"numbers" if isinstance(row, list) else "text": row_text(row), **decision.values()},
         lambda batch, decisions: print_rows(cells(row, one, top) for row, one in zip(batch, decisions, strict=True)),
         {"model": model} if json else None,
         findings,
@@ -106,12 +92,8 @@ def row_text(row: Row) -> str:
     return row if isinstance(row, str) else "\t".join(row)
 
 
-def pair(text: str, wanted: bool) -> str | tuple[str, str]:
-    """A line with a tab is a pair, where the model classifies pairs."""
-    from qkv.errors import InputError
-
-    if not wanted:
-        return text
+def pair(text: str) -> tuple[str, str]:
+    """The two texts of a line with a tab, for a model that classifies pairs."""
     first, tab, second = text.partition("\t")
     if not tab:
         raise InputError(f"{text[:60]!r}: this model classifies pairs; expected two texts with a tab between them.")
@@ -132,13 +114,11 @@ def cells(row: Row, decision: Decision, top: int) -> list[str]:
 
 
 def tag(
-    model: Annotated[str, Parameter(help="A run folder or a model folder, of a tagger.")],
+    model: str,
     *texts: Texts,
     file: TextFile = None,
-    words: Annotated[Flag, Parameter(help="The texts are cut into words already, with spaces between them.")] = False,
-    probabilities: Annotated[
-        Flag, Parameter(help="The probability of each tag, between the word and the tag.")
-    ] = False,
+    words: Flag = False,
+    probabilities: Flag = False,
     json: Json = False,
 ) -> None:
     """Tag every word: its part of speech, or the name it belongs to, as the model has learned.
@@ -147,8 +127,12 @@ def tag(
 
     Prints a word and its tag a line, and a blank line after each text, as CoNLL files are. Control characters, tabs and
     line ends within words and tags are shown as escapes (\\t, \\n, \\x1b).
+
+    Args:
+        model: A run folder or a model folder, of a tagger.
+        words: The texts are cut into words already, with spaces between them.
+        probabilities: The probability of each tag, between the word and the tag.
     """
-    import qkv
 
     def cells(word: TaggedWord) -> list[str]:  # CoNLL has the word first and the tag last, whatever is between
         return [word.word, *([f"{word.probability:.4f}"] if probabilities else []), word.tag]
@@ -156,7 +140,7 @@ def tag(
     opened = qkv.load(model)
     answer(
         opened,
-        batches(named(texts, "tag"), file, "tag"),
+        batches(texts, file, "tag"),
         lambda batch: opened.tag([text.split() if words else text for text in batch]),
         lambda text, tagged: {"text": text, "words": [asdict(word) for word in tagged]},
         lambda batch, answers: print_rows(row for tagged in answers for row in (*map(cells, tagged), [])),
@@ -164,45 +148,38 @@ def tag(
     )
 
 
-def fill(
-    model: Annotated[str, Parameter(help="A run folder or a model folder, of a masked language model, as BERT.")],
-    *texts: Annotated[
-        Texts,
-        Parameter(
-            help="The texts, one each, with [MASK] or ___ for what is missing. - reads them from standard input, one "
-            "a line."
-        ),
-    ],
-    file: TextFile = None,
-    top: Annotated[Top, Parameter(help="How many tokens are shown for each gap.")] = 5,
-    json: Json = False,
-) -> None:
+def fill(model: str, *texts: Texts, file: TextFile = None, top: Top = 5, json: Json = False) -> None:
     """Fill the gaps of texts: the likeliest tokens for each, with their probabilities.
 
     qkv fill MODEL "Paris is the capital of [MASK]." "the ___ of the ___"
+
+    Args:
+        model: A run folder or a model folder, of a masked language model, as BERT.
+        texts: The texts, one each, with [MASK] or ___ for what is missing. - reads them from standard input, one a
+            line.
+        top: How many tokens are shown for each gap.
     """
-    import qkv
-
-    require(list(texts), file, "fill")
+    given = batches(texts, file, "fill", 1, piped=False)
     opened = qkv.load(model)
-    document = Growing({"model": model}, "texts")
-    for text in lines(named(texts, "fill"), file, "fill"):
-        filled = opened.fill(text, top)
-        if json:
-            gaps = [[asdict(token) for token in gap] for gap in filled.gaps]
-            document.add([{"text": text, "filled": filled.text, "gaps": gaps}])
-        else:
-            show_filled(filled)
-    if json:
-        document.end({})
+    answer(
+        opened,
+        given,
+        lambda batch: [opened.fill(text, top) for text in batch],
+        lambda text, filled: {
+            "text": text,
+            "filled": filled.text,
+            "gaps": [list(map(asdict, gap)) for gap in filled.gaps],
+        },
+        lambda batch, answers: show(*(section for filled in answers for section in filled_sections(filled))),
+        {"model": model} if json else None,
+    )
 
 
-def show_filled(filled: Filled) -> None:
+def filled_sections(filled: Filled) -> list[Section]:
     """The filled text, and a column of tokens for each gap."""
     columns = [name for number in range(len(filled.gaps)) for name in (f"gap {number + 1}", "probability")]
     rows = [
-        tuple(cell for token in line for cell in (token.piece, f"{token.probability:.4f}"))
+        [cell for token in line for cell in (token.piece, f"{token.probability:.4f}")]
         for line in zip(*filled.gaps, strict=True)
     ]
-    print_answer(filled.text)
-    table("", columns, rows)
+    return [lines(filled.text), TableSection("", columns, rows)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json as json_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from qkv.cli.options import NO_CORPUS, CorpusOptions, Data, Flag, read_config
-from qkv.cli.output import Json, document, notes, print_answer, table
+from qkv.cli.options import DEFAULT_CORPUS, CorpusOptions, Data, Flag, read_config
+from qkv.cli.output import Json, document, notes, print_answer, show
+from qkv.cli.progress import reading as bar
 from qkv.data.clean.filters import Limits, Skippable
+from qkv.errors import InputError
+from qkv.storage import write_file
+from qkv.tasks.report import TableSection
 from qkv.visible import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from qkv.data.clean.pipeline import CleaningReport
 
 DEFAULTS = Limits()
@@ -21,17 +25,13 @@ DEFAULTS = Limits()
 
 def clean(
     *data: Data,
-    out: Annotated[str | None, Parameter(help="The file to write: .txt, .jsonl, or one of them with .gz.")] = None,
-    reading: CorpusOptions = NO_CORPUS,
-    dry_run: Annotated[Flag, Parameter(help="Count what would be dropped; write nothing.")] = False,
-    keep_dropped: Annotated[
-        str | None, Parameter(help="Write the dropped documents, and why, to this .jsonl.", negative="")
-    ] = None,
-    report: Annotated[str | None, Parameter(help="Write the counts to this .json.")] = None,
-    force: Annotated[Flag, Parameter(help="Replace files that exist.")] = False,
-    skip: Annotated[
-        list[Skippable] | None, Parameter(help="A filter to leave out; may be repeated.", negative="")
-    ] = None,
+    out: str | None = None,
+    reading: CorpusOptions = DEFAULT_CORPUS,
+    dry_run: Flag = False,
+    keep_dropped: Annotated[str | None, Parameter(negative="")] = None,
+    report: str | None = None,
+    force: Flag = False,
+    skip: Annotated[list[Skippable] | None, Parameter(negative="")] = None,
     limits: Annotated[Limits, Parameter(name="*", group="Filters and their limits")] = DEFAULTS,
     json: Json = False,
 ) -> None:
@@ -43,51 +43,39 @@ def clean(
     qkv data clean pages/ --out corpus.jsonl --min-words 50 --skip bullets
 
     A .jsonl keeps any document. In a .txt a line or a paragraph is one, as --documents says: read it back so.
+
+    Args:
+        out: The file to write: .txt, .jsonl, or one of them with .gz.
+        dry_run: Count what would be dropped; write nothing.
+        keep_dropped: Write the dropped documents, and why, to this .jsonl.
+        report: Write the counts to this .json.
+        force: Replace files that exist.
+        skip: A filter to leave out; may be repeated.
     """
-    from qkv.cli.progress import reading as bar
     from qkv.data.clean.pipeline import clean as run
     from qkv.data.corpus import CorpusConfig
-    from qkv.errors import InputError
 
-    _require_known(data)
     corpus = read_config(CorpusConfig, data, "data clean", reading, "qkv data clean reads plain text", example="crawl/")
     if dry_run and (keep_dropped or report):
         raise InputError("--dry-run writes nothing. Leave it out, or leave out --keep-dropped and --report.")
     if out is None and not dry_run:
-        raise InputError("say where to write with --out corpus.jsonl, or only count with --dry-run.")
+        raise InputError("no file to write. Give --out corpus.jsonl, or only count with --dry-run.")
     kept, dropped, counts = _new_files(out, keep_dropped, report, force)
     with bar() as watch:
-        found = run(corpus, limits, skip or (), None if dry_run else kept, dropped, watch)
-    facts = _facts(found, list(data), None if dry_run else out)
+        result = run(corpus, limits, skip or (), None if dry_run else kept, dropped, watch)
+    facts = _facts(result, list(data), None if dry_run else out)
     if counts is not None:
-        _save(facts, counts)
+        write_file(counts, json_module.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     if json:
         document(facts)
     else:
-        _print(found, facts["out"])
-    if not found.kept_documents:
-        raise InputError(_nothing_left(found))
-
-
-def _require_known(words: tuple[str, ...]) -> None:
-    """Name the nearest of the limits for an option that does not exist."""
-    import difflib
-    from dataclasses import fields
-
-    from qkv.errors import InputError
-
-    options = [f"--{field.name.replace('_', '-')}" for field in fields(Limits)]
-    for word in words:
-        if word.startswith("--") and (near := difflib.get_close_matches(word, options, 1, 0.8)):
-            hint = f"did you mean {near[0]}? `qkv data clean --help` lists what there is."
-            raise InputError(f"unknown option {word}; {hint}")
+        _print(result, facts["out"])
+    if not result.kept_documents:
+        raise InputError(_nothing_left(result))
 
 
 def _new_files(out: str | None, dropped: str | None, report: str | None, force: bool) -> list[Path | None]:
-    from pathlib import Path
-
     from qkv.data.document_files import ENDINGS, require_new
-    from qkv.errors import InputError
 
     wanted = ((out, ENDINGS), (dropped, (".jsonl", ".jsonl.gz")), (report, (".json",)))
     paths = [None if name is None else Path(name) for name, _ in wanted]
@@ -121,28 +109,20 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _save(facts: dict[str, Any], path: Path) -> None:
-    import json
-
-    from qkv.storage import write_file
-
-    write_file(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-
-
 def _print(report: CleaningReport, out: str | None) -> None:
     notes(report.notes)
     if report.documents == 1:
-        notes(["the text is one document, judged as a whole; --documents paragraphs (or lines) judges its parts."])
+        notes(["the text is one document, filtered as a whole; --documents paragraphs (or lines) filters its parts."])
     rows = []
-    for each in report.filters:
-        shares = (_share(each.dropped_documents, each.documents), _share(each.dropped_bytes, each.bytes))
-        limit = "" if each.limit is None else f"{each.limit:,}"
-        dropped = (f"{each.dropped_documents:,}", f"{shares[0]:.2%}", f"{each.dropped_bytes:,}", f"{shares[1]:.2%}")
-        rows.append((each.name, limit, f"{each.documents:,}", *dropped))
-    table("", ("filter", "limit", "seen", "dropped", "share", "bytes", "share"), rows)
-    for each in report.filters:
-        for example in each.examples:
-            print_answer(f"{each.name}: {example}")
+    for count in report.filters:
+        shares = (_share(count.dropped_documents, count.documents), _share(count.dropped_bytes, count.bytes))
+        limit = "" if count.limit is None else f"{count.limit:,}"
+        dropped = (f"{count.dropped_documents:,}", f"{shares[0]:.2%}", f"{count.dropped_bytes:,}", f"{shares[1]:.2%}")
+        rows.append((count.name, limit, f"{count.documents:,}", *dropped))
+    show(TableSection("", ("filter", "limit", "seen", "dropped", "share", "bytes", "share"), rows))
+    for count in report.filters:
+        for example in count.examples:
+            print_answer(f"{count.name}: {example}")
     documents = f"kept {report.kept_documents:,} of {counted(report.documents, 'document')}"
     share = _share(report.kept_bytes, report.bytes)
     print_answer(f"{documents}, {report.kept_bytes:,} of {report.bytes:,} bytes ({share:.1%}).")
@@ -152,10 +132,10 @@ def _print(report: CleaningReport, out: str | None) -> None:
 
 
 def _nothing_left(report: CleaningReport) -> str:
-    worst = max(report.filters, key=lambda each: each.dropped_documents)
+    worst = max(report.filters, key=lambda count: count.dropped_documents)
     lead = (
         f"nothing is left of {counted(report.documents, 'document')}: {worst.name} dropped {worst.dropped_documents:,}"
     )
     if report.documents == 1:
-        return f"{lead}. Judge its parts with --documents paragraphs (or lines), or --skip {worst.name}."
+        return f"{lead}. Filter its parts with --documents paragraphs (or lines), or --skip {worst.name}."
     return f"{lead}. Loosen its limit (`qkv data clean --help`), or leave the filter out: --skip {worst.name}."

@@ -10,14 +10,14 @@ from cyclopts import Parameter
 from qkv import ranges
 from qkv.cli.options import (
     DATA,
+    DEFAULT_SPLIT,
     MODEL,
-    NO_SPLIT,
     TIME,
     Data,
     SplitOptions,
     TokenizerName,
     TrainingSeed,
-    named_data,
+    data_files,
     tokenizer_section,
     within,
 )
@@ -28,42 +28,18 @@ from qkv.ranges import Range
 
 def compare(
     *data: Data,
-    reading: SplitOptions = NO_SPLIT,
-    report: Annotated[
-        Literal["valid", "test"] | None,
-        Parameter(group=DATA, help="The data that the table reports: valid or test. Default: valid."),
-    ] = None,
-    models: Annotated[
-        str | None, Parameter(group=MODEL, help="Which networks, as bag,cnn,lstm. Default: all that fit the data.")
-    ] = None,
-    start: Annotated[
-        list[str] | None,
-        Parameter(name="--from", negative="", group=MODEL, help="A model to fine-tune as well. Repeat it for more."),
-    ] = None,
+    reading: SplitOptions = DEFAULT_SPLIT,
+    report: Annotated[Literal["valid", "test"] | None, Parameter(group=DATA)] = None,
+    models: Annotated[str | None, Parameter(group=MODEL)] = None,
+    start: Annotated[list[str] | None, Parameter(name="--from", negative="", group=MODEL)] = None,
     tokenizer: TokenizerName = None,
-    metric: Annotated[
-        ranges.ComparedMetric,
-        Parameter(group=MODEL, help="The metric of classes; f1 is that of the second of two."),
-    ] = "auto",
-    equal: Annotated[
-        Literal["time", "parameters"],
-        Parameter(group=MODEL, help="What networks on text have in common: their time, or also their parameters."),
-    ] = "time",
-    seeds: Annotated[
-        int, within(Range(1, 1_000), group=MODEL, help="How often each network is trained; scores are means.")
-    ] = 1,
+    metric: Annotated[ranges.ComparedMetric, Parameter(group=MODEL)] = "auto",
+    equal: Annotated[Literal["time", "parameters"], Parameter(group=MODEL)] = "time",
+    seeds: Annotated[int, within(Range(1, 1000), group=MODEL)] = 1,
     seed: TrainingSeed = 0,
-    minutes: Annotated[
-        float,
-        within(ranges.MINUTES, group=TIME, help="The time budget, in all; divided evenly among the networks."),
-    ] = 10.0,
-    picture: Annotated[
-        Path | None, Parameter(group=OUTPUT, help="Also plot the scores with their intervals: FILE.svg or FILE.png.")
-    ] = None,
-    run: Annotated[
-        Path | None,
-        Parameter(group=OUTPUT, help="The folder of all results. Default: runs/compare-DATA, numbered when taken."),
-    ] = None,
+    minutes: Annotated[float, within(ranges.MINUTES, group=TIME)] = 10.0,
+    picture: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    run: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     json: Json = False,
 ) -> None:
     """Compare every architecture that fits the data under one time budget.
@@ -76,13 +52,24 @@ def compare(
     qkv compare sst2/ --minutes 30 --seeds 3
     qkv compare reviews.csv --models bag,lstm --from MINILM
     qkv compare book.txt --equal parameters --picture book.png
+
+    Args:
+        report: The data that the table reports: valid or test. Default: valid.
+        models: Which networks, as bag,cnn,lstm. Default: all that fit the data.
+        start: A model to fine-tune as well. Repeat it for more.
+        metric: The metric of classes; f1 is that of the second of two.
+        equal: What networks on text have in common: their time, or also their parameters.
+        seeds: How often each network is trained; scores are means.
+        minutes: The time budget, in all; divided evenly among the networks.
+        picture: Also plot the scores with their intervals: FILE.svg or FILE.png.
+        run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
     """
     from qkv.cli import progress as shown
     from qkv.studies import comparison as study
     from qkv.studies import picture as drawing
     from qkv.studies.study import ComparisonPlan
 
-    files = named_data(data, "compare")
+    files = data_files(data, "compare")
     if picture is not None:
         drawing.check(picture)
     with shown.reading() as progress:
@@ -99,7 +86,7 @@ def compare(
             equal=equal,
             began=STARTED,
             progress=progress,
-            say=note,
+            note=note,
             watch=shown.show,
         )
         comparison, folder = study.compare(plan)
@@ -107,5 +94,5 @@ def compare(
         comparison.draw(picture)
     if json:
         return document({"folder": str(folder), **comparison.values()})
-    show(comparison.sections())
+    show(*comparison.sections())
     return print_answer("", f"The table, the picture and every run are in {folder}.")

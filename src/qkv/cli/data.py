@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App
 
 from qkv import ranges
 from qkv.cli.clean import clean
-from qkv.cli.options import MODEL, NO_SPLIT, Data, SplitOptions, TokenizerName, named_data, read_config, which, within
-from qkv.cli.output import Json, document, notes, print_answer, show, table
+from qkv.cli.options import (
+    DEFAULT_SPLIT,
+    MODEL,
+    Data,
+    SplitOptions,
+    TokenizerName,
+    data_files,
+    read_config,
+    tokenizer_by_name,
+    within,
+)
+from qkv.cli.output import Json, document, notes, print_answer, show
+from qkv.cli.progress import reading as bar
+from qkv.data.findings import TaskNote
+from qkv.errors import InputError, QkvError
+from qkv.tasks.report import Section, TableSection, lines
 from qkv.visible import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
-    from qkv.tasks.report import Section, TableSection
 
 MOST_LABELS = 30
 RANGES = ("lowest", "mean", "highest")
@@ -43,23 +56,22 @@ def list_sets(*, json: Json = False) -> None:
 
     Sets are looked for in the folders of QKV_DATA, then in the cache; `qkv data get NAME` fetches one.
     """
-    from dataclasses import asdict
-
     from qkv.data import catalog
 
     sets = [(entry, _at_hand(entry)) for entry in catalog.every()]
     if json:
         return document({"sets": [{**asdict(entry), "bytes": entry.bytes, "at_hand": here} for entry, here in sets]})
+    rows: list[tuple[str, ...]] = []
     for entry, here in sets:
-        print_answer(f"{entry.name:<20}{_size(entry.bytes):>9}  {here:<7}  {entry.task}: {entry.what}")
         sums = ", ".join(f"{file.sha256[:12]}..." for file in (*entry.train, *entry.valid))
-        print_answer(f"{'':<20}{'':>9}  {'':<7}  {entry.terms}; {entry.source}" + (f"; sha256 {sums}" if sums else ""))
-    return None
+        rows.append((entry.name, _size(entry.bytes), here, f"{entry.task}: {entry.what}"))
+        rows.append(("", "", "", f"{entry.terms}; {entry.source}" + (f"; sha256 {sums}" if sums else "")))
+    return show(
+        TableSection("", ("name", "size", "at hand", "task and terms"), rows, words=("at hand", "task and terms"))
+    )
 
 
 def _at_hand(entry: Any) -> str:
-    from qkv.errors import QkvError
-
     try:
         return "yes" if entry.at_hand() else "no"
     except QkvError:
@@ -76,23 +88,17 @@ def _size(count: int | None) -> str:
 def get(name: str, *, json: Json = False) -> None:
     """Make a named data set available and say where it is.
 
-    Parameters
-    ----------
-    name
-        A name from `qkv data list`.
+    Args:
+        name: A name from `qkv data list`.
     """
-    import difflib
-
-    from qkv.cli.progress import reading
     from qkv.data import catalog
-    from qkv.errors import InputError
 
     entry = catalog.find(name)
     if entry is None:
         near = difflib.get_close_matches(name, catalog.names(), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "`qkv data list` names them all."
         raise InputError(f"there is no data set named {name!r}. {hint}")
-    with reading() as watch:
+    with bar() as watch:
         paths = [str(file.obtain(watch)) for file in (*entry.train, *entry.valid)]
     if json:
         return document({"name": name, "files": paths, "built_in": entry.builtin, "terms": entry.terms})
@@ -102,16 +108,13 @@ def get(name: str, *, json: Json = False) -> None:
 
 
 @app.command
-def describe(*data: Data, reading: SplitOptions = NO_SPLIT, json: Json = False) -> None:
+def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = False) -> None:
     """Describe what files hold: of text the counts, the beginning and the tokenizer that `auto` would choose; of
     tables, tagged words and images the task, the columns, the labels with their counts, lengths and copies; of
     parallel text the languages, the pairs, their lengths and copies."""
-    from qkv.cli.progress import reading as bar
     from qkv.data import descriptions
     from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
     from qkv.data.detect import detect
-    from qkv.data.findings import TaskNote
-    from qkv.errors import InputError
 
     verb, given = "data describe", reading.given()
     columns = {name: given.get(name) for name in ("text2", "label", "id", "task")}
@@ -120,58 +123,45 @@ def describe(*data: Data, reading: SplitOptions = NO_SPLIT, json: Json = False) 
             f"--documents {reading.documents} is for plain text, --{option} for labelled examples. Give one."
         )
     shared = {name: given.get(name) for name in ("documents", "filter", "encoding")}
-    detected = detect({"files": named_data(data, verb), **shared, **columns})
-    reason = f"qkv {verb} reads these files as "
+    detected = detect({"files": data_files(data, verb), **shared, **columns})
+    reason, title = f"qkv {verb} reads these files as ", ", ".join(data)
     description: Description | ExamplesDescription | PairsDescription
     if detected.content == "pairs":
-        pairs = read_config(
-            ParallelConfig,
-            data,
-            verb,
-            reading,
-            f"{reason}parallel text",
-            without=("valid", "test"),
-            example="a.en a.de",
-        )
+        sides = ("valid", "test")
+        pairs = read_config(ParallelConfig, data, verb, reading, f"{reason}parallel text", without=sides)
         with bar() as watch:
             description = descriptions.describe_pairs(pairs, watch, detected.beginnings)
-        sections = _pairs_sections(description, ", ".join(data))
+        sections = _pairs_sections(description, title)
     elif detected.content == "examples":
         examples = read_config(ExamplesConfig, data, verb, reading, f"{reason}labelled examples")
         with bar() as watch:
             description = descriptions.describe_examples(examples, watch, detected.beginnings)
-        sections = _examples_sections(description, ", ".join(data))
+        sections = _examples_sections(description, title)
     else:
         corpus = read_config(CorpusConfig, data, verb, reading, f"{reason}plain text")
         with bar() as watch:
             description = descriptions.describe(corpus, watch)
-        sections = _text_sections(description, ", ".join(data))
+        sections = _text_sections(description, title)
     if json:
         return document({"data": list(data), **description.values()})
     notes(note for note in description.notes if not isinstance(note, TaskNote))  # the table has the task
-    return show(sections)
+    return show(*sections)
 
 
-def _facts(title: str, rows: Iterable[tuple[str, str]], *, words: bool = True) -> TableSection:
-    from qkv.tasks.report import TableSection
-
-    return TableSection(title, ("what", "value"), tuple(rows), words=("value",) if words else ())
+def _facts(title: str, rows: list[tuple[str, str]]) -> TableSection:
+    return TableSection(title, ("what", "value"), rows, words=("value",))
 
 
 def _text_sections(description: Description, title: str) -> list[Section]:
-    from qkv.tasks.report import lines
-
     values = description.values()
     counts = [(name.replace("_", " "), f"{value:,}") for name, value in values.items() if isinstance(value, int)]
     tokenizer = description.tokenizer
     size = f", {tokenizer['size']:,} tokens" if "size" in tokenizer else ""
     rows = [("kind", description.kind), *counts, ("tokenizer (auto)", f"{tokenizer['kind']}{size}")]
-    return [_facts(title, rows, words=False), lines("", "begins:", *description.beginning.split("\n"))]
+    return [TableSection(title, ("what", "value"), rows), lines("", "begins:", *description.beginning.split("\n"))]
 
 
 def _pairs_sections(description: PairsDescription, title: str) -> list[Section]:
-    from qkv.tasks.report import lines
-
     directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
     rows = [("task", f"translation: {directions}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
@@ -184,8 +174,6 @@ def _pairs_sections(description: PairsDescription, title: str) -> list[Section]:
 
 
 def _examples_sections(description: ExamplesDescription, title: str) -> list[Section]:
-    from qkv.tasks.report import lines
-
     sections: list[Section] = [_facts(title, _examples_facts(description))]
     if description.ranges:
         sections += [lines(""), *_range_table(description)]
@@ -209,8 +197,8 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
     if description.numbers is not None:
         rows.append(("numbers", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items())))
     lengths = ", ".join(f"{name} {value:,}" for name, value in description.lengths.items())
-    if description.task == "images":
-        lengths = " x ".join(map(str, description.beginning[0]["shape"]))
+    if shape := description.beginning[0].get("shape"):
+        lengths = " x ".join(map(str, shape))
     if description.ranges:
         lengths = f"{len(description.ranges):,} of numbers"
     rows.append((description.unit, lengths))
@@ -220,14 +208,10 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
 
 
 def _range_table(description: ExamplesDescription) -> list[Section]:
-    rows = [
-        (
-            _shown(name),
-            *(f"{values[key]:.4g}" if key in values else "" for key in RANGES),
-            f"{int(values['missing']):,}",
-        )
-        for name, values in description.ranges.items()
-    ]
+    rows: list[tuple[str, ...]] = []
+    for name, values in description.ranges.items():
+        known = (f"{values[key]:.4g}" if key in values else "" for key in RANGES)
+        rows.append((_shown(name), *known, f"{int(values['missing']):,}"))
     return _first_rows(("column", *RANGES, "missing"), rows, "columns")
 
 
@@ -239,15 +223,13 @@ def _label_table(description: ExamplesDescription) -> list[Section]:
         (_shown(name), *(f"{counts.get(side, 0):,}" for side in sides), f"{counts.get('train', 0) / total:.1%}")
         for name, counts in ordered
     ]
-    alone = len(sides) == 1 and description.task != "tagging"
+    alone = len(sides) == 1 and description.unit != "words"
     return _first_rows(("label", *(("examples",) if alone else sides), "share"), rows, "labels")
 
 
 def _first_rows(columns: tuple[str, ...], rows: list[tuple[str, ...]], what: str) -> list[Section]:
-    from qkv.tasks.report import TableSection, lines
-
     more = [lines(f"and {len(rows) - MOST_LABELS:,} {what} more")] if len(rows) > MOST_LABELS else []
-    return [TableSection("", columns, tuple(rows[:MOST_LABELS])), *more]
+    return [TableSection("", columns, rows[:MOST_LABELS]), *more]
 
 
 def _shown(value: object) -> str:
@@ -258,22 +240,22 @@ def _shown(value: object) -> str:
 @app.command
 def check(
     *data: Data,
-    reading: SplitOptions = NO_SPLIT,
-    context: Annotated[
-        int | None,
-        within(ranges.CONTEXT, group=MODEL, help="The context, in tokens. Default: that of a run with --steps."),
-    ] = None,
+    reading: SplitOptions = DEFAULT_SPLIT,
+    context: Annotated[int | None, within(ranges.CONTEXT, group=MODEL)] = None,
     tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
-    """Report everything that would go wrong in training, before it does. Exit code 2 when training would refuse."""
-    from qkv.cli.progress import reading as bar
+    """Report everything that would go wrong in training, before it does. Exit code 2 when training would refuse.
+
+    Args:
+        context: The context, in tokens. Default: that of a run with --steps.
+    """
     from qkv.data.check import check as check_corpus
     from qkv.data.corpus import CorpusConfig
     from qkv.recipe.resolve import context_for
 
     corpus = read_config(CorpusConfig, data, "data check", reading, "qkv data check reads plain text")
-    config, given = which(tokenizer or "auto")
+    config, given = tokenizer_by_name(tokenizer or "auto")
     with bar() as watch:
         report = check_corpus(corpus, config, lambda tokens: context or context_for(tokens), given, watch)
     if json:
@@ -285,7 +267,7 @@ def check(
         for warning in report.warnings:
             print_answer(f"warning: {warning}")
         if report.prepared is not None:
-            table("", ("part", "tokens", "characters", "documents", "UNK"), _rows(report.prepared))
+            show(TableSection("", ("part", "tokens", "characters", "documents", "UNK"), _rows(report.prepared)))
     for error in report.problems[1:]:
         notes([f"problem: {error}"])
     if report.more_problems:

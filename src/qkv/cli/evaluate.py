@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
+import qkv
 from qkv import ranges
-from qkv.cli.options import NO_DATA, Data, DataOptions, Metric, ModelFolder, read_config, refuse, within
+from qkv.cli.options import DEFAULT_DATA, AnyModel, Data, DataOptions, Metric, read_config, refuse, within
 from qkv.cli.output import Json, document, notes, show
 from qkv.cli.progress import waiting
 from qkv.visible import counted
@@ -19,23 +18,13 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    model: ModelFolder,
+    model: AnyModel,
     *data: Data,
-    reading: DataOptions = NO_DATA,
-    window: Annotated[
-        int | None,
-        within(
-            ranges.CONTEXT,
-            help="Score independent windows of this many tokens, as nanoGPT's validation does. Otherwise windows "
-            "overlap by half.",
-        ),
-    ] = None,
+    reading: DataOptions = DEFAULT_DATA,
+    window: Annotated[int | None, within(ranges.CONTEXT)] = None,
     metric: Metric = None,
-    beams: Annotated[int | None, within(ranges.BEAMS, help="The beam width of a translator. Default: 5.")] = None,
-    compare_with: Annotated[
-        str | None,
-        Parameter(help="Another translator to compare with on the same sentences, by the paired bootstrap."),
-    ] = None,
+    beams: Annotated[int | None, within(ranges.BEAMS)] = None,
+    compare_with: str | None = None,
     json: Json = False,
 ) -> None:
     """Score a model on text, on labelled examples, or on parallel text.
@@ -49,8 +38,13 @@ def evaluate(
     qkv evaluate runs/book-modern other.txt
     qkv evaluate runs/reviews-lstm other.csv --label stars
     qkv evaluate runs/multi30k-transformer test.en test.de --compare-with runs/other
+
+    Args:
+        window: Score independent windows of this many tokens, as nanoGPT's validation does. Otherwise windows overlap
+            by half.
+        beams: The beam width of a translator. Default: 5.
+        compare_with: Another translator to compare with on the same sentences, by the paired bootstrap.
     """
-    import qkv
     from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
     from qkv.models.registry import LABELLED_MODELS, TRANSLATORS
 
@@ -62,9 +56,8 @@ def evaluate(
     of_text = {} if kind == "masked" else {"window": window}
     of_translators = {"metric": metric, "beams": beams, "compare_with": compare_with}
     applicable = {} if labelled else of_translators if translates else of_text
-    for option, value in {"window": window, **of_translators}.items():
-        if value is not None and option not in applicable:
-            refuse(option, value, reason)
+    given = {"window": window, **of_translators}
+    refuse({option: value for option, value in given.items() if option not in applicable}, reason)
     if labelled:
         return label(opened, model, read_config(ExamplesConfig, data, "evaluate", reading, reason), json)
     if translates:
@@ -93,7 +86,7 @@ def score_text(opened: Model, model: str, corpus: CorpusConfig, window: int | No
     notes(noted)
     if json:
         return document({"model": model, "data": list(corpus.files), **values, "notes": noted})
-    return show([section])
+    return show(section)
 
 
 def label(opened: Model, model: str, examples: ExamplesConfig, json: bool) -> None:
@@ -101,26 +94,19 @@ def label(opened: Model, model: str, examples: ExamplesConfig, json: bool) -> No
     from qkv.tasks.classification.report import judgement_sections, mistakes
 
     with waiting() as progress:
-        judgement, read = opened.examined(examples, progress)
+        score, read = opened.examined(examples, progress)
     notes(opened.notes)
     if not json:
-        return show(judgement_sections(judgement, read, ", ".join(examples.files)))
+        return show(*judgement_sections(score, read, ", ".join(examples.files)))
     values = {"model": model, "data": list(examples.files), "examples": len(read)}
-    values |= {**judgement.values(), **judgement.tables()}
-    return document({**values, "mistakes": mistakes(judgement, read), "notes": opened.notes})
+    values |= {**score.values(), **score.tables()}
+    return document({**values, "mistakes": mistakes(score, read), "notes": opened.notes})
 
 
 def translate(
-    opened: Model,
-    model: str,
-    pairs: ParallelConfig,
-    metric: Metric,
-    beams: int,
-    compare_with: str | None,
-    json: bool,
+    opened: Model, model: str, pairs: ParallelConfig, metric: Metric, beams: int, compare_with: str | None, json: bool
 ) -> None:
     """A translator: its scores, by length, the worst outputs; compared with another system."""
-    import qkv
     from qkv.evaluation.timed_scoring import Pace
     from qkv.tasks.report import lines
     from qkv.tasks.translation import predict
@@ -142,8 +128,8 @@ def translate(
     if not json:
         head = lines(f"{counted(len(outputs), 'source')}, {counted(beams, 'beam')}", "")
         end = lines("", *([] if compared is None else [f"compared with {compare_with}: {compared.sentence}"]))
-        return show([head, *score_sections({"": score}), *detail_sections(outputs), end])
-    columns = {"source": outputs.sources, "said": outputs.translations, "references": outputs.references}
+        return show(head, *score_sections({"": score}), *detail_sections(outputs), end)
+    columns = {"source": outputs.sources, "translation": outputs.translations, "references": outputs.references}
     return document(
         {
             "model": model,

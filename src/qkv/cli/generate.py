@@ -11,60 +11,46 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
-
+import qkv
 from qkv import ranges
 from qkv.cli.options import (
+    AnyModel,
     Flag,
     Length,
-    Many,
-    ModelFolder,
     Prompt,
+    Repeatable,
     Seed,
     Temperature,
     TopK,
     TopP,
-    named,
-    standard_input,
+    positionals,
+    typed_text,
     within,
 )
-from qkv.cli.output import Json, document, notes, print_answer, print_message, print_text, table
+from qkv.cli.output import Json, document, notes, print_answer, print_message, print_text, show
+from qkv.errors import InputError
+from qkv.tasks.report import TableSection
 
 if TYPE_CHECKING:
     from qkv.api import Model
 
 
 def generate(
-    model: ModelFolder,
-    *prompt: Annotated[Prompt, Parameter(help="The text to continue. - reads it from standard input.")],
-    length: Annotated[Length, Parameter(help="Tokens to write, at most.")] = 200,
-    samples: Annotated[int, within(ranges.SAMPLES, help="How many continuations, written in one batch.")] = 1,
-    temperature: Annotated[Temperature, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.")] = 0.8,
+    model: AnyModel,
+    *prompt: Prompt,
+    length: Length = 200,
+    samples: Annotated[int, within(ranges.SAMPLES)] = 1,
+    temperature: Temperature = 0.8,
     top_k: TopK = 0,
     top_p: TopP = 1.0,
-    min_p: Annotated[
-        float, within(ranges.SHARE, help="Leave out what is less likely than this share of the likeliest.")
-    ] = 0.0,
-    repetition_penalty: Annotated[
-        float, within(ranges.REPETITION, help="Above 1, what was written becomes less likely.")
-    ] = 1.0,
-    greedy: Annotated[Flag, Parameter(help="Always the likeliest token, as --temperature 0.")] = False,
-    stop: Annotated[Many, Parameter(help="End before this text. Repeat it for several.")] = None,
-    seed: Annotated[Seed, Parameter(help="The same seed writes the same text.")] = 0,
-    next: Annotated[
-        int | None, within(ranges.COUNT, help="Write nothing. Show the table of the N likeliest next tokens.")
-    ] = None,
-    cache: Annotated[
-        bool,
-        Parameter(help="Remember keys and values between tokens. Without it all is computed again for each, in f32."),
-    ] = True,
-    precision: Annotated[
-        Literal["auto", "f32", "bf16", "int8"],
-        Parameter(
-            help="How the weights are kept while writing. auto: as they are (f32); large models as int8 where a check "
-            "at the end of training allowed it, else as bf16."
-        ),
-    ] = "auto",
+    min_p: Annotated[float, within(ranges.SHARE)] = 0.0,
+    repetition_penalty: Annotated[float, within(ranges.REPETITION)] = 1.0,
+    greedy: Flag = False,
+    stop: Repeatable = None,
+    seed: Seed = 0,
+    next: Annotated[int | None, within(ranges.COUNT)] = None,
+    cache: bool = True,
+    precision: Literal["auto", "f32", "bf16", "int8"] = "auto",
     json: Json = False,
 ) -> None:
     """Write with a model. The text appears as it is generated.
@@ -74,12 +60,23 @@ def generate(
     qkv generate runs/book-modern "The dog" --next 10
 
     A file or a pipe gets the text as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
-    """
-    import qkv
 
-    words = " ".join(named(prompt, "generate"))
-    if words == "-":
-        words = standard_input("utf-8")
+    Args:
+        prompt: The text to continue. - reads it from standard input.
+        length: Tokens to write, at most.
+        samples: How many continuations, written in one batch.
+        temperature: Below 1 safer, above 1 wilder, 0 greedy.
+        min_p: Leave out what is less likely than this share of the likeliest.
+        repetition_penalty: Above 1, what was written becomes less likely.
+        greedy: Always the likeliest token, as --temperature 0.
+        stop: End before this text. Repeat it for several.
+        seed: The same seed writes the same text.
+        next: Write nothing. Show the table of the N likeliest next tokens.
+        cache: Remember keys and values between tokens. Without it all is computed again for each, in f32.
+        precision: How the weights are kept while writing. auto: as they are (f32); large models as int8 where a check
+            at the end of training allowed it, else as bf16.
+    """
+    words = typed_text(prompt, "generate")
     opened = qkv.load(model)
     if next is not None:
         return show_next(opened, words, next, json)
@@ -137,26 +134,21 @@ def show_next(model: Model, prompt: str, top: int, json: bool) -> None:
     if json:
         return document({"prompt": prompt, "next": [asdict(row) for row in rows], "notes": model.notes})
     cells = [(repr(r.piece), r.token, f"{r.probability:.4f}", f"{math.log(r.probability or 1e-45):.3f}") for r in rows]
-    return table(f"after {prompt!r}", ("token", "id", "probability", "log"), cells)
+    return show(TableSection(f"after {prompt!r}", ("token", "id", "probability", "log"), cells))
 
 
 LONGEST = 2**20  # bytes of a line that is typed or piped in
 
 
 def chat(
-    model: Annotated[str, Parameter(help="A model trained for conversation, as SmolLM2-Instruct.")],
-    *message: Annotated[
-        Prompt, Parameter(help="Ask once and exit. Without it, what you type is answered line by line.")
-    ],
-    system: Annotated[str | None, Parameter(help="The system prompt, before everything else.")] = None,
-    format: Annotated[
-        str,
-        Parameter(help="smollm2, qwen2, chatml, llama3 or llama2. auto: by the model's vocabulary and name."),
-    ] = "auto",
-    length: Annotated[Length, Parameter(help="Tokens of an answer, at most.")] = 400,
-    temperature: Annotated[Temperature, Parameter(help="Below 1 safer, above 1 wilder, 0 greedy.")] = 0.8,
+    model: str,
+    *message: Prompt,
+    system: str | None = None,
+    format: str = "auto",
+    length: Length = 400,
+    temperature: Temperature = 0.8,
     top_p: TopP = 0.95,
-    seed: Annotated[Seed, Parameter(help="The same seed gives the same answers.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Talk with a model that has a chat format. An empty line or Ctrl-D ends it.
@@ -165,12 +157,19 @@ def chat(
     qkv chat models/smollm2 "Name three rivers."
 
     A file or a pipe gets the answer as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
+
+    Args:
+        model: A model trained for conversation, as SmolLM2-Instruct.
+        message: Ask once and exit. Without it, what you type is answered line by line.
+        system: The system prompt, before everything else.
+        format: smollm2, qwen2, chatml, llama3 or llama2. auto: by the model's vocabulary and name.
+        length: Tokens of an answer, at most.
+        temperature: Below 1 safer, above 1 wilder, 0 greedy.
+        seed: The same seed gives the same answers.
     """
-    import qkv
-    from qkv.errors import InputError
     from qkv.text.chat_formats import Message, choose
 
-    words = " ".join(named(message, "chat"))
+    words = " ".join(positionals(message, "chat"))
     opened = qkv.load(model)
     notes(opened.notes)
     opened.language.eval()  # a model that only reads is refused here, in its own words
@@ -200,8 +199,6 @@ def chat(
 
 def _lines() -> Iterator[str]:
     """What a person types, line by line, with a prompt before each on a terminal."""
-    from qkv.errors import InputError
-
     while True:
         if sys.stdin.isatty():
             print_message("> ", end="")

@@ -13,26 +13,20 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from qkv.cli.options import positionals
 from qkv.cli.output import Growing, notes
+from qkv.data.files.decode import decode
+from qkv.data.findings import Findings
+from qkv.errors import DataError, InputError
+from qkv.safe_json import require_regular
 
 if TYPE_CHECKING:
     from qkv.api import Model
-    from qkv.data.findings import Findings
 
 T = TypeVar("T")
 Answer = TypeVar("Answer")
 CHUNK = 2**20
 TOGETHER = 2048  # texts that are read, sorted by length and answered before the next
-
-
-def require(words: list[str], file: str | None, verb: str) -> None:
-    """Refuse a command without texts; standard input is read where - asks for it."""
-    from qkv.errors import InputError
-
-    if not words and file is None:
-        raise InputError(
-            f'no text was given. Expected texts, --file FILE, or - for standard input: qkv {verb} MODEL "a text"'
-        )
 
 
 def answer(
@@ -63,25 +57,29 @@ def answer(
         document.end({"notes": sorted(noted.union(ending))})
 
 
-def lines(words: list[str], file: str | None, verb: str) -> Iterator[str]:
+def lines(texts: Sequence[str], file: str | None, verb: str) -> Iterator[str]:
     """The texts one by one; a file is never held whole."""
-    for batch in batches(words, file, verb):
-        yield from batch
+    return (text for batch in batches(texts, file, verb) for text in batch)
 
 
-def batches(words: list[str], file: str | None, verb: str, most: int = TOGETHER) -> Iterator[list[str]]:
-    """The texts in batches of at most `most`, in their order."""
-    from qkv.errors import DataError, InputError
-    from qkv.safe_json import require_regular
-
+def batches(
+    texts: Sequence[str], file: str | None, verb: str, most: int = TOGETHER, *, piped: bool = True
+) -> Iterator[list[str]]:
+    """The texts in batches of at most `most`, in their order: those of the command, of a file, or of standard input,
+    where - asks for it or, with `piped`, where no text is given."""
+    words = positionals(tuple(texts), verb)
     if file is not None and words:
         raise InputError(f"--file {file} and {len(words)} texts were given; expected one of them.")
     if file is None and words and words != ["-"]:
-        for begin in range(0, len(words), most):
-            yield words[begin : begin + most]
-        return
-    if sys.stdin.isatty():
-        require(words, file, verb)
+        return (words[begin : begin + most] for begin in range(0, len(words), most))
+    if file is None and not words and (not piped or sys.stdin.isatty()):
+        raise InputError(
+            f'no text was given. Expected texts, --file FILE, or - for standard input: qkv {verb} MODEL "a text"'
+        )
+    return _read(file, verb, most)
+
+
+def _read(file: str | None, verb: str, most: int) -> Iterator[list[str]]:
     name = file or "standard input"
     empty = True
     try:
@@ -100,10 +98,7 @@ def batches(words: list[str], file: str | None, verb: str, most: int = TOGETHER)
 
 
 def _batched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
-    from qkv.data.files.decode import decode
-    from qkv.data.findings import Findings
     from qkv.data.formats.rows import LONGEST_ROW
-    from qkv.errors import DataError
 
     findings, rest = Findings(), ""
     held: list[str] = []

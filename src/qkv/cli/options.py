@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar, Unpack
 
 from cyclopts import Group, Parameter
 
 from qkv import ranges
 from qkv.cli.output import OUTPUT, notes
+from qkv.errors import DataError, InputError
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cyclopts import Argument
-
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
 Config = TypeVar("Config")
@@ -57,8 +57,8 @@ TopP = Annotated[
 MinutesOrNone = Annotated[float | None, within(ranges.MINUTES, group=TIME)]
 TrainingSeed = Annotated[int, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness.")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
-Many = Annotated[list[str] | None, Parameter(negative="")]
-Several = Annotated[list[str] | None, Parameter(negative="", consume_multiple=1)]  # --valid val.en val.de
+Repeatable = Annotated[list[str] | None, Parameter(negative="")]  # --stop a --stop b
+ValueList = Annotated[list[str] | None, Parameter(negative="", consume_multiple=1)]  # --valid val.en val.de
 Force = Annotated[Flag, Parameter(help="Replace a model folder of this name.")]
 
 TOKENIZERS = ("auto", "characters", "words", "bpe", "wordpiece")
@@ -69,22 +69,17 @@ Data = Annotated[
     str,
     Parameter(group=DATA, help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True),
 ]
-AnyModel = Annotated[
-    str,
-    Parameter(help="A run folder, a model folder, a Hugging Face folder, a .gguf file or a .bin of llama2.c."),
-]
-ModelFolder = Annotated[str, Parameter(help="A run folder or a model folder.")]
+OPENED = "run folder, model folder, Hugging Face folder, .gguf file or .bin of llama2.c"
+AnyModel = Annotated[str, Parameter(help=f"A {OPENED}.")]
 Prompt = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Texts = Annotated[
-    str,
-    Parameter(help="The texts, one each. - reads them from standard input, one a line.", allow_leading_hyphen=True),
+    str, Parameter(help="The texts, one each. - reads them from standard input, one a line.", allow_leading_hyphen=True)
 ]
 TextFile = Annotated[str | None, Parameter(help="A file with one text a line.")]
 Column = Annotated[str | None, Parameter(help="The column of the text, in tables, .jsonl and .parquet.")]
 SecondColumn = Annotated[str | None, Parameter(help="The column of the second text, for pairs of texts.")]
 Metric = Annotated[
-    Literal["bleu", "errors"] | None,
-    Parameter(help="The score of translations: bleu, or errors (of symbols)."),
+    Literal["bleu", "errors"] | None, Parameter(help="The score of translations: bleu, or errors (of symbols).")
 ]
 
 
@@ -94,9 +89,8 @@ class CorpusOptions:
     """How text is read."""
 
     text: Column = None
-    documents: Annotated[
-        Literal["files", "lines", "paragraphs"] | None, Parameter(help="What one document is. Default: files.")
-    ] = None
+    documents: Literal["files", "lines", "paragraphs"] | None = None
+    """What one document is. Default: files."""
     filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")] = None
     encoding: Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. Default: utf-8.")] = None
 
@@ -112,22 +106,17 @@ class CorpusOptions:
 class DataOptions(CorpusOptions):
     """How data of any kind are read: the same options for every verb that reads them."""
 
-    task: Annotated[
-        Literal["classification", "regression", "multi-label", "tagging", "images", "translation"] | None,
-        Parameter(help="The task, where the files leave it open."),
-    ] = None
+    task: Literal["classification", "regression", "multi-label", "tagging", "images", "translation"] | None = None
+    """The task, where the files leave it open."""
     text2: SecondColumn = None
-    label: Annotated[
-        str | None, Parameter(help="The column of the label; of words also upos, xpos, feats, deprel.")
-    ] = None
+    label: str | None = None
+    """The column of the label; of words also upos, xpos, feats, deprel."""
     id: Annotated[str | None, Parameter(help="The column that identifies the examples.")] = None
-    source: Annotated[str | None, Parameter(help="The column to translate from: its name, or its number from 1.")] = (
-        None
-    )
+    source: str | None = None
+    """The column to translate from: its name, or its number from 1."""
     target: Annotated[str | None, Parameter(help="The column to translate to.")] = None
-    languages: Annotated[
-        Several, Parameter(help="Source and target language, as --languages en de. Default: by the file names.")
-    ] = None
+    languages: ValueList = None
+    """Source and target language, as --languages en de. Default: by the file names."""
 
 
 @Parameter(name="*", group=DATA)
@@ -135,10 +124,9 @@ class DataOptions(CorpusOptions):
 class SplitOptions(DataOptions):
     """The same, with the validation and the test set."""
 
-    valid: Annotated[
-        Several, Parameter(help="Validation data. Default: a tenth is held out, of parallel text a 20th.")
-    ] = None
-    test: Annotated[Several, Parameter(help="Test data, labelled or parallel, for the final scores.")] = None
+    valid: ValueList = None
+    """Validation data. Default: a tenth is held out, of parallel text a 20th."""
+    test: Annotated[ValueList, Parameter(help="Test data, labelled or parallel, for the final scores.")] = None
 
 
 @Parameter(name="*")
@@ -147,75 +135,61 @@ class TrainingOptions:
     """What `qkv train` and `qkv finetune` share, apart from the data."""
 
     class_weights: Annotated[Flag, Parameter(group=MODEL, help="Weight the classes equally, however rare.")] = False
-    seed: Annotated[
-        int | None, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness. Default: 0.")
-    ] = None
-    recipe: Annotated[
-        Path | None,
-        Parameter(group=MODEL, help="A recipe: a file, or a name, as gpt-nano. Other options and --set override it."),
-    ] = None
-    set: Annotated[
-        Many, Parameter(group=MODEL, help="One value of the recipe, as --set model.layers=4. Repeat it for more.")
-    ] = None
-    minutes: Annotated[
-        MinutesOrNone,
-        Parameter(help="The time budget, in all: sets size, batch and steps for this machine. Default: 5."),
-    ] = None
-    steps: Annotated[
-        int | None, within(ranges.STEPS, group=TIME, help="The number of steps, instead of a time budget.")
-    ] = None
-    run: Annotated[
-        Path | None, Parameter(group=OUTPUT, help="The run's folder. Default: runs/DATA-MODEL, numbered when taken.")
-    ] = None
+    seed: Annotated[int | None, within(ranges.TRAINING_SEED, group=MODEL)] = None
+    """The seed of all randomness. Default: 0."""
+    recipe: Annotated[Path | None, Parameter(group=MODEL)] = None
+    """A recipe: a file, or a name, as gpt-nano. Other options and --set override it."""
+    set: Annotated[Repeatable, Parameter(group=MODEL)] = None
+    """One value of the recipe, as --set model.layers=4. Repeat it for more."""
+    minutes: MinutesOrNone = None
+    """The time budget, in all: sets size, batch and steps for this machine. Default: 5."""
+    steps: Annotated[int | None, within(ranges.STEPS, group=TIME)] = None
+    """The number of steps, instead of a time budget."""
+    run: Annotated[Path | None, Parameter(group=OUTPUT)] = None
+    """The run's folder. Default: runs/DATA-MODEL, numbered when taken."""
     resume: Annotated[Flag, Parameter(group=OUTPUT, help="Continue the run in --run where it stopped.")] = False
-    tensorboard: Annotated[Flag, Parameter(group=OUTPUT, help="Also write TensorBoard files into the run folder.")] = (
-        False
-    )
+    tensorboard: Annotated[Flag, Parameter(group=OUTPUT)] = False
+    """Also write TensorBoard files into the run folder."""
 
 
-NO_CORPUS, NO_DATA, NO_SPLIT, DEFAULT_TRAINING = CorpusOptions(), DataOptions(), SplitOptions(), TrainingOptions()
+DEFAULT_CORPUS, DEFAULT_DATA, DEFAULT_SPLIT = CorpusOptions(), DataOptions(), SplitOptions()
+DEFAULT_TRAINING = TrainingOptions()
 
 
-def named(words: tuple[str, ...], verb: str) -> list[str]:
+def positionals(words: tuple[str, ...], verb: str) -> list[str]:
     """The words as they were typed; a lone - is standard input, any other hyphen is an option that does not exist."""
-    import difflib
-
-    from qkv.errors import InputError
-
     for word in words:
         if word.startswith("-") and word != "-":
-            options = [name for argument in _arguments(verb) for name in argument.names]
-            near = difflib.get_close_matches(word, options, 1)
+            near = difflib.get_close_matches(word, _option_names(verb), 1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise InputError(f"unknown option {word}; {hint}`qkv {verb} --help` lists what there is.")
+            raise InputError(f"unknown option {word}; {hint}`qkv {verb} --help` lists the options.")
     return list(words)
 
 
-def _arguments(verb: str) -> Iterable[Argument]:
+def _option_names(verb: str) -> list[str]:
     from qkv.cli.app import application
 
     part = application()
     for word in verb.split():
         part = part[word]
-    return part.assemble_argument_collection()
+    return [name for argument in part.assemble_argument_collection() for name in argument.names]
 
 
-def refuse(option: str, value: object, reason: str) -> NoReturn:
-    """Refuse an option that does not apply."""
-    from qkv.errors import InputError
+def refuse(options: dict[str, object], reason: str) -> None:
+    """Refuse the first of these options that was given, whose value is neither None nor False."""
+    for option, value in options.items():
+        if value is not None and value is not False:
+            shown = "" if value is True else " ".join(map(str, value if isinstance(value, list | tuple) else [value]))
+            name = f"--{option.replace('_', '-')} {shown}".rstrip()
+            raise InputError(f"{name}: does not apply, because {reason}. Leave it out.")
 
-    shown = " ".join(map(str, value)) if isinstance(value, list) else value
-    raise InputError(f"--{option.replace('_', '-')} {shown}: does not apply, for {reason}. Leave it out.")
 
-
-def named_data(words: tuple[str, ...], verb: str, example: str = "reviews.csv") -> list[str]:
+def data_files(words: tuple[str, ...], verb: str, example: str = "reviews.csv") -> list[str]:
     """The files, folders and data sets to read: at least one."""
-    from qkv.errors import InputError
-
-    if files := named(words, verb):
+    if files := positionals(words, verb):
         return files
     raise InputError(
-        f"no data was named. Give files, a folder, or a name from `qkv data list`, as in: qkv {verb} {example}"
+        f"no data was given. Give files, a folder, or a name from `qkv data list`, as in: qkv {verb} {example}"
     )
 
 
@@ -239,58 +213,50 @@ def read_config(
     given = options.given()
     if given.get("task") == "translation" and "languages" in own:
         del given["task"]
-    for name, value in given.items():
-        if name not in own:
-            refuse(name, value, reason)
-    config: Config = parse(kind, {"files": named_data(data, verb, example), **given}, "the options")
+    refuse({name: value for name, value in given.items() if name not in own}, reason)
+    config: Config = parse(kind, {"files": data_files(data, verb, example), **given}, "the options")
     return config
 
 
 def require_languages(languages: list[str] | None) -> None:
     """Refuse files among the languages: --languages takes every word up to the next option."""
-    import os
-
-    from qkv.errors import InputError
-
     for word in languages or ():
         if os.path.lexists(word) or "." in word or "/" in word:
             raise InputError(f"--languages {word}: expected a language, as en. Name the files before --languages.")
 
 
-def which(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
+def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
     """What `--tokenizer NAME` means: a kind, a tokenizer.json, or the folder of a model."""
-    from pathlib import Path
-
-    from qkv.errors import InputError
     from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
     if name in TOKENIZERS:
         return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
     path = Path(name)
     places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
         expected = f"{', '.join(TOKENIZERS)}, a tokenizer.json, or the folder of a model"
         raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
-    return TokenizerConfig(kind="file", file=str(found)), Tokenizer.load(found)
+    return TokenizerConfig(kind="file", file=str(file)), Tokenizer.load(file)
 
 
 def tokenizer_section(name: str | None) -> dict[str, Any]:
     """What `--tokenizer NAME` means in a recipe's section [tokenizer]; by default nothing."""
     from qkv.config import plain
 
-    return plain(which(name)[0]) if name else {}
+    return plain(tokenizer_by_name(name)[0]) if name else {}
 
 
-def standard_input(encoding: str) -> str:
-    """What is piped in, as one text; more than a text can be is refused before it fills the memory."""
-    import sys
-
+def typed_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> str:
+    """The words of a command as one text; a lone - stands for what is piped in. More than a text can be is refused
+    before it fills the memory."""
+    text = " ".join(positionals(words, verb))
+    if text != "-":
+        return text
     from qkv.data.files.decode import decode, require_encoding
     from qkv.data.files.unpack import CHUNK
     from qkv.data.findings import Findings
     from qkv.data.formats.rows import LONGEST_ROW
-    from qkv.errors import DataError
 
     require_encoding(encoding)
     findings, parts, size = Findings(), list[str](), 0

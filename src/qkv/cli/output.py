@@ -1,27 +1,31 @@
 """What verbs print: lines, tables, the sections of a report, JSON.
 
-Answers go to standard output; notes, progress and pictures go to standard error.
+Answers go to standard output; notes, progress and pictures go to standard error. Lines for a person wrap at blanks
+where the terminal (or COLUMNS) ends; a pipe or a file gets sentences whole, and tables of 80 columns.
 """
 
 from __future__ import annotations
 
 import json as json_module
 import os
+import re
 import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
+from qkv.safe_json import finite
+from qkv.tasks.report import LinesSection, Section, TableSection
 from qkv.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from qkv.tasks.report import Section
 
 STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
 
@@ -29,11 +33,7 @@ OUTPUT = Group("Output", sort_key=3)
 Json = Annotated[
     bool,
     Parameter(
-        name="--json",
-        negative="",
-        show_default=False,
-        group=OUTPUT,
-        help="One JSON document on standard output.",
+        name="--json", negative="", show_default=False, group=OUTPUT, help="One JSON document on standard output."
     ),
 ]
 
@@ -55,18 +55,41 @@ def console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+_WITHIN_INTERVAL = re.compile(r"(?<=\d) (?=to [-+\d])|(?<=\d to) (?=[-+\d])|(?<=\d) (?=%)")
+_KEPT = "\ue000"  # stands for a blank that is not broken at
+
+
+def wrapped(line: str, width: int | None) -> list[str]:
+    """A line in parts of this width, broken at blanks: never inside a path, a number or an interval."""
+    if width is None or len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    whole = textwrap.TextWrapper(width, "", indent, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(_KEPT, " ") for part in whole.wrap(_WITHIN_INTERVAL.sub(_KEPT, line))] or [""]
+
+
+def _columns() -> int:
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def _parts(lines: Iterable[object], *, wrap: bool) -> list[str]:
+    return [part for line in lines for part in wrapped(visible(str(line)), _columns() if wrap else None)]
+
+
 def print_answer(*lines: object, end: str = "\n", flush: bool = False) -> None:
     """Lines on standard output, one an argument: what the command was called for.
 
     Verbs print through the four functions here only. Whatever names and values hold, a line stays one line, and
     nothing in it steers a terminal: see `qkv.visible`.
     """
-    print(*(visible(str(line)) for line in lines), sep="\n", end=end, file=sys.stdout, flush=flush)
+    wrap = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
+    print(*_parts(lines, wrap=wrap), sep="\n", end=end, file=sys.stdout, flush=flush)
 
 
 def print_message(*lines: object, end: str = "\n") -> None:
     """Lines on standard error, one an argument: what a person wants to know meanwhile."""
-    print(*(visible(str(line)) for line in lines), sep="\n", end=end, file=sys.stderr, flush=True)
+    parts = _parts(lines, wrap=sys.stderr.isatty())  # in a log a message is one line
+    print(*parts, sep="\n", end=end, file=sys.stderr, flush=True)
 
 
 def print_rows(rows: Iterable[Iterable[str]]) -> None:
@@ -123,44 +146,56 @@ class Growing:
 
 def _json(value: Any, indent: int | None = 2) -> str:
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"  # JSON must survive any pipe
-    return visible_json(json_module.dumps(_finite(value), ensure_ascii=ascii_only, indent=indent, allow_nan=False))
+    return visible_json(json_module.dumps(finite(value), ensure_ascii=ascii_only, indent=indent, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_finite(item) for item in value]
-    return value
-
-
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], words: Collection[str] = ()) -> None:
-    """A table on standard output; the first column and those of `words` read left, numbers read right."""
+def show(*sections: Section) -> None:
+    """Print the lines and tables of a report in their order."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        side: Literal["left", "right"] = "left" if index == 0 or column in words else "right"
-        numbers = side == "right"  # an interval is never broken; words wrap at blanks
-        grid.add_column(Text(visible(column)), justify=side, overflow="fold", no_wrap=numbers)
-    for row in rows:
-        grid.add_row(*(Text(visible(str(cell))) for cell in row))
-    shown = Console(highlight=False)
-    if title:  # as rich's own title it would be cut to the table's width
-        shown.print(Text(visible(title), style="italic"), soft_wrap=True)
-    shown.print(grid)
-
-
-def show(sections: Iterable[Section]) -> None:
-    """Print the lines and tables of a report in their order."""
-    from qkv.tasks.report import LinesSection
-
+    screen = Console(soft_wrap=True)
     for section in sections:
         if isinstance(section, LinesSection):
             print_answer(*section.lines)
-        else:
-            table(section.title, section.columns, section.rows, words=section.words)
+            continue
+        for line in wrapped(visible(section.title), _columns()) if section.title else ():
+            screen.print(Text(line, style="italic"))
+        header, *rows = table_lines(section, _columns())
+        for line in header:
+            screen.print(Text(line, style="bold"))
+        for row in rows:
+            print_answer(*row)
+
+
+def table_lines(section: TableSection, width: int) -> list[list[str]]:
+    """The lines of each row of a table, the header first. Words wrap at blanks, numbers and intervals never; where that
+    is not enough, the last column of words stands on lines of its own, below its row."""
+    from rich.cells import cell_len
+
+    grid = [[visible(str(cell)) for cell in row] for row in (section.columns, *section.rows)]
+    columns = list(zip(*grid, strict=True))
+    words = [number for number, name in enumerate(section.columns) if number == 0 or name in section.words]
+    widths = [max(map(cell_len, column)) for column in columns]
+    least = [
+        max(cell_len(part) for cell in column for part in wrapped(cell, 1)) if number in words else widths[number]
+        for number, column in enumerate(columns)
+    ]
+    below = words.pop() if len(words) > 1 and sum(least) + 2 * (len(columns) - 1) > width else None
+    beside = [number for number in range(len(columns)) if number != below]
+    room = width - 2 * (len(beside) - 1)
+    while sum(widths[number] for number in beside) > room:
+        wide = [number for number in words if widths[number] > least[number]]
+        if not wide:
+            break
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    rows = []
+    for row in grid:
+        cells = [wrapped(row[number], widths[number]) for number in beside]
+        lines = []
+        for parts in zip_longest(*cells, fillvalue=""):
+            blanks = [" " * (widths[number] - cell_len(part)) for number, part in zip(beside, parts, strict=True)]
+            both = zip(beside, parts, blanks, strict=True)
+            lines.append("  ".join(p + b if number in words else b + p for number, p, b in both).rstrip())
+        rows.append([*lines, *([] if below is None else (f"    {part}" for part in wrapped(row[below], width - 4)))])
+    return rows

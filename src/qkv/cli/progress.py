@@ -101,7 +101,7 @@ class Display:
         self.laps: list[float] | None = [] if session.run.clock is None else None  # a clock knows when it will be over
         self.total = session.recipe.training.length
         self.every = session.recipe.training.evaluate_every
-        self.began = self.said = time.perf_counter()
+        self.began = self.printed = time.perf_counter()
         self.first: int | None = None
         self.number = 0
         self.tokens = 0
@@ -110,12 +110,11 @@ class Display:
         self.losses: deque[float] = deque(maxlen=5)
         self.validation: float | None = None
         self.figure = ""
-        self.saved: int | None = None
 
     def take(self, event: Event) -> list[str]:
         """Remember an event; what is worth a line of its own."""
         from qkv.training.loop import Step
-        from qkv.training.run import Evaluation, PutAside, Saved, StepsChanged, Stopped
+        from qkv.training.run import Evaluation, PutAside, StepsChanged, Stopped
 
         remarks = []
         if isinstance(event, Step):
@@ -140,8 +139,6 @@ class Display:
                 remarks.append(
                     f"steps are {pace} than measured: the run will have {event.after:,}, not {event.before:,}"
                 )
-        elif isinstance(event, Saved):
-            self.saved = event.step
         elif isinstance(event, Stopped):
             remarks.append(f"stopped early: nothing better since step {event.best_step:,}")
         elif isinstance(event, PutAside):
@@ -192,13 +189,13 @@ class Display:
         from qkv.training.loop import Step
         from qkv.training.run import Evaluation
 
-        said = self.take(event)
+        lines = self.take(event)
         now = time.perf_counter()
         between = isinstance(event, Step) and event.number % self.every and event.number < self.total
-        if isinstance(event, Evaluation) or (between and now - self.said > LINE_SECONDS):
-            self.said = now
-            said.append(self.status())
-        return said
+        if isinstance(event, Evaluation) or (between and now - self.printed > LINE_SECONDS):
+            self.printed = now
+            lines.append(self.status())
+        return lines
 
     def picture(self, width: int) -> Group:
         from rich.console import Group
@@ -257,62 +254,51 @@ def require_tensorboard() -> None:
 
 @contextmanager
 def board(folder: Path, wanted: bool) -> Iterator[Callable[[Event], None]]:
-    """A place for events; without --tensorboard they go nowhere. Where it cannot be written, the run goes on."""
+    """Writes events into TensorBoard files; without --tensorboard into none. Where a file cannot be written, that is
+    noted once, and the run goes on."""
     if not wanted:
         yield lambda event: None
         return
     require_tensorboard()
+    import threading
+
     from torch.utils.tensorboard import SummaryWriter
 
     from qkv.training.loop import Step
     from qkv.training.run import Evaluation
 
-    with _forgiving(folder) as write:
-        writer = write(lambda: SummaryWriter(str(folder / "tensorboard")))
-
-        def scalar(name: str, value: float, step: int) -> None:
-            write(lambda: writer.add_scalar(name, value, step))
-
-        def record(event: Event) -> None:
-            if isinstance(event, Step):
-                for name in ("loss", "gradient_norm", "rate_share"):
-                    scalar(f"training/{name}", getattr(event, name), event.number)
-            elif isinstance(event, Evaluation):
-                for name, value in event.scores.items():
-                    if not isinstance(value, list):
-                        scalar(f"validation/{name}", value, event.step)
-
-        try:
-            yield record
-        finally:
-            write(lambda: writer.close())
-
-
-@contextmanager
-def _forgiving(folder: Path) -> Iterator[Callable[[Callable[[], Any]], Any]]:
-    """Calls things until one of them cannot write; then it says so, once, and calls nothing more."""
-    import threading
-
     failed = False
 
     def write(call: Callable[[], Any]) -> Any:
         nonlocal failed
-        if failed:
-            return None
         try:
-            return call()
+            return None if failed else call()
         except OSError as error:
             failed = True
             reason = error.strerror or str(error)
             notes([f"{folder / 'tensorboard'}: {reason}; the run goes on without TensorBoard files"])
 
+    def scalar(name: str, value: float, step: int) -> None:
+        write(lambda: writer.add_scalar(name, value, step))
+
+    def record(event: Event) -> None:
+        if isinstance(event, Step):
+            for name in ("loss", "gradient_norm", "rate_share"):
+                scalar(f"training/{name}", getattr(event, name), event.number)
+        elif isinstance(event, Evaluation):
+            for name, value in event.scores.items():
+                if not isinstance(value, list):
+                    scalar(f"validation/{name}", value, event.step)
+
     def failing(thread: threading.ExceptHookArgs) -> None:
-        if not isinstance(thread.exc_value, OSError):  # else the next call is told of it
+        if not isinstance(thread.exc_value, OSError):  # which the next call raises again
             before(thread)
 
     # the files are written by a thread of their own, whose failures would be shown as tracebacks
     before, threading.excepthook = threading.excepthook, failing
+    writer = write(lambda: SummaryWriter(str(folder / "tensorboard")))
     try:
-        yield write
+        yield record
     finally:
+        write(lambda: writer.close())
         threading.excepthook = before

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.options import Flag, Prompt, named, standard_input, which, within
-from qkv.cli.output import Json, document, notes, print_answer, table
+from qkv.cli.options import Flag, Prompt, refuse, tokenizer_by_name, typed_text, within
+from qkv.cli.output import Json, document, notes, show
+from qkv.cli.progress import reading
+from qkv.errors import InputError
+from qkv.tasks.report import Section, TableSection, lines
 
 if TYPE_CHECKING:
     from qkv.text.tokenizer import Tokenizer
@@ -17,21 +23,15 @@ SHOWN = 200
 
 
 def tokenize(
-    *text: Annotated[Prompt, Parameter(help="The text to tokenize; - reads it from standard input.")],
-    tokenizer: Annotated[
-        str | None, Parameter(help="A model's folder, a tokenizer.json, or a kind to train on --train.")
-    ] = None,
-    file: Annotated[str | None, Parameter(help="Tokenize the text of a file, folder or named data set.")] = None,
-    train: Annotated[
-        tuple[str, ...], Parameter(help="Train a tokenizer on these files.", consume_multiple=True, negative="")
-    ] = (),
-    kind: Annotated[
-        Literal["auto", "characters", "words", "bpe", "wordpiece"] | None, Parameter(help="The kind to train.")
-    ] = None,
-    size: Annotated[int | None, within(ranges.VOCABULARY, help="How many tokens the vocabulary may have.")] = None,
-    save: Annotated[str | None, Parameter(help="Write the tokenizer.json here.")] = None,
-    force: Annotated[Flag, Parameter(help="Replace a file of the name --save.")] = False,
-    encoding: Annotated[str, Parameter(help="The encoding of the files.")] = "utf-8",
+    *text: Prompt,
+    tokenizer: str | None = None,
+    file: str | None = None,
+    train: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative="")] = (),
+    kind: Literal["auto", "characters", "words", "bpe", "wordpiece"] | None = None,
+    size: Annotated[int | None, within(ranges.VOCABULARY)] = None,
+    save: str | None = None,
+    force: Flag = False,
+    encoding: str = "utf-8",
     json: Json = False,
 ) -> None:
     """Show the tokens of a text, or train a tokenizer.
@@ -39,11 +39,21 @@ def tokenize(
     qkv tokenize "O Romeo" --tokenizer runs/book-modern
     qkv tokenize --train book.txt --kind bpe --size 2000 --save tokenizer.json
     qkv tokenize --file book.txt --tokenizer tokenizer.json
-    """
 
-    words = " ".join(named(text, "tokenize"))
-    if words == "-":
-        words = standard_input(encoding)
+    Args:
+        text: The text to tokenize; - reads it from standard input.
+        tokenizer: A model's folder, a tokenizer.json, or a kind to train on --train.
+        file: Tokenize the text of a file, folder or named data set.
+        train: Train a tokenizer on these files.
+        kind: The kind to train.
+        size: How many tokens the vocabulary may have.
+        save: Write the tokenizer.json here.
+        force: Replace a file of the name --save.
+        encoding: The encoding of the files.
+    """
+    if save is None:
+        refuse({"force": force}, "only --save FILE writes a file")
+    words = typed_text(text, "tokenize", encoding)
     chosen, resolved = _choose(words, tokenizer, tuple(train), kind, size, encoding, file)
     saved = _save(chosen, save, force)
     values: dict[str, Any] = {
@@ -61,7 +71,9 @@ def tokenize(
         values["file"] = _measure(chosen, file, encoding)
     if json:
         return document(values)
-    return _print(chosen, values)
+    if unknown := values.get("text", {}).get("unknown"):
+        notes([f"not in the vocabulary, read as UNK: {', '.join(map(repr, unknown[:20]))}."])
+    return show(*_sections(chosen, values))
 
 
 def _choose(
@@ -73,14 +85,11 @@ def _choose(
     encoding: str,
     file: str | None,
 ) -> tuple[Tokenizer, dict[str, Any] | None]:
-    from dataclasses import replace
-
     from qkv.config import plain
-    from qkv.errors import InputError
 
     if kind is not None and tokenizer is not None:
         raise InputError("--kind and --tokenizer both name a tokenizer; give one of them.")
-    config, given = which(tokenizer or kind or "auto")
+    config, given = tokenizer_by_name(tokenizer or kind or "auto")
     if given is not None:
         if train or size is not None:
             raise InputError(
@@ -89,7 +98,6 @@ def _choose(
         return given, None
     config = replace(config, size=size)
     if train or (not words and file is not None):
-        from qkv.cli.progress import reading
         from qkv.data.corpus import CorpusConfig
         from qkv.data.prepare import learn_tokenizer
 
@@ -110,10 +118,6 @@ def _choose(
 
 
 def _save(tokenizer: Tokenizer, save: str | None, force: bool) -> str | None:
-    from pathlib import Path
-
-    from qkv.errors import InputError
-
     if save is None:
         return None
     path = Path(save)
@@ -136,7 +140,6 @@ def _tokens(tokenizer: Tokenizer, words: str) -> dict[str, Any]:
 
 
 def _measure(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, Any]:
-    from qkv.cli.progress import reading
     from qkv.data.corpus import CorpusConfig
     from qkv.data.prepare import stream
 
@@ -157,19 +160,16 @@ def _counts(tokens: int, characters: int, size: int, words: int | None) -> dict[
     return counts
 
 
-def _print(tokenizer: Tokenizer, values: dict[str, Any]) -> None:
+def _sections(tokenizer: Tokenizer, values: dict[str, Any]) -> Iterator[Section]:
     rows: list[tuple[str, str]] = [("kind", tokenizer.kind), ("vocabulary", f"{tokenizer.vocabulary:,}")]
-    if "saved" in values["tokenizer"]:
-        rows.append(("saved", values["tokenizer"]["saved"]))
     if text := values.get("text"):
-        if text["unknown"]:
-            listed = ", ".join(map(repr, text["unknown"][:20]))
-            notes([f"not in the vocabulary, read as UNK: {listed}."])
-        tokens = [(repr(piece), number) for piece, number in zip(text["pieces"], text["ids"], strict=True)]
-        table("", ("token", "id"), tokens[:SHOWN])
-        print_answer(*([f"... and {len(tokens) - SHOWN:,} more"] if len(tokens) > SHOWN else []), "")
+        tokens = list(zip(map(repr, text["pieces"]), text["ids"], strict=True))
+        yield TableSection("", ("token", "id"), tokens[:SHOWN])
+        yield lines(*([f"... and {len(tokens) - SHOWN:,} more"] if len(tokens) > SHOWN else []), "")
     for part in ("text", "file"):
         for name, value in values.get(part, {}).items():
             if isinstance(value, int | float):
                 rows.append((name.replace("_", " "), f"{value:,}" if isinstance(value, int) else f"{value:.3f}"))
-    table("", ("what", "value"), rows)
+    yield TableSection("", ("what", "value"), rows)
+    if saved := values["tokenizer"].get("saved"):
+        yield lines(f"saved: {saved}")

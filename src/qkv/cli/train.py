@@ -13,24 +13,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+import qkv
 from qkv import ranges
 from qkv.cli import progress as shown
 from qkv.cli.options import (
     DATA,
+    DEFAULT_SPLIT,
     DEFAULT_TRAINING,
     MODEL,
-    NO_SPLIT,
+    OPENED,
     Data,
     Flag,
     Metric,
     SplitOptions,
     TokenizerName,
     TrainingOptions,
-    named,
+    positionals,
     tokenizer_section,
     within,
 )
 from qkv.cli.output import STARTED, Json, document, notes, print_answer, print_message, program, show
+from qkv.errors import ConfigError, InputError, InterruptedRun, OutputError, signal_of
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
@@ -45,14 +48,9 @@ OPTION_NAMES = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", 
 
 def train(
     *data: Data,
-    reading: SplitOptions = NO_SPLIT,
-    directions: Annotated[
-        Literal["forward", "both"] | None,
-        Parameter(group=DATA, help="both also learns from target to source (`qkv translate --to`). Default: forward."),
-    ] = None,
-    model: Annotated[
-        str | None, Parameter(group=MODEL, help="A model of the table above. Default: by the task.")
-    ] = None,
+    reading: SplitOptions = DEFAULT_SPLIT,
+    directions: Annotated[Literal["forward", "both"] | None, Parameter(group=DATA)] = None,
+    model: Annotated[str | None, Parameter(group=MODEL)] = None,
     tokenizer: TokenizerName = None,
     metric: Annotated[Metric, Parameter(group=MODEL)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
@@ -70,31 +68,22 @@ def train(
     qkv train --run runs/book-modern --resume
 
     MODELS
+
+    Args:
+        directions: both also learns from target to source (`qkv translate --to`). Default: forward.
+        model: A model of the table above. Default: by the task.
     """
-    own = {
-        "model.kind": model,
-        "tokenizer.kind": tokenizer,
-        "corpus.directions": directions,
-        "task.metric": metric,
-    }
+    own = {"model.kind": model, "tokenizer.kind": tokenizer, "corpus.directions": directions, "task.metric": metric}
     perform("train", data, reading, training, own, json)
 
 
 def finetune(
-    model: Annotated[
-        str, Parameter(help="The model to start from: a run, a model folder, a Hugging Face folder or a .gguf file.")
-    ],
+    model: Annotated[str, Parameter(help=f"The model to start from: a {OPENED}.")],
     *data: Data,
-    reading: SplitOptions = NO_SPLIT,
-    freeze: Annotated[Flag, Parameter(group=MODEL, help="Train only the head; the model is frozen.")] = False,
-    lora: Annotated[
-        int | None,
-        within(Range(1, 2**16, "a rank, as 8"), group=MODEL, help="Train LoRA adapters of this rank, as 8."),
-    ] = None,
-    layer_decay: Annotated[
-        float | None,
-        within(ranges.ABOVE_ZERO, group=MODEL, help="Each layer's learning rate, relative to the layer above, as 0.9."),
-    ] = None,
+    reading: SplitOptions = DEFAULT_SPLIT,
+    freeze: Annotated[Flag, Parameter(group=MODEL)] = False,
+    lora: Annotated[int | None, within(Range(1, 2**16, "a rank, as 8"), group=MODEL)] = None,
+    layer_decay: Annotated[float | None, within(ranges.ABOVE_ZERO, group=MODEL)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
@@ -105,9 +94,12 @@ def finetune(
     qkv finetune MINILM reviews.csv
     qkv finetune runs/sotu-modern reviews.csv --freeze
     qkv finetune MINILM reviews.csv --lora 8 --minutes 10
-    """
-    from qkv.errors import InputError
 
+    Args:
+        freeze: Train only the head; the model is frozen.
+        lora: Train LoRA adapters of this rank, as 8.
+        layer_decay: Each layer's learning rate, relative to the layer above, as 0.9.
+    """
     if freeze and lora:
         raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers as they are.")
     own = {
@@ -134,7 +126,7 @@ def perform(
         **own,
         "training.steps": training.steps,
         "training.seed": training.seed,
-        "corpus.files": named(data, verb) or None,
+        "corpus.files": positionals(data, verb) or None,
         **{f"corpus.{name}": value for name, value in reading.given().items() if not (name == "task" and translation)},
         "task.kind": "translation" if translation else None,
         "task.weights": "balanced" if training.class_weights else None,
@@ -150,7 +142,6 @@ def started(options: dict[str, Any], training: TrainingOptions, model: str) -> S
     """A new run from a recipe file, the options above it and every --set above those."""
     from qkv import session as sessions
     from qkv.config import set_value
-    from qkv.errors import ConfigError, InputError
     from qkv.recipe.recipe import read
     from qkv.tasks.registry import detected_of
 
@@ -160,7 +151,7 @@ def started(options: dict[str, Any], training: TrainingOptions, model: str) -> S
         setting.partition("=")[0].strip() == "training.steps" for setting in settings
     )
     if minutes is not None and new_steps:
-        raise InputError("--minutes and the number of steps both say how long to train. Give one of them.")
+        raise InputError("--minutes and the number of steps both set how long to train. Give one of them.")
     values: dict[str, Any] = read(training.recipe) if training.recipe else {}
     moved = ("steps_changes", "evaluate_every_changes")  # by the clock of the run that the recipe is of
     for settled in ("steps", *moved) if minutes is not None else moved if new_steps else ():
@@ -204,7 +195,6 @@ def model_name(values: dict[str, Any], detected: Detected) -> str:
 def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any]) -> Session:
     """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be given again."""
     from qkv import session as sessions
-    from qkv.errors import InputError
     from qkv.tasks.registry import detected_of, load_recipe
 
     run = training.run
@@ -245,8 +235,6 @@ def stem(name: str) -> str:
 
 def work(session: Session, tensorboard: bool, json: bool) -> None:
     """Run the training, show it, then evaluate the best model, write the card and suggest what to do next."""
-    from qkv.errors import InterruptedRun, OutputError, signal_of
-
     folder = session.run.folder
     notes(session.task.notes)
     doctor = session.task.examine(session)
@@ -281,15 +269,13 @@ def finish(session: Session, doctor: Doctor | None, quiet: bool) -> dict[str, An
     if report.writes:
         values["sample"] = samples(session, quiet)
     if not quiet:
-        show(report.sections)
+        show(*report.sections)
         print_answer(*next_commands(report.commands, session.run.folder))
     return values
 
 
 def samples(session: Session, quiet: bool) -> str:
     """Let the model write, and print that unless `quiet`; gives the first sample."""
-    import qkv
-
     training = session.recipe.training
     written = qkv.load(session.run.folder, training.device).samples(
         "", 1 if quiet else 2, length=200, seed=training.seed

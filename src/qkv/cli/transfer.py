@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
+import qkv
 from qkv.cli.options import AnyModel, Force
-from qkv.cli.output import Json, document, notes, print_answer, program, table
+from qkv.cli.output import Json, document, notes, print_answer, program, show
+from qkv.cli.progress import reading
+from qkv.errors import RefusedError, install_hint, installed
+from qkv.tasks.report import TableSection
 
 # whose twins elsewhere know no other pooling
 POOLED = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]", "last": "the last token that is not padding"}
@@ -24,26 +26,22 @@ ALONE = "only qkv opens the copy to compare it"
 
 def export(
     model: AnyModel,
-    folder: Annotated[str, Parameter(help="The folder to write. It must not exist.")],
+    folder: str,
     *,
-    to: Annotated[
-        Literal["huggingface"],
-        Parameter(
-            help="huggingface: `transformers` opens it with its Auto classes and AutoTokenizer, offline; a translator "
-            "as MarianMT. One that came with source.spm and target.spm leaves with such files: there, they need "
-            "sentencepiece."
-        ),
-    ] = "huggingface",
+    to: Literal["huggingface"] = "huggingface",
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write a model so that other programs open it. The copy is opened and compared before it gets its name.
 
     qkv export runs/book-modern --to huggingface book-hf
-    """
-    import qkv
-    from qkv.errors import install_hint, installed
 
+    Args:
+        folder: The folder to write. It must not exist.
+        to: huggingface: `transformers` opens it with its Auto classes and AutoTokenizer, offline; a translator as
+            MarianMT. One that came with source.spm and target.spm leaves with such files: there, they need
+            sentencepiece.
+    """
     hint = f"transformers is not installed: {ALONE}; {install_hint('transformers')}."
     noted = [] if installed("transformers") else [hint]
     notes(noted)
@@ -71,19 +69,7 @@ def architecture(folder: str) -> str:
     return str(json_module.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))["architectures"][0])
 
 
-def import_model(
-    source: Annotated[
-        str,
-        Parameter(
-            help="A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT, MarianMT as "
-            "Helsinki-NLP's opus-mt), a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched."
-        ),
-    ],
-    *,
-    to: Annotated[str | None, Parameter(help="The folder to write. Default: models/NAME.")] = None,
-    force: Force = False,
-    json: Json = False,
-) -> None:
+def import_model(source: str, *, to: str | None = None, force: Force = False, json: Json = False) -> None:
     """Bring a model in. It becomes a folder of qkv's own, with a checksum for every file (`qkv verify` checks them).
 
     qkv import SmolLM2-135M-Instruct.gguf
@@ -91,9 +77,12 @@ def import_model(
     qkv import bert-folder
 
     Every verb also opens such a folder or file as it is, without this.
+
+    Args:
+        source: A Hugging Face folder (GPT-2, Llama, SmolLM2, Qwen2, Qwen3, BERT, MiniLM, DistilBERT, MarianMT as
+            Helsinki-NLP's opus-mt), a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched.
+        to: The folder to write. Default: models/NAME.
     """
-    import qkv
-    from qkv.cli.progress import reading
     from qkv.interop import hub
     from qkv.recipe import bundle
 
@@ -117,12 +106,8 @@ def import_model(
     }
     if json:
         return document({"source": source, **facts, "notes": list(opened.bundle.notes)})
-    table(
-        "",
-        ("what", "value"),
-        [(key, f"{v:,}" if isinstance(v, int) else v) for key, v in facts.items()],
-        words=("value",),
-    )
+    rows = [(name, f"{value:,}" if isinstance(value, int) else value) for name, value in facts.items()]
+    show(TableSection("", ("what", "value"), rows, words=("value",)))
     verb = "generate" if opened.writes else "translate" if opened.translates else "embed"
     print_answer(f'next: {program()} {verb} {target} "Once upon a time"')
     return None
@@ -133,8 +118,6 @@ def verify(model: AnyModel, *, json: Json = False) -> None:
 
     Each line shows one proof and the largest difference that was found; the exit code is 5 when one fails.
     """
-    import qkv
-    from qkv.errors import RefusedError
     from qkv.studies.verify import proofs_of
 
     proofs = list(proofs_of(qkv.load(model)).all())
@@ -145,8 +128,8 @@ def verify(model: AnyModel, *, json: Json = False) -> None:
     else:
         columns = ("proof", "result", "difference", "what was compared")
         words = {True: "passed", False: "FAILED", None: "-"}
-        rows = [(p.name, words[p.passed], "" if p.largest is None else f"{p.largest:.1e}", p.said) for p in proofs]
-        table("", columns, rows, words=columns)
+        rows = [(p.name, words[p.passed], "" if p.largest is None else f"{p.largest:.1e}", p.compared) for p in proofs]
+        show(TableSection("", columns, rows, words=columns))
     failed = [p for p in proofs if p.passed is False]
     if failed:
-        raise RefusedError(f"{model}: {', '.join(p.name for p in failed)} failed. {failed[0].said}")
+        raise RefusedError(f"{model}: {', '.join(p.name for p in failed)} failed. {failed[0].compared}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
+import qkv
 from qkv import ranges
 from qkv.cli.lines import answer, batches
-from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, named, within
+from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, within
 from qkv.cli.output import Json, notes, print_answer, print_rows, print_text
+from qkv.errors import InputError, install_hint, installed, require_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ TOGETHER = 256  # texts that are translated at once
 
 
 def translate(
-    model: Annotated[str, Parameter(help="A run folder or a model folder, of a translator.")],
+    model: str,
     *texts: Texts,
     file: TextFile = None,
     to: str | None = None,
@@ -43,33 +43,24 @@ def translate(
 
     A line of a file or pipe gets one line. On a terminal, control characters are shown as escapes (\\x1b).
 
-    Parameters
-    ----------
-    to
-        The language to translate into, where the model knows several. A text may also begin with the tag that
-        Marian's models know, as in ">>fra<< A dog."
-    beams
-        How many translations are followed at once; 1 takes the likeliest token each time.
-    nbest
-        How many translations are shown of each text, with their log-probabilities; --penalty decides their order.
-    penalty
-        Scores are divided by the length to this power: larger ones favour longer translations.
-    temperature
-        Sample the tokens instead of searching for the best: below 1 safer, above 1 wilder. --nbest says how many
-        translations are sampled of each text. --top-k, --top-p and --seed apply to it.
-    seed
-        With --temperature, the same seed gives the same translations.
-    carry
-        Names, numbers of two digits or more and characters that the model does not know are carried over from the
-        text when the translation lost them: each takes the place of what was written while the model attended to it.
-        `qkv evaluate` scores the model's own words.
-    alignments
-        Below each translation, for each of its words the word of the text with the most attention: numbers as
-        0-0 1-2 (source-target, counted from 0), then the words.
-        With --json also the weights, token by token. The words are those that the model itself wrote.
+    Args:
+        model: A run folder or a model folder, of a translator.
+        to: The language to translate into, where the model knows several. A text may also begin with the tag that
+            Marian's models know, as in ">>fra<< A dog."
+        beams: How many translations are followed at once; 1 takes the likeliest token each time.
+        nbest: How many translations are shown of each text, with their log-probabilities; --penalty decides their
+            order.
+        penalty: Scores are divided by the length to this power: larger ones favour longer translations.
+        temperature: Sample the tokens instead of searching for the best: below 1 safer, above 1 wilder. --nbest says
+            how many translations are sampled of each text. --top-k, --top-p and --seed apply to it.
+        seed: With --temperature, the same seed gives the same translations.
+        carry: Names, numbers of two digits or more and characters that the model does not know are carried over from
+            the text when the translation lost them: each takes the place of what was written while the model attended
+            to it. `qkv evaluate` scores the model's own words.
+        alignments: Below each translation, for each of its words the word of the text with the most attention: numbers
+            as 0-0 1-2 (source-target, counted from 0), then the words. With --json also the weights, token by token.
+            The words are those that the model itself wrote.
     """
-    import qkv
-    from qkv.errors import InputError
     from qkv.generation.sampling import Sampling
 
     sampling = None if temperature is None else Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
@@ -98,7 +89,7 @@ def translate(
 
     answer(
         opened,
-        batches(named(texts, "translate"), file, "translate", TOGETHER),
+        batches(texts, file, "translate", TOGETHER),
         respond,
         lambda text, best: {"text": text, "translations": [values(opened, one, alignments) for one in best]},
         show,
@@ -108,7 +99,6 @@ def translate(
 
 def early(texts: list[str], file: str | None) -> None:
     """Refuse long texts before the model is opened where they cannot be cut into sentences; of a file, warn."""
-    from qkv.errors import install_hint, installed, require_package
     from qkv.tasks.translation.predict import LONG, SPLITTING, long
 
     if file is None and texts != ["-"]:

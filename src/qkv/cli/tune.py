@@ -10,44 +10,38 @@ from cyclopts import Parameter
 
 from qkv import ranges
 from qkv.cli.options import (
+    DEFAULT_SPLIT,
     MODEL,
-    NO_SPLIT,
     TIME,
     Data,
     MinutesOrNone,
     SplitOptions,
     TokenizerName,
     TrainingSeed,
-    named_data,
+    data_files,
     tokenizer_section,
     within,
 )
 from qkv.cli.output import OUTPUT, Json, document, note, print_answer, program, show
+from qkv.cli.progress import reading as reading_bar
 from qkv.cli.train import stem
+from qkv.errors import InputError
+from qkv.tasks.report import TableSection
 
 SHOWN = 10  # trials of the table, the best
 
 
 def tune(
     *data: Data,
-    reading: SplitOptions = NO_SPLIT,
-    model: Annotated[str | None, Parameter(group=MODEL, help="The model to tune. Default: several are tried.")] = None,
+    reading: SplitOptions = DEFAULT_SPLIT,
+    model: Annotated[str | None, Parameter(group=MODEL)] = None,
     tokenizer: TokenizerName = None,
     seed: TrainingSeed = 0,
-    minutes: Annotated[
-        MinutesOrNone, Parameter(help="The time budget, in all; that of an earlier call counts.")
-    ] = None,
-    trials: Annotated[
-        int | None, within(ranges.COUNT, group=TIME, help="The number of trials; those of an earlier call count.")
-    ] = None,
-    each: Annotated[MinutesOrNone, Parameter(help="Minutes of a trial. Default: an eighth of --minutes.")] = None,
-    store: Annotated[
-        str | None,
-        Parameter(group=OUTPUT, help="A file, or an SQL address as sqlite:///study.db. Default: a journal in --run."),
-    ] = None,
-    run: Annotated[
-        Path | None, Parameter(group=OUTPUT, help="The folder of the search. Default: runs/tune-DATA.")
-    ] = None,
+    minutes: MinutesOrNone = None,
+    trials: Annotated[int | None, within(ranges.COUNT, group=TIME)] = None,
+    each: MinutesOrNone = None,
+    store: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    run: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     json: Json = False,
 ) -> None:
     """Search for the learning rate, width, dropout, batch size and parts that suit the data.
@@ -60,14 +54,19 @@ def tune(
     qkv tune reviews.csv --trials 30 --model lstm
     qkv tune reviews.csv --trials 30 --store postgresql://me@host/studies
     qkv tune book.txt --minutes 30 --each 3
-    """
-    from qkv.cli import progress as shown
-    from qkv.errors import InputError
-    from qkv.studies import search
-    from qkv.tasks.report import TableSection
 
-    files = named_data(data, "tune")
-    with shown.reading() as progress:
+    Args:
+        model: The model to tune. Default: several are tried.
+        minutes: The time budget, in all; that of an earlier call counts.
+        trials: The number of trials; those of an earlier call count.
+        each: Minutes of a trial. Default: an eighth of --minutes.
+        store: A file, or an SQL address as sqlite:///study.db. Default: a journal in --run.
+        run: The folder of the search. Default: runs/tune-DATA.
+    """
+    from qkv.studies import search
+
+    files = data_files(data, "tune")
+    with reading_bar() as progress:
         result = search.tune(
             search.TuningPlan(
                 corpus={"files": files, **reading.given()},
@@ -80,7 +79,7 @@ def tune(
                 seed=seed,
                 tokenizer=tokenizer_section(tokenizer),
                 progress=progress,
-                say=note,
+                note=note,
             )
         )
     values = result.values()
@@ -90,7 +89,7 @@ def tune(
         raise InputError(f"{result.folder}: no trial came to its end. Give more minutes, or fewer examples.")
     complete = [trial for trial in result.trials if trial["state"] == "complete"]
     complete.sort(key=lambda trial: abs((trial["score"] or 0.0) - (result.score or 0.0)))
-    rows = tuple(
+    rows = [
         (
             str(trial["trial"]),
             f"{trial['score']:.4f}",
@@ -98,8 +97,8 @@ def tune(
             " ".join(f"{key}={value}" for key, value in search.shown(trial["figures"]).items()),
         )
         for trial in complete[:SHOWN]
-    )
-    show([TableSection("", ("trial", "score", "seconds", "parameters"), rows, words=("parameters",))])
+    ]
+    show(TableSection("", ("trial", "score", "seconds", "parameters"), rows, words=("parameters",)))
     print_answer("", f"{values['finished']} trials, {values['pruned']} of them pruned. The best, {result.recipe}:", "")
     print_answer(*result.recipe.read_text(encoding="utf-8").split("\n"))
     return print_answer(f"Next:  {program()} {shlex.join(['train', '--recipe', str(result.recipe)])}")

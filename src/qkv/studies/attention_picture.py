@@ -55,21 +55,21 @@ def colour(step: int) -> str:
 def squares(weights: Tensor, x: float, y: float, wide: float, high: float) -> list[Shape]:
     """A matrix as squares, those of one strength together."""
     steps = (weights.clamp(0, 1) ** 0.65 * STEPS).round().long()
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     for step in range(1, STEPS + 1):
         corners = tuple((x + column * wide, y + row * high) for row, column in (steps == step).nonzero().tolist())
         if corners:
-            found.append(Squares(corners, wide, high, colour(step)))
-    return found
+            shapes.append(Squares(corners, wide, high, colour(step)))
+    return shapes
 
 
 def legend(right: float, y: float) -> list[Shape]:
-    found: list[Shape] = []
+    shapes: list[Shape] = []
     for number, weight in enumerate(reversed(LEGEND)):
         x = right - 58 * (number + 1)
         step = max(1, round(weight**0.65 * STEPS))
-        found += [Squares(((x, y - 6),), 12.0, 12.0, colour(step)), Word(x + 17, y, f"{weight:g}", PALE, size=12)]
-    return found
+        shapes += [Squares(((x, y - 6),), 12.0, 12.0, colour(step)), Word(x + 17, y, f"{weight:g}", PALE, size=12)]
+    return shapes
 
 
 def label(piece: str) -> str:
@@ -119,34 +119,26 @@ def all_heads(subject: Subject) -> tuple[list[Shape], int, int]:
     """Every head of every layer, small."""
     tower = main_stack(stacks(subject.model))
     size = min(float(SMALL), max(20.0, (GRID - 60) / tower.heads - 6))
-    found: list[Shape] = []
+    heads: list[Shape] = []
     left, top, step = 52.0, 84.0, size + 6
 
-    def see(each: Attended) -> None:
-        rows, columns = (min(round(size), length) for length in each.weights.shape[1:])
-        small = F.adaptive_max_pool2d(each.weights, (rows, columns))
-        y = top + each.layer * step
-        for head, weights in zip(each.heads, small, strict=True):
+    def draw_heads(attended: Attended) -> None:
+        rows, columns = (min(round(size), length) for length in attended.weights.shape[1:])
+        small = F.adaptive_max_pool2d(attended.weights, (rows, columns))
+        y = top + attended.layer * step
+        for head, weights in zip(attended.heads, small, strict=True):
             x = left + head * step
-            found.extend([*squares(weights, x, y, size / columns, size / rows), Frame(x, y, size, size, "#c9c5bb")])
+            heads.extend([*squares(weights, x, y, size / columns, size / rows), Frame(x, y, size, size, "#c9c5bb")])
 
-    walk(subject, see, layers={tower.name: None})
+    walk(subject, draw_heads, layers={tower.name: None})
     width = max(left + tower.heads * step + 18, 480.0)
     bottom = top + len(tower.layers) * step
     title = f"{subject.name}: {len(tower.layers)} layers of {tower.heads} heads"
-    shapes: list[Shape] = [Word(20.0, 22.0, title, size=16), Word(20.0, 45.0, ASKS[tower.name], PALE, size=12), *found]
+    shapes: list[Shape] = [Word(20.0, 22.0, title, size=16), Word(20.0, 45.0, ASKS[tower.name], PALE, size=12), *heads]
     shapes.append(Word(20.0, top - 10, "layer", PALE, size=11))
     for head in range(tower.heads):
-        shapes.append(
-            Word(
-                left + head * step + size / 2,
-                top - 10,
-                f"head {head + 1}" if size > 44 else str(head + 1),
-                PALE,
-                "middle",
-                11,
-            )
-        )
+        name = f"head {head + 1}" if size > 44 else str(head + 1)
+        shapes.append(Word(left + head * step + size / 2, top - 10, name, PALE, "middle", 11))
     for layer in range(len(tower.layers)):
         shapes.append(Word(left - 10, top + layer * step + size / 2, str(layer + 1), PALE, "end", 11))
     shapes += legend(width - 4, bottom + 16)

@@ -61,7 +61,7 @@ def fitted(data: Labelled, problem: Problem) -> Iterator[Fitted]:
     linear: Features
     match data.train:
         case TagExamples():
-            yield _timed("majority", lambda: _majority_tags(data))
+            yield _timed("majority", lambda: _majority(data, problem))
             yield _timed("usual tag", lambda: _most_frequent_tag(data))
             if installed("sklearn"):
                 yield _timed("logistic", lambda: _logistic_tags(data))
@@ -94,7 +94,7 @@ def _majority(data: Labelled, problem: Problem) -> tuple[Answers, int]:
         share = np.bincount(targets, minlength=len(data.labels)) / len(targets)
     else:
         share = targets.astype(np.float64).mean(0, keepdims=True).reshape(-1)
-    return lambda examples: np.tile(share, (len(examples), 1)), 0
+    return lambda examples: np.tile(share, (len(examples.targets), 1)), 0
 
 
 @runtime_checkable
@@ -230,18 +230,8 @@ EPOCHS = 8
 SEED = 0
 
 
-def _tag_shares(data: Labelled) -> Array:
-    counts = np.bincount(data.train.targets, minlength=len(data.labels))
-    return counts / counts.sum()
-
-
-def _majority_tags(data: Labelled) -> tuple[Answers, int]:
-    share = _tag_shares(data)
-    return lambda examples: np.tile(share, (int(examples.lengths.sum()), 1)), 0
-
-
 def _most_frequent_tag(data: Labelled) -> tuple[Answers, int]:
-    prior, labels = _tag_shares(data), len(data.labels)
+    prior = np.bincount(data.train.targets, minlength=len(data.labels)) / len(data.train.targets)
     by_word: dict[str, Counter[int]] = defaultdict(Counter)
     by_ending: dict[str, Counter[int]] = defaultdict(Counter)
     assert isinstance(data.train, TagExamples)
@@ -252,7 +242,7 @@ def _most_frequent_tag(data: Labelled) -> tuple[Answers, int]:
 
     def shares(word: str) -> Array:
         counts: dict[int, int] = by_word.get(word) or by_ending.get(word[-ENDING:].lower()) or {}
-        seen = np.zeros(labels)
+        seen = np.zeros(len(prior))
         for tag, count in counts.items():
             seen[tag] = count
         return (seen + prior) / (seen.sum() + 1)
@@ -275,21 +265,21 @@ def word_features(words: Sequence[str]) -> Iterator[list[str]]:
         yield [f"w{low}", f"b{before}", f"n{after}", f"s{squeezed}", f"p{before} {low}", f"q{low} {after}", *parts, "1"]
 
 
-def _logistic_tags(data: Labelled) -> tuple[Answers, int]:
-    from sklearn.feature_extraction import FeatureHasher
-    from sklearn.linear_model import SGDClassifier
+class _TaggedWords:
+    """The features of words, hashed into columns."""
 
-    hasher = FeatureHasher(HASHED, input_type="string", dtype=np.float32)
+    def read(self, examples: Any) -> Any:
+        from sklearn.feature_extraction import FeatureHasher
 
-    def table(examples: Any) -> Any:
+        hasher = FeatureHasher(HASHED, input_type="string", dtype=np.float32)
         return hasher.transform(row for words in sentences_of(examples) for row in word_features(words))
 
-    model = SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=EPOCHS, tol=None, random_state=SEED)
-    model.fit(table(data.train), data.train.targets)
+    learn = read
 
-    def answers(examples: Any) -> Array:
-        shares = np.zeros((int(examples.lengths.sum()), len(data.labels)))
-        shares[:, model.classes_] = model.predict_proba(table(examples))
-        return shares
 
-    return answers, int(model.coef_.size + len(model.coef_))
+def _logistic_tags(data: Labelled) -> tuple[Answers, int]:
+    from sklearn.linear_model import SGDClassifier
+
+    kind = partial(SGDClassifier, loss="log_loss", alpha=1e-6, max_iter=EPOCHS, tol=None, random_state=SEED)
+    features = _TaggedWords()
+    return _classifier(kind, features.learn(data.train), features, data, "single")

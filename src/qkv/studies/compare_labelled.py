@@ -12,7 +12,7 @@ import numpy as np
 
 from qkv.config import parse, plain
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.examples import Labelled
+from qkv.data.examples import Labelled, TagExamples
 from qkv.data.findings import Caution, silent
 from qkv.data.read_examples import read_examples
 from qkv.errors import install_hint, installed
@@ -26,8 +26,8 @@ from qkv.recipe.recipe import read
 from qkv.studies import classical_baselines
 from qkv.studies.comparison import Entry, ScoredRun, SystemComparison, in_order, network_entry
 from qkv.studies.significance import measure
-from qkv.studies.study import LABELLED_MODELS, TEXT_CLASSIFIERS, ComparisonPlan, TrainedRun
-from qkv.tasks.classification import report, systems
+from qkv.studies.study import ComparisonPlan, TrainedRun, labelled_models
+from qkv.tasks.classification import report
 from qkv.tasks.classification.systems import PROBLEMS
 from qkv.tasks.classification.task import ClassificationTask
 from qkv.tasks.protocol import Session, autocast_of, expect
@@ -43,17 +43,12 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     config = parse(ExamplesConfig, {"report": "valid", **plan.corpus}, "the options")
     missing = () if installed("sklearn") else (WITHOUT,)
     for note in missing:
-        plan.say(note)
+        plan.note(note)
     data = read_examples(config, plan.progress or silent)
     for note in data.notes:
-        plan.say(note)
+        plan.note(note)
     assert data.test is not None
-    names = plan.models or tuple(systems.TABLES if data.numeric else LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS))
-    for name in names:
-        if data.numeric:
-            systems.of_numbers({"kind": name}, "--models")
-        else:
-            systems.system(name, data.task, "--models")
+    names = labelled_models(data, plan.models, "--models")
     for start in plan.starts:
         bundle.find(start)  # a name that leads nowhere is refused before anything is trained
     given = {key: value for key, value in plain(config).items() if value is not None}
@@ -63,7 +58,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     jobs |= {f"from {model_name(start)}": {"training": {"start": start}} for start in plan.starts}
     leaks = [note for start in plan.starts for note in trained_on_these(start, config)]
     for note in leaks:
-        plan.say(note)
+        plan.note(note)
     minutes = plan.share((len(names) + len(plan.starts)) * plan.seeds)
 
     def score(run: TrainedRun, session: Session, model: Any) -> ScoredRun:
@@ -77,7 +72,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
         failed=failed,
         reported=len(data.test),
         chosen_on=len(data.valid),
-        unit="sentences" if data.task == "tagging" else "rows",
+        unit="sentences" if isinstance(data.test, TagExamples) else "rows",
         minutes_each=minutes,
         notes=(*missing, *data.notes, *leaks),
         baseline=baselines[-1].name if baselines else None,
@@ -111,21 +106,21 @@ def _baselines(plan: ComparisonPlan, data: Labelled) -> Iterator[Entry]:
         began = time.perf_counter()
         answers = system.answers(test)
         speed = len(test) / max(time.perf_counter() - began, 1e-9)
-        judgement = score_examples(answers, test, problem)
+        result = score_examples(answers, test, problem)
         yield Entry(
             name=system.name,
             learned=False,
-            measures=(measure(judgement, test, plan.metric),),
+            measures=(measure(result, test, plan.metric),),
             held_out=held_out if np.isfinite(held_out) else None,
             train_seconds=system.seconds,
-            macro_f1=macro_f1(judgement),
+            macro_f1=macro_f1(result),
             parameters=system.parameters,
             predictions_per_second=speed,
-            more={"scores": judgement.values()},
+            more={"scores": result.values()},
         )
-        value = judgement.figure.value
+        value = result.figure.value
         score = "undefined" if value is None else f"{value:.4f}"
-        plan.say(f"{system.name}: {judgement.name} {score} in {system.seconds:.1f} s")
+        plan.note(f"{system.name}: {result.name} {score} in {system.seconds:.1f} s")
 
 
 def _scored(plan: ComparisonPlan, run: TrainedRun, session: Session, model: Any) -> ScoredRun:
@@ -138,22 +133,22 @@ def _scored(plan: ComparisonPlan, run: TrainedRun, session: Session, model: Any)
     rows = task.prepared.rows(data.test, task.context)
     answers = decisions.answers(model, rows, task.problem, autocast_of(recipe.training))
     speed = len(data.test) / max(time.perf_counter() - began, 1e-9)
-    judgement = score_examples(answers, data.test, task.problem)
-    both = {"valid": chosen, "test": judgement}
+    result = score_examples(answers, data.test, task.problem)
+    both = {"valid": chosen, "test": result}
     write_card(session, report.card_content(session, task, both, report.remarks(session, task, both)))
     return ScoredRun(
         run,
-        measure(judgement, data.test, plan.metric),
+        measure(result, data.test, plan.metric),
         measure(chosen, data.valid, plan.metric).value,
         speed,
-        macro_f1(judgement),
-        judgement.values(),
+        macro_f1(result),
+        result.values(),
     )
 
 
-def macro_f1(judgement: LabelledScore) -> float | None:
+def macro_f1(result: LabelledScore) -> float | None:
     """Reported with every score; of spans it is that of their types, of numbers there is none."""
-    match judgement.score:
+    match result.score:
         case ClassScore(macro_f1=estimate):
             return estimate.value
         case MultilabelScore(macro_f1=value):

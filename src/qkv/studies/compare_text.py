@@ -54,7 +54,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     corpus: CorpusConfig = parse(CorpusConfig, plan.corpus, "the options: [corpus]")
     data = prepare(corpus, tokenizer, progress=plan.progress)
     for note in data.notes:
-        plan.say(note)
+        plan.note(note)
     require(data.valid, 2 * FEWEST, "a comparison", "Give more text.")
     minutes = plan.share(len(names) * plan.seeds)
     parameters = 0  # of the first network, where all are to have as many
@@ -109,7 +109,9 @@ def halves(stream: TokenStream) -> tuple[TokenStream, TokenStream]:
 
     def part(tokens: Array) -> TokenStream:
         share = len(tokens) / len(stream.tokens)
-        size, characters, unknown = (round(share * each) for each in (stream.bytes, stream.characters, stream.unknown))
+        size, characters, unknown = (
+            round(share * count) for count in (stream.bytes, stream.characters, stream.unknown)
+        )
         return TokenStream(tokens, size, characters, 1, unknown)
 
     return part(stream.tokens[:middle]), part(stream.tokens[middle:])
@@ -123,7 +125,7 @@ class ScoredHalf:
         windows = Windows(len(stream.tokens), window, window)
         self.windows = [windows[index] for index in windows.spread(REPORTED)]
         self.places, self.reach = windows.predictions_of(windows.spread(REPORTED))
-        self.counts = np.array([each.fresh for each in self.windows])
+        self.counts = np.array([window.fresh for window in self.windows])
         self.bits = (len(stream.tokens) - 1) / max(1, stream.bytes) / math.log(2)
 
     def measure(self, nats: Iterable[float]) -> Measure:
@@ -137,8 +139,8 @@ class ScoredHalf:
         nats: list[float] = []
         with torch.inference_mode():
             for batch in batches(self.windows, together):
-                found = losses_of(model, self.stream.tokens, batch)
-                nats += [float(own[-place.fresh :].double().sum()) for own, place in zip(found, batch, strict=True)]
+                losses = losses_of(model, self.stream.tokens, batch)
+                nats += [float(own[-place.fresh :].double().sum()) for own, place in zip(losses, batch, strict=True)]
         return self.measure(nats)
 
     def of_shares(self, shares: Array) -> Measure:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from qkv.evaluation.intervals import Difference, Estimate
+from qkv.safe_json import finite
 from qkv.session import claim
 from qkv.storage import write_file
 from qkv.studies import picture
@@ -186,7 +187,8 @@ class SystemComparison:
             "systems": [entry.values() for entry in self.entries],
             "failed": self.failed,
             "differences": [
-                {"first": each.first, "second": each.second, **each.gap.values()} for each in self.verdicts()
+                {"first": verdict.first, "second": verdict.second, **verdict.gap.values()}
+                for verdict in self.verdicts()
             ],
             "sentences": self.sentences(),
             "notes": list(self.notes),
@@ -194,13 +196,12 @@ class SystemComparison:
 
     def table(self) -> TableSection:
         """The scores and costs of all systems; the macro-F1 is left out where no system has one."""
-        with_f1 = any(entry.macro_f1 is not None for entry in self.entries)
         columns = ["system", NAMES[self.metric], "95 %", "macro-F1", "weights", "FLOPs", "seconds", "answers/s"]
         rows = [self._cells(entry) for entry in self.entries]
-        keep = [number for number, column in enumerate(columns) if with_f1 or column != "macro-F1"]
-        return TableSection(
-            "", tuple(columns[number] for number in keep), tuple(tuple(row[number] for number in keep) for row in rows)
-        )
+        if all(entry.macro_f1 is None for entry in self.entries):
+            for row in (columns, *rows):
+                del row[3]
+        return TableSection("", columns, rows)
 
     def _cells(self, entry: Entry) -> list[str]:
         score = entry.score
@@ -231,7 +232,7 @@ class SystemComparison:
         return f"""\
 # {visible(", ".join(self.data))}: {self.task}
 
-{chr(10).join(f"| {' | '.join(map(cell, row))} |" for row in rows)}
+{chr(10).join(f"| {' | '.join(cell(str(value)) for value in row)} |" for row in rows)}
 
 \\* is best on {self.chosen_on:,} {self.unit} held out of the training set; the table shows {self.reported:,}
 others, on which nothing was chosen. Each network had {minutes(self.minutes_each)}.{mean} {FLOPS}
@@ -280,15 +281,6 @@ def in_order(entries: Iterable[Entry], *, lower: bool) -> tuple[Entry, ...]:
         return value is None, 0.0 if value is None else value if lower else -value
 
     return tuple(sorted(entries, key=key))
-
-
-def finite(value: Any) -> Any:
-    """Without what JSON has no word for."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def minutes(value: float) -> str:

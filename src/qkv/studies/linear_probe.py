@@ -21,6 +21,7 @@ from qkv.errors import InputError, require_package
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
 from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
+from qkv.tasks.classification.systems import PROBLEMS
 from qkv.text.tokenizer import Tokenizer
 
 MOST = 2000  # texts or sentences of each side
@@ -35,17 +36,17 @@ class Probed:
     """The score of one layer."""
 
     layer: int
-    judgement: LabelledScore
+    score: LabelledScore
 
     def values(self) -> dict[str, Any]:
-        figure = self.judgement.figure
-        return {"layer": self.layer, "metric": self.judgement.name, **figure.values("value")}
+        figure = self.score.figure
+        return {"layer": self.layer, "metric": self.score.name, **figure.values("value")}
 
 
 def probe(model: nn.Module, tokenizer: Tokenizer, data: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
     """A score for each layer from 0 on: learned on the training set, reported on the validation set."""
     require_package("sklearn", NEED)
-    if data.task not in ("classification", "tagging") or data.numeric or data.pairs:
+    if PROBLEMS[data.task] != "single" or not isinstance(data.train, TextExamples | TagExamples) or data.pairs:
         raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {data.task}.")
     train, valid = (_some(side, most, seed) for side in (data.train, data.valid))
     layers = zip(layers_of(model, tokenizer, train), layers_of(model, tokenizer, valid), strict=True)
@@ -55,7 +56,7 @@ def probe(model: nn.Module, tokenizer: Tokenizer, data: Labelled, most: int = MO
 
 def last_compared_with(layers: list[Probed], other: int) -> Difference | None:
     """The last layer compared with another one, answer by answer; of spans there is no comparison."""
-    scores: list[Any] = [each.judgement.score for each in (layers[-1], layers[other])]
+    scores: list[Any] = [layer.score.score for layer in (layers[-1], layers[other])]
     if not all(hasattr(score, "correct") for score in scores):
         return None
     first, second = (np.asarray(score.correct, dtype=np.float64)[:, None] for score in scores)

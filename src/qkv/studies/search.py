@@ -13,6 +13,7 @@ import time
 import tomllib
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,7 @@ from qkv.session import fresh_state
 from qkv.storage import locked, remove_folder, write_file
 from qkv.studies import search_space
 from qkv.studies.significance import NAMES
-from qkv.studies.study import LABELLED_MODELS, TEXT_CLASSIFIERS, Study
-from qkv.tasks.classification import systems
+from qkv.studies.study import Study, labelled_models
 from qkv.tasks.protocol import Session
 from qkv.tasks.registry import task_to_study
 from qkv.training.loop import train
@@ -74,36 +74,32 @@ class TuningPlan(Study):
 
 @dataclass(frozen=True)
 class TuningTask:
-    """What is searched over: the task, the systems, and whether a lower score is better."""
+    """What is searched over: the task, the systems with what is searched of each, whether a lower score is better."""
 
     task: str
-    names: tuple[str, ...]
+    spaces: Mapping[str, search_space.Space]
     examples: int
     lower: bool
-    numeric: bool = False  # a table of numbers
 
     @property
     def labelled(self) -> bool:
         return not self.lower
 
     def values(self, trial: search_space.Drawing) -> Values:
-        name = self.names[0] if len(self.names) == 1 else trial.suggest_categorical("system", self.names)
-        if self.numeric:
-            return search_space.table(trial, name, self.examples)
+        names = tuple(self.spaces)
+        name = names[0] if len(names) == 1 else trial.suggest_categorical("system", names)
         if self.labelled:
-            return search_space.labelled(trial, name, self.task, self.examples)
+            return search_space.labelled(trial, name, self.spaces[name], self.examples)
         return search_space.language_model(trial, name)
 
     def defaults(self) -> list[dict[str, Any]]:
         """What `qkv train` would take, as trials: the first of each system."""
-        if not self.labelled:
-            return []
-        several = len(self.names) > 1
-        by_name = {
-            name: search_space.table_defaults(name) if self.numeric else search_space.labelled_defaults(name, self.task)
-            for name in self.names
-        }
-        return [{**({"system": name} if several else {}), **values} for name, values in by_name.items()]
+        several = len(self.spaces) > 1
+        return [
+            {**({"system": name} if several else {}), **search_space.default_trial(name, space)}
+            for name, space in self.spaces.items()
+            if self.labelled
+        ]
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ def tune(plan: TuningPlan) -> TuningResult:
         store = trials.Store(address, f"qkv-{plan.folder.name}", asked, plan.folder, plan.seed, lower=task.lower)
         left = store.begin(task.defaults())
         if over := len(store.over):
-            plan.say(f"{over} trials are over already; {left} were left behind and are tried once more")
+            plan.note(f"{over} trials are over already; {left} were left behind and are tried once more")
         while (seconds := plan.seconds_left(store)) is not None:
             _trial(plan, task, store, seconds)
             keep_best(plan.folder, store)
@@ -155,7 +151,7 @@ def tune(plan: TuningPlan) -> TuningResult:
 
 
 def _task(plan: TuningPlan) -> TuningTask:
-    model = (plan.model,) if plan.model else None
+    model = (plan.model,) if plan.model else ()
     if not task_to_study(plan.corpus, "tune").labelled:
         names: tuple[str, ...] = model or search_space.LANGUAGE_MODELS
         for name in names:
@@ -165,23 +161,17 @@ def _task(plan: TuningPlan) -> TuningTask:
                 raise InputError(f"--model {name}: a search needs a model whose sizes are open: {known}.")
         corpus: CorpusConfig = parse(CorpusConfig, plan.corpus, "the options")
         expand(corpus.files, corpus.filter, Findings())  # a file that is missing is reported before the first trial
-        return TuningTask("language-modelling", names, 0, lower=True)
+        return TuningTask("language-modelling", {name: {} for name in names}, 0, lower=True)
     data = read_examples(parse(ExamplesConfig, plan.corpus, "the options"))
     for note in data.notes:
-        plan.say(note)
-    if data.numeric:
-        regression = data.task == "regression"  # least squares have a closed form: nothing can be searched
-        if regression and plan.model == "linear":
+        plan.note(note)
+    names = labelled_models(data, model, "--model")
+    if data.numeric and data.task == "regression":  # least squares have a closed form: nothing can be searched
+        if plan.model == "linear":
             raise InputError("--model linear: linear regression has one answer, the least squares. Use qkv train.")
-        names = model or tuple(name for name in systems.TABLES if not (regression and name == "linear"))
-    else:
-        names = model or LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS)
-    for name in names:
-        if data.numeric:
-            systems.of_numbers({"kind": name}, "--model")
-        else:
-            systems.system(name, data.task, "--model")
-    return TuningTask(data.task, names, len(data.train), lower=False, numeric=data.numeric)
+        names = tuple(name for name in names if name != "linear")
+    space = search_space.table_space if data.numeric else partial(search_space.labelled_space, task=data.task)
+    return TuningTask(data.task, {name: space(name) for name in names}, len(data.train), lower=False)
 
 
 def _trial(plan: TuningPlan, task: TuningTask, store: Store, left: float) -> None:
@@ -205,7 +195,7 @@ def _trial(plan: TuningPlan, task: TuningTask, store: Store, left: float) -> Non
             trial, None if pruned else scores.best, state=TrialState.PRUNED if pruned else TrialState.COMPLETE
         )
         end = "pruned" if pruned else "done"
-        plan.say(f"{line}: {NAMES[scores.name]} {scores.best:.4f}, {end} in {time.perf_counter() - began:.1f} s")
+        plan.note(f"{line}: {NAMES[scores.name]} {scores.best:.4f}, {end} in {time.perf_counter() - began:.1f} s")
     except (InterruptedRun, KeyboardInterrupt) as stop:
         store.give_up(trial.number, next(each for each in store.study.trials if each.number == trial.number))
         number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal_of(stop)
@@ -214,7 +204,7 @@ def _trial(plan: TuningPlan, task: TuningTask, store: Store, left: float) -> Non
     except QkvError as error:
         trial.set_user_attr(trials.REASON, str(error))
         store.study.tell(trial, state=TrialState.FAIL)
-        plan.say(f"{line}: {error}")
+        plan.note(f"{line}: {error}")
 
 
 class ValidationScores:

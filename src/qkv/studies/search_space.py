@@ -7,6 +7,7 @@ about another's. The first trial of each system tries the defaults, which `qkv t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from qkv.config import plain
@@ -20,7 +21,7 @@ BATCHES = (16, 32, 64)  # of language models
 POOLINGS = ("mean", "max", "attention")
 HEADS = ("linear", "two-layer")
 TABLE_WIDTHS = (32, 64, 128, 256)
-WIDTHS, LAYERS = (64, 128, 192, 256), (1, 4)  # of language models
+WIDTHS = (64, 128, 192, 256)  # of language models
 LANGUAGE_MODELS = ("modern", "gpt", "lstm")  # by default
 PARTS: dict[str, dict[str, Sequence[str]]] = {
     "encoder": {
@@ -40,124 +41,103 @@ class Drawing(Protocol):
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any: ...
 
 
-def labelled(trial: Drawing, name: str, task: str, examples: int) -> Values:
-    """The sections of a recipe for a system on this number of examples."""
+@dataclass(frozen=True)
+class Dimension:
+    """A value that is searched: one of `choices`, a whole number of `whole`, or a number of `real`, which is drawn by
+    its logarithm where `log` asks for it. `default` is what `qkv train` would take."""
+
+    default: Any
+    choices: Sequence[Any] = ()
+    whole: tuple[int, int] | None = None
+    real: tuple[float, float] = (0.0, 1.0)
+    log: bool = False
+
+    def draw(self, trial: Drawing, name: str) -> Any:
+        """The value of a trial, numbers rounded to what people read in a recipe."""
+        if self.choices:
+            return trial.suggest_categorical(name, self.choices)
+        if self.whole is not None:
+            return trial.suggest_int(name, *self.whole)
+        value = trial.suggest_float(name, *self.real, log=self.log)
+        return _rounded(value) if self.log else round(value, 3)
+
+
+Space = dict[str, Dimension]  # by name, in the order in which they are drawn
+
+
+def labelled_space(name: str, task: str) -> Space:
+    """What is searched of a system that reads texts, words or images."""
     system = systems.system(name, task, "--model")
-    model: dict[str, Any] = {"kind": name}
+    space: Space = {}
     if name != "linear":
-        model["dropout"] = round(trial.suggest_float(f"{name}.dropout", 0.0, 0.6), 3)
+        space["dropout"] = Dimension(system.dropout, real=(0.0, 0.6))
     if width := system.encoder.get("width"):
-        model["width"] = trial.suggest_categorical(f"{name}.width", (width // 2, width, 2 * width))
-    if task not in ("tagging", "images") and name != "linear":
+        space["width"] = Dimension(width, (width // 2, width, 2 * width))
+    if task in systems.LONG and name != "linear":  # of whole texts
         if system.pooling != "pooler":
-            poolings = tuple(dict.fromkeys((system.pooling, *POOLINGS)))
-            model["pooling"] = trial.suggest_categorical(f"{name}.pooling", poolings)
-        model["head"] = trial.suggest_categorical(f"{name}.head", HEADS)
+            space["pooling"] = Dimension(system.pooling, tuple(dict.fromkeys((system.pooling, *POOLINGS))))
+        space["head"] = Dimension(system.head, HEADS)
     for part, kinds in PARTS.get(name, {}).items():
-        model[part] = trial.suggest_categorical(f"{name}.{part}", kinds)
-    return {"model": model, "training": _training(trial, name, system, examples)}
+        space[part] = Dimension(system.encoder.get(part, kinds[0]), kinds)
+    return space | _training_space(system)
 
 
-def table(trial: Drawing, name: str, examples: int) -> Values:
-    """The same for a table of numbers."""
-    model: dict[str, Any] = {"kind": name}
-    if name == "mlp":
-        model |= {
-            "width": trial.suggest_categorical(f"{name}.width", TABLE_WIDTHS),
-            "layers": trial.suggest_int(f"{name}.layers", 1, 3),
-            "dropout": round(trial.suggest_float(f"{name}.dropout", 0.0, 0.5), 3),
-            "activation": trial.suggest_categorical(f"{name}.activation", ("relu", "tanh", "gelu")),
-        }
-    return {"model": model, "training": _training(trial, name, systems.TABLES[name], examples)}
-
-
-def _training(trial: Drawing, name: str, system: ClassifierDefaults, examples: int) -> dict[str, Any]:
-    batch = trial.suggest_categorical(f"{name}.batch", (max(1, system.batch // 2), system.batch, 2 * system.batch))
-    epochs = trial.suggest_int(f"{name}.epochs", 1, max(2, round(1.5 * system.epochs)))
-    training = {
-        "learning_rate": _rounded(
-            trial.suggest_float(f"{name}.learning_rate", system.learning_rate / 8, system.learning_rate * 4, log=True)
-        ),
-        "weight_decay": _rounded(trial.suggest_float(f"{name}.weight_decay", 1e-4, 0.3, log=True)),
-        "batch": min(batch, max(1, examples // 8)),
+def table_space(name: str) -> Space:
+    """What is searched of a system that reads tables of numbers."""
+    own, space = plain(MLPTableConfig()), _training_space(systems.TABLES[name])
+    if name != "mlp":
+        return space
+    shape = {
+        "width": Dimension(own["width"], TABLE_WIDTHS),
+        "layers": Dimension(own["layers"], whole=(1, 3)),
+        "dropout": Dimension(own["dropout"], real=(0.0, 0.5)),
+        "activation": Dimension(own["activation"], ("relu", "tanh", "gelu")),
     }
-    training["steps"] = max(1, int(epochs * examples / training["batch"]))
-    return training
+    return shape | space
 
 
-def labelled_defaults(name: str, task: str) -> dict[str, Any]:
-    """What `qkv train` would take, as the parameters of a trial."""
-    system = systems.system(name, task, "--model")
-    parts = {part: system.encoder.get(part, kinds[0]) for part, kinds in PARTS.get(name, {}).items()}
-    values = {
-        "dropout": system.dropout,
-        "width": system.encoder.get("width"),
-        "pooling": system.pooling,
-        "head": system.head,
-        **parts,
-        **_training_defaults(system),
-    }
-    recorder = _NameRecorder()
-    labelled(recorder, name, task, 1)
-    return {f"{name}.{key}": value for key, value in values.items() if f"{name}.{key}" in recorder.names}
-
-
-def table_defaults(name: str) -> dict[str, Any]:
-    """The same for a table of numbers."""
-    own = plain(MLPTableConfig())
-    shape = {key: own[key] for key in ("width", "layers", "dropout", "activation")} if name == "mlp" else {}
-    return {f"{name}.{key}": value for key, value in {**shape, **_training_defaults(systems.TABLES[name])}.items()}
-
-
-def _training_defaults(system: ClassifierDefaults) -> dict[str, Any]:
-    decay = max(1e-4, system.weight_decay)
+def _training_space(system: ClassifierDefaults) -> Space:
+    batch, rate, epochs = system.batch, system.learning_rate, system.epochs
     return {
-        "batch": system.batch,
-        "epochs": round(system.epochs),
-        "learning_rate": system.learning_rate,
-        "weight_decay": decay,
+        "batch": Dimension(batch, (max(1, batch // 2), batch, 2 * batch)),
+        "epochs": Dimension(round(epochs), whole=(1, max(2, round(1.5 * epochs)))),
+        "learning_rate": Dimension(rate, real=(rate / 8, rate * 4), log=True),
+        "weight_decay": Dimension(max(1e-4, system.weight_decay), real=(1e-4, 0.3), log=True),
     }
 
 
-class _NameRecorder:
-    """A trial that only records the names it is asked for."""
+def default_trial(name: str, space: Space) -> dict[str, Any]:
+    """What `qkv train` would take, as the parameters of a trial."""
+    return {f"{name}.{key}": dimension.default for key, dimension in space.items()}
 
-    def __init__(self) -> None:
-        self.names: set[str] = set()
 
-    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
-        self.names.add(name)
-        return low
-
-    def suggest_int(self, name: str, low: int, high: int) -> int:
-        self.names.add(name)
-        return low
-
-    def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
-        self.names.add(name)
-        return choices[0]
+def labelled(trial: Drawing, name: str, space: Space, examples: int) -> Values:
+    """The sections of a recipe for a system on this number of examples."""
+    model = {key: dimension.draw(trial, f"{name}.{key}") for key, dimension in space.items()}
+    rates = {key: model.pop(key) for key in ("learning_rate", "weight_decay")}
+    batch = min(model.pop("batch"), max(1, examples // 8))
+    steps = max(1, int(model.pop("epochs") * examples / batch))
+    return {"model": {"kind": name, **model}, "training": {**rates, "batch": batch, "steps": steps}}
 
 
 def language_model(trial: Drawing, name: str) -> Values:
     """The sections of a recipe for a language model; the time budget sets the number of steps."""
     own = defaults(name)
-    optimizer, rates = own.optimizer, own.optimizers[own.optimizer].values()
+    rates = own.optimizers[own.optimizer].values()
     scale = trial.suggest_float(f"{name}.rate_scale", 0.25, 4.0, log=True)
-    model = {
-        "kind": name,
-        "width": trial.suggest_categorical(f"{name}.width", WIDTHS),
-        "layers": trial.suggest_int(f"{name}.layers", *LAYERS),
-        "dropout": round(trial.suggest_float(f"{name}.dropout", 0.0, 0.3), 3),
+    space = {
+        "width": Dimension(None, WIDTHS),
+        "layers": Dimension(None, whole=(1, 4)),
+        "dropout": Dimension(None, real=(0.0, 0.3)),
+        "batch": Dimension(None, BATCHES),
+        "weight_decay": Dimension(None, real=(1e-4, 0.3), log=True),
     }
-    training: dict[str, Any] = {
-        key: _rounded(scale * rates[key]) for key in ("learning_rate", "matrix_learning_rate") if key in rates
-    }
-    training |= {
-        "optimizer": optimizer,
-        "batch": trial.suggest_categorical(f"{name}.batch", BATCHES),
-        "weight_decay": _rounded(trial.suggest_float(f"{name}.weight_decay", 1e-4, 0.3, log=True)),
-    }
-    return {"model": model, "training": training}
+    model = {key: dimension.draw(trial, f"{name}.{key}") for key, dimension in space.items()}
+    training: dict[str, Any] = {key: model.pop(key) for key in ("batch", "weight_decay")}
+    for key in ("learning_rate", "matrix_learning_rate"):
+        if key in rates:
+            training[key] = _rounded(scale * rates[key])
+    return {"model": {"kind": name, **model}, "training": {"optimizer": own.optimizer, **training}}
 
 
 def _rounded(value: float) -> float:

@@ -46,11 +46,11 @@ class Measure:
             return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
 
 
-def measure(judgement: LabelledScore, examples: Examples, metric: ComparedMetric = "auto") -> Measure:
+def measure(result: LabelledScore, examples: Examples, metric: ComparedMetric = "auto") -> Measure:
     """What every row of the examples contributes to the score that they are evaluated by."""
-    score = judgement.score
-    if metric != "auto" and metric != judgement.name and not isinstance(score, ClassScore):
-        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[judgement.name]}. Leave it out.")
+    score = result.score
+    if metric != "auto" and metric != result.name and not isinstance(score, ClassScore):
+        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[result.name]}. Leave it out.")
     if isinstance(score, NumberScore):
         y = examples.targets - float(np.mean(examples.targets))
         p = y + score.errors

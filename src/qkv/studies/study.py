@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from qkv import session as sessions
+from qkv.data.examples import Labelled
 from qkv.data.findings import Progress
 from qkv.errors import InputError, InterruptedRun, QkvError
 from qkv.models.language_model import count
 from qkv.ranges import ComparedMetric
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
+from qkv.tasks.classification import systems
 from qkv.tasks.protocol import Session
 from qkv.training import devices
 from qkv.training.loop import training_flops
@@ -28,6 +30,18 @@ LABELLED_MODELS = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vis
 TEXT_CLASSIFIERS = ("linear", "bag", "cnn", "lstm", "encoder")
 
 
+def labelled_models(data: Labelled, given: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """The systems that are tried on labelled examples: those given by the option, or those that fit the data."""
+    default = systems.TABLES if data.numeric else LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS)
+    names = given or tuple(default)
+    for name in names:
+        if data.numeric:
+            systems.of_numbers({"kind": name}, option)
+        else:
+            systems.system(name, data.task, option)
+    return names
+
+
 @dataclass(frozen=True)
 class Study:
     """What was asked for."""
@@ -37,7 +51,7 @@ class Study:
     seed: int = 0
     tokenizer: dict[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
-    say: Callable[[str], None] = lambda line: None
+    note: Callable[[str], None] = lambda line: None
 
     def start(self, values: Values, run: Path, minutes: float, seed: int | None = None) -> Session:
         """A run as `qkv train` starts it; its minutes count from now on."""
@@ -96,7 +110,7 @@ class ComparisonPlan(Study):
         `prepare` may change a session before its first step."""
         scores = []
         for seed in range(self.seed, self.seed + self.seeds):
-            self.say(f"{name}, seed {seed}: {minutes:.2f} minutes")
+            self.note(f"{name}, seed {seed}: {minutes:.2f} minutes")
             began, stem = time.perf_counter(), name.replace(" ", "-")
             run = self.folder / "runs" / (stem if self.seeds == 1 else f"{stem}-{seed}")
             session = self.start(values, run, minutes, seed)
@@ -124,5 +138,5 @@ class ComparisonPlan(Study):
                 raise
             except QkvError as error:
                 failed[name] = str(error)
-                self.say(f"{name} is left out: {error}")
+                self.note(f"{name} is left out: {error}")
         return results, failed

@@ -43,6 +43,7 @@ from qkv.training.loop import TrainingState, train
 
 STEPS = 2  # before the save, and after it
 LONGEST = 64  # tokens of a text that is read one by one
+MORE = 8  # tokens of padding
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Proof:
     name: str
     passed: bool | None
     largest: float | None  # difference found; None where it is not one of numbers
-    said: str
+    compared: str
 
 
 class NothingToShow(Exception):  # noqa: N818  (a fact, not a mistake)
@@ -86,13 +87,13 @@ class Proofs:
             name = step.__name__
             try:
                 with torch.inference_mode(name != "resume"):
-                    largest, said = step()
+                    largest, compared = step()
             except NothingToShow as reason:
                 yield Proof(name, None, None, str(reason))
             except QkvError as error:
                 yield Proof(name, False, None, str(error))
             else:
-                yield Proof(name, largest is None or largest <= TOLERANCE * max(1.0, self.scale), largest, said)
+                yield Proof(name, largest is None or largest <= TOLERANCE * max(1.0, self.scale), largest, compared)
 
     def files(self) -> Result:
         folder = self.bundle.folder
@@ -120,7 +121,7 @@ class Proofs:
         return None, f"answers up to {self.scale:.3g}"
 
     def answers(self) -> list[Tensor]:
-        """What the model says to each text alone."""
+        """What the model gives for each text alone."""
         return [self._alone(row) for row in self.rows]
 
     def cache(self) -> Result:
@@ -141,10 +142,9 @@ class Proofs:
 
     def padding(self) -> Result:
         fill = self.tokenizer.padding if self.tokenizer.padding is not None else self.tokenizer.separator
-        room = self.context - min(self.context, 8)
         gaps = []
-        for row in (row[: max(1, room)] for row in self.rows):
-            tokens, present = padded([row, [fill] * min(self.context, len(row) + 8)], fill)
+        for row in (row[: max(1, self.context - MORE)] for row in self.rows):
+            tokens, present = padded([row, [fill] * min(self.context, len(row) + MORE)], fill)
             present[1] = True
             gaps.append(gap(reads(self.module)(tokens, present)[0], self._alone(row)))
         return max(gaps), "a padded text = the text alone"
@@ -153,8 +153,8 @@ class Proofs:
         shortest = min(len(row) for row in self.rows)
         tokens = torch.tensor([row[:shortest] for row in self.rows])
         together = reads(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))
-        gaps = [gap(answer, self._alone(row.tolist())) for answer, row in zip(together, tokens, strict=True)]
-        return max(gaps), f"{len(self.rows)} texts together = each alone"
+        largest = max(map(gap, together, (self._alone(row.tolist()) for row in tokens)))
+        return largest, f"{len(self.rows)} texts together = each alone"
 
     def causality(self) -> Result:
         if not self.writes:
@@ -177,18 +177,16 @@ class Proofs:
         plain, windowed = (
             filled(replace(config, window=reach), self.module.state_dict(), "cpu") for reach in (0, longest)
         )
-        tokens = [torch.tensor([row]) for row in self.rows[:2]]
-        return max(
-            gap(plain(row), windowed(row)) for row in tokens
-        ), f"a window of {longest} over {longest} tokens = no window"
+        largest = max(gap(plain(row), windowed(row)) for row in (torch.tensor([row]) for row in self.rows[:2]))
+        return largest, f"a window of {longest} over {longest} tokens = no window"
 
     def export(self) -> Result:
         with tempfile.TemporaryDirectory(prefix="qkv-verify-") as folder:
             try:
-                found = export.write(Path(folder) / "copy", self.bundle, "copy")
+                compared = export.write(Path(folder) / "copy", self.bundle, "copy")
             except InputError as error:  # a model without an equivalent
                 raise NothingToShow(str(error)) from None
-        return max(each.largest for each in found), "; ".join(each.reader for each in found)
+        return max(parity.largest for parity in compared), "; ".join(parity.reader for parity in compared)
 
     def resume(self) -> Result:
         folder = self.bundle.folder
@@ -203,11 +201,8 @@ class Proofs:
 
 
 def gap(answers: Tensor, expected: Tensor) -> float:
-    """The largest difference; what is padded has more answers."""
+    """The largest difference; a padded text has more answers than are expected."""
     return float((answers[: len(expected)] - expected).abs().max())
-
-
-MORE = 8  # tokens of padding
 
 
 def proofs_of(model: Model) -> Proofs:
@@ -253,10 +248,8 @@ class TranslatorProofs(Proofs):
     def batch(self) -> Result:
         source, present = padded(self.rows, self.end)
         tokens, _ = padded(self.targets, self.end)
-        together = zip(self.module(source, present, tokens), self.answers(), strict=True)
-        return max(
-            gap(answer, alone) for answer, alone in together
-        ), f"{len(self.rows)} pairs of unequal length together = each alone"
+        largest = max(map(gap, self.module(source, present, tokens), self.answers()))
+        return largest, f"{len(self.rows)} pairs of unequal length together = each alone"
 
     def causality(self) -> Result:
         source = torch.tensor(self.rows[:1])

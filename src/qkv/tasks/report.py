@@ -7,13 +7,12 @@ The losses of a run as a curve of characters, for the card and for the terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qkv.storage import advised, write_file
-from qkv.training import devices, metrics_log
 from qkv.version import __version__
 from qkv.visible import visible
 
@@ -31,9 +30,9 @@ class TableSection:
     """A table; the first column and those of `words` read left, numbers read right."""
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: tuple[str, ...] = ()
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    words: Sequence[str] = ()
 
 
 Section = LinesSection | TableSection
@@ -103,6 +102,8 @@ ROUNDED = "This device adds in no fixed order: the same recipe gives the same mo
 
 def write_card(session: Session, content: CardContent) -> Path:
     """Write card.md; every card also says how long the run took, and on which machine."""
+    from qkv.training import devices, metrics_log  # which import torch: sections of a report are there without it
+
     training, folder = session.recipe.training, session.run.folder
     curve = Curve()
     for line in metrics_log.read(folder / "metrics.jsonl"):
