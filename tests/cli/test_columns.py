@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,9 @@ def test_lines_end_at_blanks(
 ) -> None:
     """A line longer than the terminal holds nothing but one word that is longer, and its indent."""
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
     words, whole = CALLS[call]
     named = {**places, "here": str(tmp_path)}
     capsys.readouterr()

@@ -31,7 +31,7 @@ def test_one_document_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no data was named"),
+        ([], "no data was given"),
         (["x.csv", "--minutes", "0"], "--minutes 0.0: expected a number above 0"),
         (["x.csv", "--seeds", "0"], "--seeds 0: expected 1 to"),
         (["x.csv", "--picture", "x.gif"], "ends in .svg or .png"),

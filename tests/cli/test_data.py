@@ -152,7 +152,7 @@ def test_check_with_a_validation_text(capsys: pytest.CaptureFixture[str], book: 
 @pytest.mark.parametrize(
     ("words", "mention"),
     [
-        (["describe"], "no data was named"),
+        (["describe"], "no data was given"),
         (["check", "--contxt", "3"], "--contxt"),
         (["check", "gone.txt"], "no such file"),
         (["check", "python-docs", "--context", "0"], "expected 1 to"),

@@ -104,7 +104,7 @@ def test_what_is_no_pair_or_no_translator(
     films.write_bytes(csv(FILMS))
     assert "name the columns: --source NAME --target NAME" in refused(capsys, "evaluate", other, str(films))
     assert "is a text without its translation" in refused(capsys, "evaluate", other, book)
-    assert "no data was named" in refused(capsys, "evaluate", other)
+    assert "no data was given" in refused(capsys, "evaluate", other)
     assert "the model learned en to de. Name the source first" in refused(capsys, "evaluate", other, *tested[::-1])
     assert "scored on parallel text. Leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
     assert "expected a language, as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)

@@ -29,7 +29,7 @@ def test_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no data was named"),
+        ([], "no data was given"),
         (["x.csv", "--trials", "0"], "--trials 0: expected 1 to"),
         (["x.csv", "--minutes", "-1"], "--minutes -1.0: expected a number above 0"),
         (["x.csv"], "Give --minutes or --trials"),

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import qkv
 from qkv.cli.lines import TOGETHER, answer, batches
-from qkv.cli.options import Column, Flag, SecondColumn, TextFile, Texts, Top, refuse
+from qkv.cli.options import Column, Flag, SecondColumn, TextFile, Texts, Top, refuse, within
 from qkv.cli.output import Json, print_rows, show
 from qkv.data.findings import Findings
 from qkv.errors import InputError
+from qkv.ranges import COUNT
 from qkv.tasks.report import Section, TableSection, lines
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def classify(
     file: str | None = None,
     text: Column = None,
     text2: SecondColumn = None,
-    top: Top = 1,
-    precision: Literal["f32", "bf16"] = "f32",
+    top: Annotated[int | None, within(COUNT)] = None,
+    precision: Literal["f32", "bf16"] | None = None,
     json: Json = False,
 ) -> None:
     """Classify texts: the label of each, with its probability.
@@ -49,18 +50,23 @@ def classify(
             between, a row of numbers has commas between them.
         file: A file with one text, or one pair with a tab between, a line. Of a table (.csv, .jsonl, .parquet) the
             columns that the model learned from are read.
-        top: How many labels are shown for each text, the likeliest first.
+        top: How many labels are shown for each text, the likeliest first. Default: 1.
         precision: The number format of products. bf16 is faster where the processor has it; probabilities are right to
-            about two digits.
+            about two digits. Default: f32.
     """
     from qkv.evaluation.decisions import require
     from qkv.tasks.classification.evaluate import rows_in
 
     opened, findings = qkv.load(model), Findings()
+    config = opened.bundle.config
+    if getattr(config, "problem", "single") != "single":
+        refuse({"top": top}, "this model gives all labels that hold, or a number")
+    if hasattr(config, "columns"):
+        refuse({"precision": precision}, "this model reads rows of numbers, in f32")
     table = None
     if file is not None and not texts:
-        if not hasattr(opened.bundle.config, "columns"):  # other models are refused before a file is read
-            require(opened.bundle.config, "classifier", "classify")
+        if not hasattr(config, "columns"):  # other models are refused before a file is read
+            require(config, "classifier", "classify")
         table = rows_in(opened.bundle, file, findings, text=text, text2=text2)
     if table is None:
         refuse({"text": text, "text2": text2}, "only a table that --file names has columns")
@@ -71,9 +77,11 @@ def classify(
     answer(
         opened,
         rows,
-        lambda batch: opened.classify(batch, precision=precision),
+        lambda batch: opened.classify(batch, precision=precision or "f32"),
         lambda row, decision: {"numbers" if isinstance(row, list) else "text": row_text(row), **decision.values()},
-        lambda batch, decisions: print_rows(cells(row, one, top) for row, one in zip(batch, decisions, strict=True)),
+        lambda batch, decisions: print_rows(
+            cells(row, one, top or 1) for row, one in zip(batch, decisions, strict=True)
+        ),
         {"model": model} if json else None,
         findings,
     )

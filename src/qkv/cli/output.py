@@ -1,7 +1,7 @@
 """What verbs print: lines, tables, the sections of a report, JSON.
 
-Answers go to standard output; notes, progress and pictures go to standard error. Lines for a person wrap at blanks
-where the terminal (or COLUMNS) ends; a pipe or a file gets sentences whole, and tables of 80 columns.
+Answers go to standard output; notes, progress and pictures go to standard error. On a terminal lines wrap at blanks; a
+pipe or a file gets every sentence as one line, and tables of 80 columns or of COLUMNS.
 """
 
 from __future__ import annotations
@@ -82,14 +82,12 @@ def print_answer(*lines: object, end: str = "\n", flush: bool = False) -> None:
     Verbs print through the four functions here only. Whatever names and values hold, a line stays one line, and
     nothing in it steers a terminal: see `qkv.visible`.
     """
-    wrap = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
-    print(*_parts(lines, wrap=wrap), sep="\n", end=end, file=sys.stdout, flush=flush)
+    print(*_parts(lines, wrap=sys.stdout.isatty()), sep="\n", end=end, file=sys.stdout, flush=flush)
 
 
 def print_message(*lines: object, end: str = "\n") -> None:
     """Lines on standard error, one an argument: what a person wants to know meanwhile."""
-    parts = _parts(lines, wrap=sys.stderr.isatty())  # in a log a message is one line
-    print(*parts, sep="\n", end=end, file=sys.stderr, flush=True)
+    print(*_parts(lines, wrap=sys.stderr.isatty()), sep="\n", end=end, file=sys.stderr, flush=True)
 
 
 def print_rows(rows: Iterable[Iterable[str]]) -> None:

@@ -64,8 +64,10 @@ def translate(
     from qkv.generation.sampling import Sampling
 
     sampling = None if temperature is None else Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-    if sampling is None and (top_k, top_p) != (0, 1.0):
-        raise InputError("--top-k and --top-p belong to sampling. Give --temperature 1 as well, or leave them out.")
+    if sampling is None and (top_k, top_p, seed) != (0, 1.0, 0):
+        raise InputError(
+            "--top-k, --top-p and --seed belong to sampling. Give --temperature 1 as well, or leave them out."
+        )
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
     early(list(texts), file)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from qkv.config import CountOrZero, strict
+from qkv.errors import ConfigError
 
 Documents = Literal["files", "lines", "paragraphs"]
 
@@ -112,3 +115,17 @@ class ParallelConfig:
     """How many tokens a text may have to be learned from; 0: as many as nearly all texts have."""
     fingerprint: str = ""
     """Of the pairs, once they have been read."""
+
+
+def refuse_unused(config: CorpusConfig | ExamplesConfig | ParallelConfig, names: Iterable[str], reason: str) -> None:
+    """Refuse keys that were set and that the files have no use for: nothing that somebody asks for is ignored."""
+    for name in names:
+        value = getattr(config, name)
+        if value != type(config).__dataclass_fields__[name].default:
+            raise ConfigError(f"--{name} {value}: does not apply, because {reason}. Leave it out.")
+
+
+def refuse_idle_filter(config: CorpusConfig | ExamplesConfig) -> None:
+    """Refuse a filter where no folder and no zip is read."""
+    if not any(Path(name).is_dir() or name.lower().endswith(".zip") for name in config.files):
+        refuse_unused(config, ("filter",), f"{config.files[0]} is neither a folder nor a zip")

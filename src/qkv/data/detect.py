@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -28,7 +29,7 @@ from qkv.data.formats.kinds import DATA_KINDS, Beginnings
 from qkv.data.formats.tabular import Table
 from qkv.data.number_tables import holds_numbers
 from qkv.data.split_files import AmbiguousLanguagesError, ExampleFile, PairFiles, find_examples, find_pairs
-from qkv.errors import QkvError
+from qkv.errors import DataError, QkvError
 
 Content = Literal["text", "examples", "pairs"]
 
@@ -36,6 +37,18 @@ PAIRED = ("source", "target", "languages", "directions")
 """Keys of a corpus that only parallel text has."""
 LABELLED = ("label", "text2", "id", "task", "header")
 """Keys of a corpus that only examples with labels have."""
+
+
+@contextmanager
+def naming_options(given: Mapping[str, Any]) -> Iterator[None]:
+    """Within it, files that cannot be read are refused with the options that decided what they are."""
+    try:
+        yield
+    except DataError as error:
+        if names := [f"--{key}" for key in ("documents", *PAIRED, "metric") if given.get(key)]:
+            error.args = (f"{error} They are read so because of {' and '.join(names)}.",)
+        raise
+
 
 MOST_FOLDERS = 20  # that may be labels; more are a tree of somebody's files
 OPPOSITES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})

@@ -140,7 +140,11 @@ def prepare_examples(
         columns=data.train.columns if isinstance(data.train, NumberExamples) else config.columns,
     )
     if data.task == "images" or data.numeric:
-        return PreparedExamples(data, None, TokenizerConfig(kind="characters"), resolved)
+        unused = TokenizerConfig(kind="characters")
+        if tokenizer not in (TokenizerConfig(), unused):
+            reason = f"{config.files[0]} holds no text"
+            raise ConfigError(f"--tokenizer {tokenizer.kind}: does not apply, because {reason}. Leave it out.")
+        return PreparedExamples(data, None, unused, resolved)
     if given_tokenizer is not None:
         return PreparedExamples(data, given_tokenizer, _kept_config(tokenizer, given_tokenizer), resolved)
     if tokenizer.kind == "file":

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from qkv.data.columns import TextColumns, guess_columns, lacks_label, place_of, text_problem
-from qkv.data.corpus import ExamplesConfig, Task
+from qkv.data.corpus import ExamplesConfig, Task, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
 from qkv.data.examples import (
     Examples,
@@ -53,6 +53,11 @@ _HOLD: dict[Content, str] = {
     "text": "texts with labels",
     "numbers": "rows of numbers",
 }
+_UNUSED: dict[Content, tuple[str, ...]] = {
+    "tagging": ("text", "text2", "id"),
+    "images": ("text", "text2", "label", "id", "encoding"),
+}
+"""Keys that say nothing about such files."""
 _OF_KIND: dict[str, Content] = {
     **dict.fromkeys(("conll", "conllu"), "tagging"),
     **dict.fromkeys(("idx", "npz", "picture"), "images"),
@@ -86,6 +91,10 @@ def read_examples(
     wanted = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
     if config.task is not None and content not in wanted:
         raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")
+    refuse_idle_filter(config)
+    refuse_unused(config, _UNUSED.get(content, ()), f"{files.train[0].shown} holds {_HOLD[content]}")
+    if content == "text" and not any(file.kind == "table" for file in files.all()):
+        refuse_unused(config, ("text", "text2", "label", "id"), f"{files.train[0].shown} has no columns")
     gathered, columns = _gathered(content, files, config, findings, watch)
     values = gathered["train"].values
     _require_some(values, files.train[0])

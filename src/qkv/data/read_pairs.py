@@ -18,7 +18,7 @@ from pathlib import PurePath
 import numpy as np
 
 from qkv.data.columns import PairColumns, guess_pair, header_of
-from qkv.data.corpus import ParallelConfig
+from qkv.data.corpus import ParallelConfig, refuse_unused
 from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.decode import require_encoding
 from qkv.data.files.unpack import Source, unreadable, zip_members
@@ -97,6 +97,7 @@ class PairReader:
 
     def _lines(self, group: PairFiles) -> Iterator[tuple[int, str, str]]:
         if group.second is not None:
+            refuse_unused(self.config, ("source", "target"), f"{group.first.shown} has no columns")
             both = in_step(group.first, group.second, self.config.encoding, self.findings, self.watch)
             return ((line, first, second) for line, (first, second) in enumerate(both, 1))
         table = open_table(group.first, self.config.encoding, self.findings, header_of(self.config), self.watch)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from qkv.data import catalog
-from qkv.data.corpus import CorpusConfig
+from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
 from qkv.data.files.decode import decode, require_encoding, wide_encoding
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import (
@@ -52,6 +52,12 @@ class Parts:
             files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
         else:
             files = expand(corpus.files, corpus.filter, findings, progress)
+            refuse_idle_filter(corpus)
+            formats = {"text" if isinstance(file, Builtin) else file.format for file in files}
+            if formats == {"text"}:
+                refuse_unused(corpus, ("text",), f"{files[0].shown} has no columns")
+            elif "text" not in formats:
+                refuse_unused(corpus, ("documents",), f"a row of {files[0].shown} is a document")
         valid: Sequence[Source | Builtin] = [] if whole else catalog.own_validation(corpus, findings, progress)
         if corpus.valid and not whole:
             valid = expand(corpus.valid, corpus.filter, findings, progress)

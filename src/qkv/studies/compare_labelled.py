@@ -15,7 +15,7 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Labelled, TagExamples
 from qkv.data.findings import Caution, silent
 from qkv.data.read_examples import read_examples
-from qkv.errors import install_hint, installed
+from qkv.errors import InputError, install_hint, installed
 from qkv.evaluation import decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
@@ -40,6 +40,10 @@ WITHOUT = (
 
 
 def compare(plan: ComparisonPlan) -> SystemComparison:
+    if plan.equal != "time":
+        raise InputError(
+            f"--equal {plan.equal}: is for text; networks on labelled examples have equal time. Leave it out."
+        )
     config = parse(ExamplesConfig, {"report": "valid", **plan.corpus}, "the options")
     missing = () if installed("sklearn") else (WITHOUT,)
     for note in missing:
@@ -48,7 +52,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     for note in data.notes:
         plan.note(note)
     assert data.test is not None
-    names = labelled_models(data, plan.models, "--models")
+    names = labelled_models(data, plan, plan.models, "--models")
     for start in plan.starts:
         bundle.find(start)  # a name that leads nowhere is refused before anything is trained
     given = {key: value for key, value in plain(config).items() if value is not None}

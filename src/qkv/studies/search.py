@@ -165,7 +165,7 @@ def _task(plan: TuningPlan) -> TuningTask:
     data = read_examples(parse(ExamplesConfig, plan.corpus, "the options"))
     for note in data.notes:
         plan.note(note)
-    names = labelled_models(data, model, "--model")
+    names = labelled_models(data, plan, model, "--model")
     if data.numeric and data.task == "regression":  # least squares have a closed form: nothing can be searched
         if plan.model == "linear":
             raise InputError("--model linear: linear regression has one answer, the least squares. Use qkv train.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from qkv import session as sessions
-from qkv.data.examples import Labelled
+from qkv.data.examples import Labelled, TagExamples, TextExamples
 from qkv.data.findings import Progress
 from qkv.errors import InputError, InterruptedRun, QkvError
 from qkv.models.language_model import count
@@ -30,8 +30,10 @@ LABELLED_MODELS = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vis
 TEXT_CLASSIFIERS = ("linear", "bag", "cnn", "lstm", "encoder")
 
 
-def labelled_models(data: Labelled, given: tuple[str, ...], option: str) -> tuple[str, ...]:
+def labelled_models(data: Labelled, plan: Study, given: tuple[str, ...], option: str) -> tuple[str, ...]:
     """The systems that are tried on labelled examples: those given by the option, or those that fit the data."""
+    if plan.tokenizer and not isinstance(data.train, TextExamples | TagExamples):
+        raise InputError(f"--tokenizer {plan.tokenizer['kind']}: does not apply, because these data hold no text.")
     default = systems.TABLES if data.numeric else LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS)
     names = given or tuple(default)
     for name in names:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from qkv.data.columns import guess_texts
-from qkv.data.corpus import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig, refuse_unused
 from qkv.data.detect import parallel
 from qkv.data.examples import (
     Examples,
@@ -126,6 +126,7 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
     _require_labels(model.kind, config, beginnings)
     reads = input_of(model)
     if reads == "numbers":
+        refuse_unused(config, ("text", "text2"), "the model reads rows of numbers")
         config = replace(
             config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
         )
