@@ -14,7 +14,7 @@ from torch import Tensor
 import translators
 from qkv.data.encode import with_tags
 from qkv.interop.marian import files, marian
-from qkv.interop.tensor_names import export_weights
+from qkv.interop.tensors import export_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import Bundle
 from qkv.text.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 import data_at_hand
 from qkv.interop.bert_architectures import bert
-from qkv.interop.tensor_names import import_weights
+from qkv.interop.tensors import import_weights
 from qkv.models.bert import Bert
 from qkv.text.tokenizer import Tokenizer
 

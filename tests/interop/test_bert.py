@@ -9,7 +9,7 @@ import torch
 
 from qkv.errors import ConfigError, InputError
 from qkv.interop.bert_architectures import bert, distilbert
-from qkv.interop.tensor_names import export_weights, import_weights
+from qkv.interop.tensors import export_weights, import_weights
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.masked import MaskedConfig

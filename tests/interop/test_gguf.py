@@ -19,7 +19,7 @@ from interop import tiny_gguf as tiny
 from qkv.errors import InputError, MissingExtraError, RefusedError
 from qkv.interop import gguf, gguf_file
 from qkv.interop.gguf_file import LAYOUTS, READERS, reader
-from qkv.interop.tensor_files import Imported
+from qkv.interop.tensors import Imported
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 

@@ -57,7 +57,7 @@ def test_the_stories_byte_for_byte(cached: bool) -> None:
     steps = write(built(found), [1], Sampling(temperature=0.0), length=200, cached=cached)
     text = found.tokenizer.decode([step[0].token for step in steps if step[0]])
     assert text.encode() == real("weights/stories260K/expected_greedy_200.txt").read_bytes()
-    assert found.notes == ("the vocabulary is that of tok512.bin, beside the model",)
+    assert found.notes == ("the vocabulary is that of tok512.bin, next to the model",)
 
 
 def test_a_story_is_encoded_as_it_is_decoded() -> None:
@@ -133,7 +133,7 @@ def test_hostile_vocabularies_are_refused(data: bytes, words: str, model: Path) 
 
 def test_which_vocabulary_must_be_clear(model: Path) -> None:
     model.with_name("tok32000.bin").write_bytes(vocabulary())
-    with pytest.raises(InputError, match=r"one tok\*.bin beside it; found: tok32000.bin, tok512.bin"):
+    with pytest.raises(InputError, match=r"one tok\*.bin next to it; found: tok32000.bin, tok512.bin"):
         llama2c.read(model)
     model.with_name("tok32000.bin").unlink()
     model.with_name("tok512.bin").unlink()

@@ -17,7 +17,7 @@ from qkv.data.corpus import ParallelConfig
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.generation.beam import Search
 from qkv.interop.marian import TABLES, WAVES, marian
-from qkv.interop.tensor_names import export_weights, import_weights
+from qkv.interop.tensors import export_weights, import_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import publish, save
 from qkv.tasks.translation.evaluate import Examiner

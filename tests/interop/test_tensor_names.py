@@ -12,7 +12,7 @@ from torch import Tensor
 
 from qkv.errors import ConfigError, InputError
 from qkv.interop.decoder_architectures import GPT2_TABLE, gpt2, llama, qwen2, qwen3
-from qkv.interop.tensor_names import (
+from qkv.interop.tensors import (
     THIRDS,
     TRANSPOSED,
     TRANSPOSED_THIRDS,

@@ -19,7 +19,7 @@ import data_at_hand
 import minilm
 from qkv.evaluation import vectors
 from qkv.interop.bert_architectures import bert, distilbert
-from qkv.interop.tensor_names import export_weights, import_weights
+from qkv.interop.tensors import export_weights, import_weights
 from qkv.models.bert import Bert, BertConfig
 from qkv.models.masked import Masked
 

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from qkv.interop.decoder_architectures import gpt2, llama
-from qkv.interop.tensor_names import Table, export_weights, import_weights
+from qkv.interop.decoder_architectures import gpt2, llama, qwen2, qwen3
+from qkv.interop.tensors import Table, export_weights, import_weights
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
@@ -33,7 +33,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-ROOMS: dict[str, Any] = {kind: room for room in (gpt2, llama) for kind in room.model_types}
+ROOMS: dict[str, Any] = {kind: room for room in (gpt2, llama, qwen2, qwen3) for kind in room.model_types}
 
 IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}  # the caller's, as in an export with a tokenizer
 

@@ -17,7 +17,7 @@ import qkv
 import translators
 from qkv.generation.beam import Search, translate
 from qkv.interop.marian import BIAS, marian
-from qkv.interop.tensor_names import export_weights, import_weights
+from qkv.interop.tensors import export_weights, import_weights
 from qkv.recipe.bundle import Bundle, save
 
 if not os.environ.get("CI"):

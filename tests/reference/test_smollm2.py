@@ -19,8 +19,7 @@ from qkv.generation.sampling import Sampling
 from qkv.generation.writing import write
 from qkv.interop import gguf
 from qkv.interop.decoder_architectures import llama
-from qkv.interop.tensor_files import Imported
-from qkv.interop.tensor_names import export_weights
+from qkv.interop.tensors import Imported, export_weights
 
 if not os.environ.get("CI"):
     pytest.importorskip("transformers", reason="parity with Hugging Face needs the extra: pip install 'qkv[hf]'")

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from qkv.config import parse
 from qkv.errors import ConfigError
-from qkv.interop.tensor_files import TensorFiles
-from qkv.interop.tensor_names import Row, Settings, Table, Values
+from qkv.interop.tensors import Row, Settings, Table, TensorFiles, Values
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.gpt import GPTConfig

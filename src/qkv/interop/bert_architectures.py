@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from qkv.errors import ConfigError
 from qkv.interop import architectures
 from qkv.interop.architectures import Architecture, Classifying, Family, inside, read_head, write_head
-from qkv.interop.tensor_names import Row, Settings, Table, Values, pairs
+from qkv.interop.tensors import Row, Settings, Table, Values, pairs
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.masked import MaskedConfig

@@ -14,7 +14,7 @@ from qkv.blocks.initialization import outline
 from qkv.errors import ConfigError
 from qkv.interop import architectures
 from qkv.interop.architectures import Architecture, Classifying, Family, inside, renamed, require
-from qkv.interop.tensor_names import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Settings, Table, Values, pairs
+from qkv.interop.tensors import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Settings, Table, Values, pairs
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
@@ -205,12 +205,12 @@ class RotaryArchitecture(Architecture[Rotary | Classifying]):
 
     def import_config(self, values: Settings) -> Rotary | Classifying:
         sizes = {"kind": self.kind, **self.read_sizes(values)}
+        sizes |= _rotary(values, self.name, stretched=self.kind != "modern")
         if self.kind == "modern":
             require(values, {"rope_scaling": None}, self.name)
             sizes |= renamed(values, self.optional)
         else:
             sizes |= {ours: values.get(theirs) or 0 for ours, theirs in self.optional.items()}
-        sizes |= _rotary(values, self.name, stretched=self.kind != "modern")
         sizes["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
         sizes["window"] = _window(values, self.name) if self.kind != "llama" else 0
         decoder: Rotary | Classifying = read_decoder(values, self.family, sizes)

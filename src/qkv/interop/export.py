@@ -24,8 +24,7 @@ from qkv.generation.beam import Translator
 from qkv.interop import architectures, huggingface, marian
 from qkv.interop.architectures import folded
 from qkv.interop.parity import SENTENCES, Exportable, Parity, Reader, compare, judges_pairs, reads
-from qkv.interop.tensor_files import filled
-from qkv.interop.tensor_names import export_weights
+from qkv.interop.tensors import export_weights, filled
 from qkv.models.language_model import LanguageModel, count
 from qkv.safe_json import require_replaceable
 from qkv.storage import new_folder, replace_folder

@@ -22,8 +22,7 @@ from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop.decoder_architectures import Rotary, rotary_tensors
 from qkv.interop.gguf_file import Stored, opened, read_header, reader
-from qkv.interop.tensor_files import Imported, LazyTensors, fitted
-from qkv.interop.tensor_names import PLAIN, Row, Settings, Table, interleaved
+from qkv.interop.tensors import PLAIN, Imported, LazyTensors, Row, Settings, Table, fitted, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.safe_json import Refuse, printable
@@ -116,7 +115,7 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
     "embedding_scale": (0, 1),
     "residual_scale": (0, 1),
 }
-# Known, and said again by shapes, lists or other values.
+# Known, and repeated by shapes, lists or other values.
 SILENT = {"vocab_size", "rope.dimension_count", "attention.value_length", "tensor_data_layout", "expert_used_count"}
 
 EMBEDDING, FREQUENCIES = "token_embd.weight", "rope_freqs.weight"

@@ -16,8 +16,7 @@ from qkv.interop import architectures, marian
 from qkv.interop.architectures import Architecture
 from qkv.interop.bert_architectures import bert, distilbert
 from qkv.interop.decoder_architectures import gpt2, llama, qwen2, qwen3
-from qkv.interop.tensor_files import Imported, TensorFiles, fitted
-from qkv.interop.tensor_names import Settings
+from qkv.interop.tensors import Imported, Settings, TensorFiles, fitted
 from qkv.safe_json import plain_file, read_json
 from qkv.text import foreign
 from qkv.text.tokenizer import Roles, Tokenizer

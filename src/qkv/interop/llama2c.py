@@ -1,4 +1,4 @@
-"""llama2.c's files: a small Llama as seven numbers and its tensors, and a vocabulary beside it.
+"""llama2.c's files: a small Llama as seven numbers and its tensors, and a vocabulary next to it.
 
     model      width, hidden, layers, heads, key heads, vocabulary (negative: a head of its own), context;  f32 tensors
     tokenizer  longest token;  score, length, bytes ...
@@ -21,8 +21,7 @@ from torch import Tensor
 from qkv.config import parse
 from qkv.errors import ConfigError, InputError
 from qkv.interop.gguf_file import LONGEST_NAME, opened
-from qkv.interop.tensor_files import Imported
-from qkv.interop.tensor_names import PLAIN, Transform, interleaved
+from qkv.interop.tensors import PLAIN, Imported, Transform, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.safe_json import Refuse, plain_file
 from qkv.text.foreign import sentencepiece
@@ -38,10 +37,10 @@ def read(path: Path, tokenizer: Path | None = None) -> Imported:
     refuse = Refuse(path)
     with opened(path) as (file, size):
         config = _config(file, size, refuse)
-        found = tokenizer or _beside(path)
+        found = tokenizer or _vocabulary_file(path)
         words = _tokenizer(found, config.vocabulary)
         weights = _weights(file, config, refuse)
-    notes = () if tokenizer else (f"the vocabulary is that of {found.name}, beside the model",)
+    notes = () if tokenizer else (f"the vocabulary is that of {found.name}, next to the model",)
     return Imported(config, weights, words, path.stem, notes)
 
 
@@ -101,13 +100,13 @@ def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refuse) -> dict[str, T
     return found
 
 
-def _beside(path: Path) -> Path:
+def _vocabulary_file(path: Path) -> Path:
     found = sorted({*path.parent.glob("tok*.bin")} - {path})
     if len(found) != 1:
         names = ", ".join(each.name for each in found[:10]) or "none"
         raise InputError(
-            f"{path}: a model of llama2.c needs its vocabulary, one tok*.bin beside it; found: {names}. "
-            "Put the one it was trained with there, as tok512.bin or tokenizer.bin."
+            f"{path}: a model of llama2.c needs its vocabulary, one tok*.bin next to it; found: {names}. "
+            "Put the one it was trained with there, such as tok512.bin or tokenizer.bin."
         )
     return plain_file(path.parent, found[0].name)
 

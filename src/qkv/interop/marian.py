@@ -25,8 +25,7 @@ from qkv.config import parse
 from qkv.errors import ConfigError, RefusedError
 from qkv.interop import sentencepiece
 from qkv.interop.architectures import Architecture, require
-from qkv.interop.tensor_files import TensorFiles
-from qkv.interop.tensor_names import AS_A_ROW, Row, Settings, Table, Values, pairs
+from qkv.interop.tensors import AS_A_ROW, Row, Settings, Table, TensorFiles, Values, pairs
 from qkv.models.transformer import TransformerConfig
 from qkv.safe_json import plain_file
 from qkv.text import foreign

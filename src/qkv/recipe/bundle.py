@@ -19,7 +19,7 @@ from qkv.blocks.initialization import outline
 from qkv.config import plain
 from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop.tensor_files import Imported, filled
+from qkv.interop.tensors import Imported, filled
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, input_of
 from qkv.recipe.recipe import NewSection, parse_model

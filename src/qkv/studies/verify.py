@@ -34,7 +34,7 @@ from qkv.generation import native
 from qkv.generation.beam import Translator
 from qkv.interop import export
 from qkv.interop.parity import SENTENCES, TOLERANCE, reads, sources, texts
-from qkv.interop.tensor_files import filled
+from qkv.interop.tensors import filled
 from qkv.models.language_model import LanguageModel
 from qkv.objectives.objective import padded
 from qkv.storage import MANIFEST, verify

@@ -169,8 +169,6 @@ def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
         head.append(text)
         if sum(map(len, head)) > RARE_WORDS_MATTER:
             break
-    else:
-        texts = iter(())
     rare = config.size is None and sum(map(len, head)) > RARE_WORDS_MATTER
     backend = build("words", _numbered("words", []), case=config.case)
     trainer = trainers.WordLevelTrainer(
