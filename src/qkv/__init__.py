@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all of t
 if TYPE_CHECKING:
     from qkv.api import Model, load
     from qkv.library.runs import finetune, resume, train
+    from qkv.library.sklearn_classifier import QkvClassifier as QkvClassifier
     from qkv.library.verbs import compare, describe, export, import_model, tune, verify
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "verify",
 ]
 _PLACES = {
+    "QkvClassifier": "qkv.library.sklearn_classifier",  # not in __all__: it needs scikit-learn
     **dict.fromkeys(("Model", "load"), "qkv.api"),
     **dict.fromkeys(("finetune", "resume", "train"), "qkv.library.runs"),
     **dict.fromkeys(("compare", "describe", "export", "import_model", "tune", "verify"), "qkv.library.verbs"),
@@ -43,4 +45,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from importlib.util import find_spec
+
+    return [*__all__, *(["QkvClassifier"] if find_spec("sklearn") else [])]
