@@ -4,7 +4,7 @@ QkvError
 ├── InputError          exit 2   the input, the data, the command or the machine does not fit
 │   ├── DataError                a file of the corpus cannot be read as text
 │   ├── ConfigError              a recipe, an option or a --set does not fit
-│   ├── MissingExtraError        an optional package is not installed
+│   ├── MissingExtraError        an optional package is not installed; also an ImportError
 │   ├── UnusablePathError        the system keeps no file under this name
 │   ├── WrongTypeError           a Python caller gave an object of the wrong type; also a TypeError
 │   └── TooLittleMemoryError     the machine, or its limit, gives no more
@@ -46,7 +46,7 @@ class ConfigError(InputError):
     pass
 
 
-class MissingExtraError(InputError):
+class MissingExtraError(InputError, ImportError):
     def __init__(self, need: str, extra: str) -> None:
         super().__init__(f"{need} needs an optional package. Install it with: pip install 'qkv[{extra}]'")
 

@@ -90,7 +90,7 @@ def configs() -> list[type]:
     """Every section of a recipe, and what its parts are."""
     found: dict[str, type] = {}
     for each in pkgutil.walk_packages(qkv.__path__, "qkv."):
-        if not each.name.endswith("__main__"):
+        if not each.name.endswith(("__main__", ".lm_eval_adapter")):  # the adapter has none, and needs an extra
             for value in vars(importlib.import_module(each.name)).values():
                 if (
                     isinstance(value, type)
