@@ -17,7 +17,7 @@ export UV_COMPILE_BYTECODE := 1
 export UV_SYSTEM_CERTS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-slow bench check lint format dev constraints clean web
+.PHONY: help demo test test-slow bench check docs lint format dev constraints clean web
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -38,6 +38,9 @@ bench: .venv/.bench ## qkv beside other projects, in turns; needs TEXT=input.txt
 	@$(BIN)/python bench/peers.py --text $(TEXT) $(if $(NANOGPT),--nanogpt $(NANOGPT)) $(if $(MINGPT),--mingpt $(MINGPT)) $(ARGS)
 
 check: lint test ## what CI runs: lint, then test
+
+docs: .venv/.dev ## the documentation as a site in site/; a warning or a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: .venv/.dev ## style, format, types and import contracts
 	@$(BIN)/ruff check
@@ -62,7 +65,7 @@ dev: .venv/.dev ## set up .venv for development and do nothing else
 	@:
 
 clean: ## remove .venv and every cache; runs/ stays
-	rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv dist build site .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ---- installing -----------------------------------------------------------------------------------------------------
