@@ -35,30 +35,30 @@ NonNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]  # beyo
 
 @strict
 class TrainingConfig:
-    steps: Count
+    steps: Count  # of the optimizer
     batch: Count  # windows a step
     accumulate: Count = 1  # parts in which a batch is computed; saves memory, changes nothing else
-    optimizer: Literal["muon", "adamw"]
+    optimizer: Literal["muon", "adamw"]  # muon: Muon between embedding and head, AdamW for the rest
     learning_rate: Rate  # of AdamW
     matrix_learning_rate: Rate = 0.02  # of Muon
-    betas: tuple[Share, Share] = (0.9, 0.95)
-    momentum: Share = 0.95
+    betas: tuple[Share, Share] = (0.9, 0.95)  # of AdamW
+    momentum: Share = 0.95  # of Muon
     weight_decay: NonNegative = 0.0  # of matrices only
     warmup: CountOrZero = 0  # steps
-    schedule: Schedule = "linear"
+    schedule: Schedule = "linear"  # how the learning rate falls after the warm-up
     final_fraction: Share = 0.03  # of the learning rate, at the end of the schedule
     decay: AboveZero = 0.3  # part of the run in which the schedule constant-decay falls
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no bound
-    seed: CountOrZero = 0
+    seed: CountOrZero = 0  # of all randomness
     evaluate_every: Count = 100  # steps
     checkpoint_every: Count = 100  # steps
     keep: Count = 2  # checkpoints
     average: CountOrZero = 0  # the last checkpoints whose mean is tried in the end, and kept if it is the best
     patience: CountOrZero = 0  # evaluations without a better loss before stopping; 0: never
-    device: str = "cpu"
-    dtype: Literal["f32", "bf16"] = "f32"
-    threads: Annotated[int, Field(ge=1, le=4096)] = 1
-    compile: Literal["off", "on"] = "off"
+    device: str = "cpu"  # where to compute, such as cpu or cuda
+    dtype: Literal["f32", "bf16"] = "f32"  # the number format of the computation
+    threads: Annotated[int, Field(ge=1, le=4096)] = 1  # of the processor
+    compile: Literal["off", "on"] = "off"  # on: by torch.compile
     start: str = ""  # the model it starts from: a run, a model folder or a file
     frozen: Literal["none", "embeddings", "encoder"] = "none"  # encoder: only what decides learns
     lora: CountOrZero = 0  # the rank of what learns beside each linear or recurrent layer; 0: the layers themselves
