@@ -18,6 +18,7 @@ from qkv.errors import InputError, require_type
 from qkv.evaluation.perplexity import Score, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation.beam import Translator
+from qkv.models import own_model
 from qkv.models.language_model import count
 from qkv.recipe import bundle
 from qkv.tasks.inspected import inspected
@@ -107,8 +108,16 @@ def names_file(text: str) -> bool:
         return False
 
 
-def load(model: str | Path, device: str = "auto") -> Model:
-    """Open the model of a run folder, a model folder, a Hugging Face folder, a GGUF file or one of llama2.c."""
+def load(model: str | Path, device: str = "auto", *, model_file: str | Path | None = None) -> Model:
+    """Open the model of a run folder, a model folder, a Hugging Face folder, a GGUF file or one of llama2.c.
+
+    Args:
+        model: The folder or file.
+        device: Where it computes: "cpu", "cuda" ... Default: the fastest there is.
+        model_file: The Python file of a model of one's own, as it was given to `train`.
+    """
     require_type("model", model, str, Path)
+    if model_file is not None:
+        own_model.load_file(model_file)
     chosen = devices.choose_device(device)
     return Model(bundle.load(model, chosen), chosen)

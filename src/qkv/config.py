@@ -10,7 +10,8 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -66,13 +67,18 @@ class ByKind:
 
 
 class LazyClasses(Mapping[str, Any]):
-    """Classes by kind, each given as "module:class" of a package and imported when it is asked for."""
+    """Classes by kind, each given as "module:class" of a package and imported when it is asked for, or as a class."""
 
-    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+    def __init__(self, package: str, places: MutableMapping[str, str | type]) -> None:
         self.package, self.places = package, places
 
     def __getitem__(self, kind: str) -> Any:
-        return getattr(self.module(kind), self.places[kind].partition(":")[2])
+        place = self.places[kind]
+        return place if isinstance(place, type) else getattr(self.module(kind), place.partition(":")[2])
+
+    def add(self, kind: str, cls: type) -> None:
+        """Add a class from outside, to this mapping and to all that were joined from it."""
+        self.places[kind] = cls
 
     def __contains__(self, kind: object) -> bool:
         return kind in self.places
@@ -84,10 +90,13 @@ class LazyClasses(Mapping[str, Any]):
         return len(self.places)
 
     def __or__(self, other: LazyClasses) -> LazyClasses:
-        return LazyClasses(self.package, {**self.places, **other.places})
+        return LazyClasses(self.package, ChainMap(other.places, self.places))
 
     def module(self, kind: str) -> ModuleType:
-        return import_module(f"{self.package}.{self.places[kind].partition(':')[0]}")
+        place = self.places[kind]
+        if isinstance(place, type):
+            return import_module(place.__module__)
+        return import_module(f"{self.package}.{place.partition(':')[0]}")
 
 
 def form(**sections: object) -> type:

@@ -203,7 +203,8 @@ class MultiHeadAttention(nn.Module):
 @contextmanager
 def open_attention(model: nn.Module) -> Iterator[None]:
     """Within it, every attention of the model is the open one, so that the taps on scores and weights see values."""
-    modules = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    # a mix of the user's own stays: it decides itself what its taps see
+    modules = [part for part in model.modules() if isinstance(part, MultiHeadAttention) and part.mix is fused]
     before = [module.mix for module in modules]
     try:
         for module in modules:

@@ -122,9 +122,24 @@ def perform(words: list[str]) -> int:
     if words[0] not in VERBS and not words[0].startswith("-"):
         return unknown_verb(words[0])
     require_unicode(words)
+    words = with_own_model(words)
     application()(words, exit_on_error=False, print_error=False)
     report_compiler()
     return 0
+
+
+def with_own_model(words: list[str]) -> list[str]:
+    """Load the file of `--model FILE.py`, a model of the user's own; a verb that takes a kind gets its kind."""
+    for place, word in enumerate(words):
+        name, equals, file = word.partition("=")
+        file = file if equals else (words[place + 1] if place + 1 < len(words) else "")
+        if name == "--model" and file.endswith(".py"):
+            from qkv.models.own_model import load_file
+
+            kind = load_file(file).kind
+            own = ["--model", kind] if words[0] in ("train", "tune") else []
+            return [*words[:place], *own, *words[place + (1 if equals else 2) :]]
+    return words
 
 
 def report_compiler() -> None:

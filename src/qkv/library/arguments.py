@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from qkv import session as sessions
@@ -19,6 +19,8 @@ from qkv.data import catalog, objects
 from qkv.data.corpus import Documents
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError, QkvError, WrongTypeError
+from qkv.models import own_model
+from qkv.models.registry import ModelConfig
 from qkv.recipe import recipe as recipes
 from qkv.recipe.draft import Values
 from qkv.tasks.protocol import Session
@@ -34,6 +36,8 @@ DEFAULT_MINUTES = 5.0
 
 class ReadingOptions(TypedDict, total=False):
     """How data are read: the options of the command line, by the same names."""
+
+    __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)  # type: ignore[misc]
 
     valid: object
     test: object
@@ -172,6 +176,17 @@ def python_names() -> Iterator[None]:
         if error.args and isinstance(error.args[0], str):
             error.args = (OPTION.sub(lambda match: match[1].replace("-", "_"), error.args[0]), *error.args[1:])
         raise
+
+
+def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
+    """What `model` means, by the keys of a recipe: a kind, a file of the user's own, or a config with its sizes."""
+    if isinstance(model, str | Path):
+        own = own_model.load_file(model) if str(model).endswith(".py") else None
+        return {"model.kind": own.kind if own else str(model)}
+    if model is None:
+        return {}
+    own_model.from_config(model)
+    return {f"model.{key}": value for key, value in plain(model).items() if key != "vocabulary"}
 
 
 def tokenizer_section(name: str | None) -> dict[str, object]:

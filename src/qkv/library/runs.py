@@ -28,10 +28,13 @@ from qkv.library.arguments import (
     TaskName,
     checked,
     corpus_section,
+    model_section,
     python_names,
     start,
     stem,
 )
+from qkv.models import own_model
+from qkv.models.registry import ModelConfig
 from qkv.tasks.protocol import Session
 from qkv.training.run import Evaluation, Event, Scores
 
@@ -54,7 +57,7 @@ class RunOptions(ReadingOptions, total=False):
 
 
 class TrainOptions(RunOptions, total=False):
-    model: str | None
+    model: str | Path | ModelConfig | None
     tokenizer: str | None
     directions: Literal["forward", "both"] | None
     metric: Literal["bleu", "errors"] | None
@@ -73,7 +76,7 @@ def train(data: object, *, stream: Literal[False] = False, **options: Unpack[Tra
 def train(
     data: object,
     *,
-    model: str | None = None,
+    model: str | Path | ModelConfig | None = None,
     tokenizer: str | None = None,
     minutes: float | None = None,
     steps: int | None = None,
@@ -106,7 +109,8 @@ def train(
     Args:
         data: Files, a folder, a named data set, or an object: a list of texts, (texts, labels), a list of
             (source, target), dicts, a DataFrame, a Dataset, numpy arrays.
-        model: The kind of model, such as "gpt-nano" or "lstm". Default: by the task.
+        model: The kind of model, such as "gpt-nano" or "lstm"; a config, such as GPTConfig(layers=2); or the Python
+            file of a model of your own. Default: by the task.
         tokenizer: auto, characters, words, bpe, wordpiece, or a file. Default: auto.
         minutes: The time budget, in all: sets size, batch and steps for this machine. Default: 5.
         steps: The number of steps, instead of a time budget.
@@ -136,7 +140,7 @@ def train(
     """
     options = checked(TrainOptions, locals(), "train")
     own = {
-        "model.kind": model,
+        **model_section(model),
         "tokenizer.kind": tokenizer,
         "corpus.directions": directions,
         "task.metric": metric,
@@ -217,24 +221,42 @@ Metrics = Mapping[str, OwnMetric]
 
 @overload
 def resume(
-    run: str | Path, *, metrics: Metrics | None = None, stop: Stop | None = None, stream: Literal[True]
+    run: str | Path,
+    *,
+    model_file: str | Path | None = None,
+    metrics: Metrics | None = None,
+    stop: Stop | None = None,
+    stream: Literal[True],
 ) -> Iterator[Event]: ...
 @overload
 def resume(
-    run: str | Path, *, metrics: Metrics | None = None, stop: Stop | None = None, stream: Literal[False] = False
+    run: str | Path,
+    *,
+    model_file: str | Path | None = None,
+    metrics: Metrics | None = None,
+    stop: Stop | None = None,
+    stream: Literal[False] = False,
 ) -> Model: ...
 def resume(
-    run: str | Path, *, metrics: Metrics | None = None, stop: Stop | None = None, stream: bool = False
+    run: str | Path,
+    *,
+    model_file: str | Path | None = None,
+    metrics: Metrics | None = None,
+    stop: Stop | None = None,
+    stream: bool = False,
 ) -> Model | Iterator[Event]:
     """Continue a run where its newest checkpoint left it, to the same result as if it had never stopped.
 
     Args:
         run: The run's folder.
+        model_file: The Python file of a model of one's own, as it was given to `train`.
         metrics: Metrics of your own, as in `train`.
         stop: Asked after each evaluation, as in `train`.
         stream: Yield events, as `train` does.
     """
     require_type("run", run, str, Path)
+    if model_file is not None:
+        own_model.load_file(model_file)
     events = _events(lambda: sessions.resume(Path(run)), metrics or {}, stop)
     return events if stream else _model(events)
 

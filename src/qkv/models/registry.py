@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from qkv.config import LazyClasses
-from qkv.models.defaults import ModelDefaults
+from qkv.models.defaults import ModelDefaults, adamw, muon
 
 if TYPE_CHECKING:
     from torch import nn
@@ -95,8 +95,8 @@ MODELS = LANGUAGE_MODELS | READING_MODELS | TRANSLATORS
 
 def defaults(kind: str) -> ModelDefaults:
     """What a kind of model is trained with where a recipe leaves it open."""
-    known: dict[str, ModelDefaults] = MODELS[kind].defaults
-    return known[kind]
+    known: dict[str, ModelDefaults] = getattr(MODELS[kind], "defaults", {})  # a model from outside may have none
+    return known.get(kind) or ModelDefaults({"adamw": adamw(0.004), "muon": muon((0.9, 0.95))})
 
 
 def input_of(config: ModelConfig) -> Literal["text", "images", "numbers"]:

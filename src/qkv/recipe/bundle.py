@@ -20,6 +20,7 @@ from qkv.config import plain
 from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.interop.tensors import Imported, filled
+from qkv.models import own_model
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, input_of
 from qkv.recipe.recipe import NewSection, parse_model
@@ -106,6 +107,7 @@ def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | Non
     values = {
         "format": FORMAT,
         "qkv": __version__,
+        **own_model.saved_values(bundle.config),
         "model": plain(bundle.config),
         "documents": bundle.documents,
         "step": bundle.step,
@@ -216,6 +218,8 @@ def _imported(reader: str, place: Path, device: str) -> Bundle:
 
 def _config(values: NewSection, folder: Path) -> ModelConfig:
     where = str(folder / CONFIG)
+    if own_model.KEY in values:
+        own_model.require(values.get("model"), values[own_model.KEY], where)
     try:
         config = parse_model(values.get("model", {}), where)
     except ConfigError as error:

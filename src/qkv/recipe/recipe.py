@@ -20,6 +20,7 @@ import tomli_w
 from qkv.config import ByKind, LazyClasses, form, parse, plain, read_toml
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.errors import ConfigError
+from qkv.models import own_model
 from qkv.models.registry import LANGUAGE_MODELS, MODELS, TEXT_ENCODERS, ModelConfig, preset, presets
 from qkv.storage import write_file
 from qkv.text.tokenizer import TokenizerConfig
@@ -63,7 +64,7 @@ class Recipe:
         write_file(
             path,
             "# Everything about this run, resolved. `qkv train --recipe` takes it.\n"
-            + tomli_w.dumps({"format": FORMAT, **sections}),
+            + tomli_w.dumps({"format": FORMAT, **own_model.saved_values(self.model), **sections}),
         )
 
 
@@ -103,6 +104,8 @@ def current(values: NewSection, newest: int, where: str) -> NewSection:
     if type(number) is not int or not 1 <= number <= newest:
         newer = " A newer version of qkv wrote it: update qkv." if type(number) is int and number > newest else ""
         raise ConfigError(f"{where}: format = {number!r} does not fit; expected a number from 1 to {newest}.{newer}")
+    if (own := values.pop(own_model.KEY, None)) is not None:
+        own_model.require(values.get("model"), own, where)
     if number == 1:
         values = _from_format_1(values)
     tokenizer = values.get("tokenizer")

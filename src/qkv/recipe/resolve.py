@@ -54,7 +54,7 @@ def language_model(
         shape = {"layers": own["layers"], "width": width}
     own_keys = {field.name for field in dataclasses.fields(LANGUAGE_MODELS[kind])} - model.keys()
     chosen = {key: value for key, value in {**shape, "context": context}.items() if key in own_keys}
-    if tokens < TINY or dropout:
+    if (tokens < TINY or dropout) and "dropout" in own_keys | model.keys():
         chosen["dropout"] = model.get("dropout", 0.2 if tokens < TINY else dropout)
     return {**model, "kind": kind, "vocabulary": vocabulary, **chosen}
 

@@ -1,0 +1,139 @@
+"""A model from outside trains, resumes to the same bits, writes alike with and without its state, is named again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import qkv
+from qkv.errors import InputError, QkvError, RefusedError
+from qkv.models import own_model
+
+OWN = Path(__file__).parent / "own"
+FILES = {"mingru": OWN / "mingru.py", "gpt-alibi": OWN / "alibi.py"}
+TEXTS = [f"the dog sat on mat {number} and the cat saw it" for number in range(300)]
+SETTINGS = {"training.checkpoint_every": 4, "training.threads": 1, "training.dtype": "f32", "training.device": "cpu"}
+
+
+@pytest.fixture(scope="module", params=FILES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def run(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own") / "run"
+    qkv.train(TEXTS, run=folder, model=str(FILES[kind]), steps=20, settings=SETTINGS)
+    return folder
+
+
+def test_it_learns(run: Path, kind: str) -> None:
+    model = qkv.load(run, model_file=FILES[kind])
+    assert model.bundle.config.kind == kind
+    assert model.evaluate("the dog sat on mat 7 and the cat saw it").loss < 2.5
+
+
+def test_it_writes_the_same_with_and_without_its_state(run: Path, kind: str) -> None:
+    model = qkv.load(run, model_file=FILES[kind])
+    written = model.generate("the dog", length=30, temperature=0.0)
+    assert written == model.generate("the dog", length=30, temperature=0.0, cached=False)
+    tokens = torch.tensor([model.tokenizer.encode("the dog sat on mat")])
+    with torch.inference_mode():
+        state = model.language.state(1)
+        steps = [model.language(tokens[:, i : i + 1], state) for i in range(tokens.size(1))]
+        assert torch.allclose(torch.cat(steps, 1), model.language(tokens), atol=1e-5)
+
+
+KILLED = """
+import os, sys
+import qkv
+texts = [f"the dog sat on mat {number} and the cat saw it" for number in range(300)]
+settings = {"training.checkpoint_every": 4, "training.threads": 1, "training.dtype": "f32", "training.device": "cpu"}
+for event in qkv.train(texts, run=sys.argv[1], model=sys.argv[2], steps=20, settings=settings, stream=True):
+    if type(event).__name__ == "Step" and event.number == 10:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def test_it_resumes_to_the_same_bits(run: Path, kind: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", KILLED, str(tmp_path / "run"), str(FILES[kind])]
+    assert subprocess.run(words, capture_output=True).returncode == -9
+    resumed = qkv.resume(tmp_path / "run", model_file=FILES[kind])
+    whole = qkv.load(run, model_file=FILES[kind])
+    mine, theirs = resumed.module.state_dict(), whole.module.state_dict()
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_it_is_inspected_and_verified(run: Path, kind: str) -> None:
+    model = qkv.load(run, model_file=FILES[kind])
+    trace = model.trace("the dog sat")
+    assert trace is not None
+    assert all(proof.passed is not False for proof in qkv.verify(model))
+
+
+def test_export_says_why_not(run: Path, kind: str, tmp_path: Path) -> None:
+    with pytest.raises(QkvError, match=kind):
+        qkv.load(run, model_file=FILES[kind]).export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+ALONE = """
+import sys
+from qkv.__main__ import main
+main()
+"""
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", ALONE, *map(str, words)], capture_output=True, text=True)
+
+
+def test_the_command_line_asks_for_the_file(run: Path, kind: str, tmp_path: Path) -> None:
+    """In a process of its own, in which no other test has loaded the file."""
+    done = command("generate", run, "the dog", "--length", "5")
+    assert done.returncode == 2
+    assert f"--model {FILES[kind].name}" in done.stderr
+    assert command("generate", run, "the dog", "--length", "5", "--model", FILES[kind]).returncode == 0
+    other = tmp_path / FILES[kind].name
+    other.write_text(FILES[kind].read_text() + "\n# changed\n")
+    done = command("generate", run, "the dog", "--length", "5", "--model", other)
+    assert done.returncode == 5
+    assert "another version" in done.stderr
+
+
+def test_code_inside_a_folder_is_not_executed(run: Path, kind: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run / "best", copy)
+    for name in (FILES[kind].name, "model.py", "__init__.py"):
+        (copy / name).write_text("raise SystemExit('executed')")
+    done = command("generate", copy, "the dog", "--length", "5")
+    assert done.returncode in (2, 5)
+    assert "executed" not in done.stdout + done.stderr
+
+
+def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
+    cases = {
+        "nothing.py": ("x = 1", "expected one config class"),
+        "broken.py": ("x = 1 / 0", "ZeroDivisionError"),
+        "taken.py": (FILES["mingru"].read_text().replace('"mingru"', '"gpt"'), "is a model of qkv"),
+    }
+    for name, (content, message) in cases.items():
+        (tmp_path / name).write_text(content)
+        with pytest.raises(InputError, match=message):
+            own_model.load_file(tmp_path / name)
+    with pytest.raises(InputError, match="cannot be read"):
+        own_model.load_file(tmp_path / "absent.py")
+    with pytest.raises(RefusedError, match="does not fit"):
+        own_model.require({"kind": "mingru"}, {"file": 5}, "here")
+
+
+def test_a_config_made_in_python(tmp_path: Path) -> None:
+    config = own_model.load_file(FILES["mingru"]).config(layers=1, width=24)
+    model = qkv.train(TEXTS, run=tmp_path / "run", model=config, steps=3)
+    assert (model.bundle.config.layers, model.bundle.config.width) == (1, 24)
