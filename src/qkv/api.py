@@ -18,9 +18,8 @@ from qkv.errors import InputError, require_type
 from qkv.evaluation.perplexity import Score, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation.beam import Translator
-from qkv.models import own_model
 from qkv.models.language_model import count
-from qkv.recipe import bundle
+from qkv.recipe import bundle, own_model
 from qkv.tasks.inspected import inspected
 from qkv.tasks.text_writer import TextWriter
 from qkv.training import devices

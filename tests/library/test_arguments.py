@@ -13,8 +13,7 @@ from qkv.cli.compare import compare
 from qkv.cli.train import finetune, train
 from qkv.cli.tune import tune
 from qkv.errors import InputError, WrongTypeError
-from qkv.library.arguments import ReadingOptions
-from qkv.library.runs import FinetuneOptions, TrainOptions
+from qkv.library.arguments import FinetuneOptions, ReadingOptions, TrainOptions
 
 ONLY_TERMINAL = {"json", "tensorboard", "resume", "picture"}
 OTHER_NAMES = {"set": "settings"}

@@ -12,7 +12,7 @@ import torch
 
 import qkv
 from qkv.errors import InputError, QkvError, RefusedError
-from qkv.models import own_model
+from qkv.recipe import own_model
 
 OWN = Path(__file__).parent / "own"
 FILES = {"mingru": OWN / "mingru.py", "gpt-alibi": OWN / "alibi.py"}
@@ -35,7 +35,9 @@ def run(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_learns(run: Path, kind: str) -> None:
     model = qkv.load(run, model_file=FILES[kind])
     assert model.bundle.config.kind == kind
-    assert model.evaluate("the dog sat on mat 7 and the cat saw it").loss < 2.5
+    assert (
+        model.evaluate("the dog sat on mat 7 and the cat saw it").loss < 2.8
+    )  # ln 23 = 3.1 is a guess among all characters
 
 
 def test_it_writes_the_same_with_and_without_its_state(run: Path, kind: str) -> None:

@@ -134,7 +134,7 @@ def with_own_model(words: list[str]) -> list[str]:
         name, equals, file = word.partition("=")
         file = file if equals else (words[place + 1] if place + 1 < len(words) else "")
         if name == "--model" and file.endswith(".py"):
-            from qkv.models.own_model import load_file
+            from qkv.recipe.own_model import load_file
 
             kind = load_file(file).kind
             own = ["--model", kind] if words[0] in ("train", "tune") else []

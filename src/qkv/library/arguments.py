@@ -5,39 +5,42 @@ them. Messages name arguments, not options of the command line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from qkv import session as sessions
+from qkv.api import Model
 from qkv.config import plain
 from qkv.data import catalog, objects
 from qkv.data.corpus import Documents
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError, QkvError, WrongTypeError
-from qkv.models import own_model
 from qkv.models.registry import ModelConfig
+from qkv.recipe import own_model
 from qkv.recipe import recipe as recipes
 from qkv.recipe.draft import Values
 from qkv.tasks.protocol import Session
 from qkv.tasks.registry import default_model, detected_of
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+from qkv.training.run import Evaluation
 
 Options = TypeVar("Options")
 TaskName = Literal["classification", "regression", "multi-label", "tagging", "images", "translation"]
 RecipeSource = str | Path | Mapping[str, Mapping[str, object]]
 COMMON_NAMES = ("train", "training", "dev", "valid", "test", "data", "input", "model", "best")  # of files
+OwnMetric = Callable[[Model], float]
+Stop = Callable[[Evaluation], bool]
+Metrics = Mapping[str, OwnMetric]
 DEFAULT_MINUTES = 5.0
 
 
 class ReadingOptions(TypedDict, total=False):
     """How data are read: the options of the command line, by the same names."""
-
-    __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)  # type: ignore[misc]
 
     valid: object
     test: object
@@ -52,6 +55,34 @@ class ReadingOptions(TypedDict, total=False):
     documents: Documents | None
     filter: str | None
     encoding: str | None
+
+
+class RunOptions(ReadingOptions, total=False):
+    """What `train` and `finetune` share."""
+
+    run: str | Path | None
+    minutes: float | None
+    steps: int | None
+    seed: int | None
+    class_weights: bool
+    recipe: RecipeSource | None
+    settings: Mapping[str, object] | None
+    metrics: Metrics | None
+    stop: Stop | None
+
+
+@with_config(ConfigDict(arbitrary_types_allowed=True))
+class TrainOptions(RunOptions, total=False):
+    model: str | Path | ModelConfig | None
+    tokenizer: str | None
+    directions: Literal["forward", "both"] | None
+    metric: Literal["bleu", "errors"] | None
+
+
+class FinetuneOptions(RunOptions, total=False):
+    freeze: bool
+    lora: int | None
+    layer_decay: float | None
 
 
 def start(

@@ -23,9 +23,14 @@ from qkv.data.corpus import Documents
 from qkv.data.corpus import Task as LabelledTask
 from qkv.errors import InputError, require_type
 from qkv.library.arguments import (
-    ReadingOptions,
+    FinetuneOptions,
+    Metrics,
+    OwnMetric,
     RecipeSource,
+    RunOptions,
+    Stop,
     TaskName,
+    TrainOptions,
     checked,
     corpus_section,
     model_section,
@@ -33,40 +38,10 @@ from qkv.library.arguments import (
     start,
     stem,
 )
-from qkv.models import own_model
 from qkv.models.registry import ModelConfig
+from qkv.recipe import own_model
 from qkv.tasks.protocol import Session
 from qkv.training.run import Evaluation, Event, Scores
-
-OwnMetric = Callable[[Model], float]
-Stop = Callable[[Evaluation], bool]
-
-
-class RunOptions(ReadingOptions, total=False):
-    """What `train` and `finetune` share."""
-
-    run: str | Path | None
-    minutes: float | None
-    steps: int | None
-    seed: int | None
-    class_weights: bool
-    recipe: RecipeSource | None
-    settings: Mapping[str, object] | None
-    metrics: Mapping[str, OwnMetric] | None
-    stop: Stop | None
-
-
-class TrainOptions(RunOptions, total=False):
-    model: str | Path | ModelConfig | None
-    tokenizer: str | None
-    directions: Literal["forward", "both"] | None
-    metric: Literal["bleu", "errors"] | None
-
-
-class FinetuneOptions(RunOptions, total=False):
-    freeze: bool
-    lora: int | None
-    layer_decay: float | None
 
 
 @overload
@@ -214,9 +189,6 @@ def finetune(
     }
     events = _train(data, options, own, stem(str(folder).rstrip("/")))
     return events if stream else _model(events)
-
-
-Metrics = Mapping[str, OwnMetric]
 
 
 @overload

@@ -20,9 +20,9 @@ from qkv.config import plain
 from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.interop.tensors import Imported, filled
-from qkv.models import own_model
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, input_of
+from qkv.recipe import own_model
 from qkv.recipe.recipe import NewSection, parse_model
 from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify

@@ -20,8 +20,8 @@ import tomli_w
 from qkv.config import ByKind, LazyClasses, form, parse, plain, read_toml
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.errors import ConfigError
-from qkv.models import own_model
 from qkv.models.registry import LANGUAGE_MODELS, MODELS, TEXT_ENCODERS, ModelConfig, preset, presets
+from qkv.recipe import own_model
 from qkv.storage import write_file
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
