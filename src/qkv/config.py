@@ -13,6 +13,7 @@ import typing
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -46,6 +47,11 @@ def strict(cls: type[T]) -> type[T]:
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
+@lru_cache(maxsize=256)  # building one takes longer than all that it validates
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 @dataclasses.dataclass(frozen=True)
 class ByKind:
     """Annotates a section that is one of several dataclasses, by its `kind`; the others need not be imported."""
@@ -63,7 +69,7 @@ class ByKind:
         if (kind := str(section["kind"])) not in self.classes:
             known = {"discriminator": "'kind'", "tag": kind, "expected_tags": ", ".join(self.classes)}
             raise PydanticKnownError("union_tag_invalid", known)
-        return TypeAdapter(self.classes[kind]).validate_json(json.dumps(section))
+        return _adapter(self.classes[kind]).validate_json(json.dumps(section))
 
 
 class LazyClasses(Mapping[str, Any]):
@@ -109,7 +115,7 @@ def parse(kind: Any, values: Mapping[str, object], where: str) -> Any:
     _require_unicode(values, where)
     try:
         # JSON mode: a list becomes a tuple and 1 becomes 1.0, but "1" does not become 1
-        return TypeAdapter(kind).validate_json(json.dumps(values))
+        return _adapter(kind).validate_json(json.dumps(values))
     except ValidationError as error:
         raise ConfigError(_explain(kind, values, error.errors()[0], where)) from None
     except (TypeError, ValueError) as error:
