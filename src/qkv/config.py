@@ -47,9 +47,7 @@ def strict(cls: type[T]) -> type[T]:
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
-@lru_cache(maxsize=256)  # building one takes longer than all that it validates
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter = lru_cache(maxsize=256)(TypeAdapter)  # building one takes longer than all that it validates
 
 
 @dataclasses.dataclass(frozen=True)

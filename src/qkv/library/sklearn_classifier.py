@@ -26,7 +26,8 @@ from qkv.blocks.fast_paths import evaluating
 from qkv.data.hold_out import FEWEST_TRAIN, FEWEST_VALID
 from qkv.data.labels import number, whole, word
 from qkv.errors import MissingExtraError
-from qkv.library.runs import RunOptions, finetune, train
+from qkv.library.arguments import RunOptions
+from qkv.library.runs import finetune, train
 from qkv.models.table import LinearTableConfig, MLPTableConfig
 from qkv.recipe import bundle
 
