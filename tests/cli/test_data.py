@@ -60,7 +60,7 @@ def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     path.write_text("".join(f"the river number {n} is here\tder Fluss Nummer {n} ist da\n" for n in range(40)))
     found = answer(capsys, "data", "describe", str(path))
     assert found["task"] == "translation"
-    assert found["sides"] == {"train": 40}
+    assert found["splits"] == {"train": 40}
     assert found["beginning"][0] == {"source": "the river number 0 is here", "target": "der Fluss Nummer 0 ist da"}
     assert run(["data", "describe", str(path)], False) == 0
     assert "source to target" in capsys.readouterr().out

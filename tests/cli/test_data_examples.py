@@ -25,7 +25,7 @@ def test_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert found["task"] == "classification"
     assert found["columns"] == {"text": "text", "label": "label"}
     assert found["labels"] == {"0": {"train": 100}, "1": {"train": 100}}
-    assert found["sides"] == {"train": 200}
+    assert found["splits"] == {"train": 200}
     assert found["lengths"]["shortest"] == len("the film number 0 is bad")
     assert run(["data", "describe", str(path)], False) == 0
     shown = capsys.readouterr()
@@ -66,5 +66,5 @@ def test_text_stays_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
 
 def test_a_real_folder(capsys: pytest.CaptureFixture[str]) -> None:
     found = described(capsys, str(real("rte")))
-    assert found["sides"] == {"train": 2490, "valid": 277}
+    assert found["splits"] == {"train": 2490, "valid": 277}
     assert found["pairs"]

@@ -178,7 +178,7 @@ def _languages() -> Iterator[Case]:
     yield two("three-languages", SOURCE, TARGET, "expected 2, source and target", languages=("en", "de", "cs"))
     yield two("same-language", SOURCE, TARGET, "are both 'en'", languages=("en", "en"))
     files: dict[str, Content] = {"a.en": SOURCE, "a.de": TARGET, "b.txt": SOURCE, "c.txt": TARGET}
-    yield Case("unnamed", files, True, "Say all of them", {"files": ["a.en", "a.de", "b.txt", "c.txt"]})
+    yield Case("unnamed", files, True, "Give all of them", {"files": ["a.en", "a.de", "b.txt", "c.txt"]})
     yield Case("not-there", files, True, "no file is in 'cs'", {"files": ["."], "languages": ("en", "cs")})
     yield Case("no-translations", {}, True, "is a set for language modelling", {"catalog": "sotu"})
 

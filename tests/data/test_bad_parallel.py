@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from data.bad_examples import Case, build
 from data.bad_parallel import OBJECTS, SOURCE, TARGET, every, jsonl
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import parallel
+from qkv.data.detect import is_parallel
 from qkv.data.findings import shown
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, QkvError
 
@@ -39,7 +40,7 @@ def config_of(case: Case, folder: Path) -> ParallelConfig:
 def test_bad_parallel(case: Case, tmp_path: Path) -> None:
     config = config_of(case, tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    parallel(config.files, config.encoding)  # looking raises nothing
+    is_parallel(config.files, Beginnings(config.encoding))  # detection raises nothing
     if not case.refused:
         assert case.mention in "\n".join(read_parallel(config).notes)
         return
@@ -58,7 +59,7 @@ def attempt(*paths: Path) -> None:
     began = time.process_time()
     refused: QkvError | None = None
     files = tuple(map(str, paths))
-    parallel(files, "utf-8")
+    is_parallel(files, Beginnings("utf-8"))
     try:
         found = read_parallel(ParallelConfig(files=files))
         assert len(list(found.train)) == len(found.train) > 0

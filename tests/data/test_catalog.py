@@ -14,6 +14,7 @@ from data_at_hand import folder, real
 from qkv.data import catalog
 from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
+from qkv.data.files.discover import text_sources
 from qkv.data.prepare import prepare, stream
 from qkv.errors import DataError, InputError
 from qkv.text.tokenizer import TokenizerConfig
@@ -157,8 +158,8 @@ def test_folders_of_the_user_come_first(server: str, tmp_path: Path, monkeypatch
 
 
 def test_every_set_has_its_facts() -> None:
-    sets = catalog.every()
-    assert {"python-docs", "python-stdlib", "tinyshakespeare", "names", "sotu", "tinystories"} <= set(catalog.names())
+    sets = catalog.sets().values()
+    assert {"python-docs", "python-stdlib", "tinyshakespeare", "names", "sotu", "tinystories"} <= set(catalog.sets())
     for each in sets:
         assert each.what
         assert each.terms
@@ -174,7 +175,7 @@ def test_every_set_has_its_facts() -> None:
 def test_the_facts_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     real("SHA256SUMS")
     monkeypatch.setenv("QKV_DATA", str(folder()))
-    for each in catalog.every():
+    for each in catalog.sets().values():
         assert each.at_hand(), each.name
         for file in (*each.train, *each.valid):
             found = file.locate()
@@ -185,7 +186,7 @@ def test_the_facts_are_those_of_the_data(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_packed_copy_is_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     import gzip
 
-    for each in catalog.every():
+    for each in catalog.sets().values():
         for file in (*each.train, *each.valid):
             if file.original_sha256:
                 content = gzip.decompress(real(file.path).read_bytes())
@@ -198,7 +199,7 @@ def test_what_every_python_has() -> None:
     for name, least in (("python-docs", 300_000), ("python-stdlib", 3_000_000)):
         found = catalog.find(name)
         assert found is not None
-        (source,) = found.sources()
+        (source,) = text_sources(found)
         texts = list(source.documents())  # type: ignore[union-attr]
         assert sum(map(len, texts)) > least
         assert texts == list(source.documents())  # type: ignore[union-attr]
@@ -219,4 +220,4 @@ def test_sets_for_other_tasks_are_refused() -> None:
     found = catalog.find("sst2")
     assert found is not None
     with pytest.raises(DataError, match="classification"):
-        found.sources()
+        text_sources(found)

@@ -127,7 +127,7 @@ def test_pairs_described_are_the_pairs_that_are_learned_from(tmp_path: Path) -> 
     path = written(tmp_path, "rows.tsv", PAIRS)
     description = describe_pairs(ParallelConfig(files=(path,)), silent, detect({"files": [path]}).beginnings)
     assert description.task == "translation"
-    assert description.sides == {"train": 60}
+    assert description.splits == {"train": 60}
     assert description.columns == {"source": "source", "target": "target"}
     assert description.lengths["source"]["longest"] == max(len(pair["source"]) for pair in PAIRS)
     assert description.beginning[0] == {"source": sentence(0), "target": sentence(1)}

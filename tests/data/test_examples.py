@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from data.bad_examples import DIGITS, FILMS, GOOD, OBJECTS, PIXELS, conll, idx, jsonl, npz
 from data.bad_examples import csv as table
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.detect import labelled
+from qkv.data.detect import is_labelled
 from qkv.data.examples import ImageExamples, Labelled, LabelMap, PackedTexts, TagExamples
 from qkv.data.formats.delimited import has_header, sniff
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.hold_out import held_out
 from qkv.data.identity import key_of
 from qkv.data.read_examples import read_examples
@@ -34,7 +35,7 @@ def read(path: Path, content: bytes | None = None, **options: Any) -> Labelled:
 
 
 def everything(found: Labelled) -> list[Any]:
-    return [example for _, side in found.sides for example in side]
+    return [example for _, side in found.splits for example in side]
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
@@ -208,7 +209,7 @@ def test_sides_that_are_said(tmp_path: Path) -> None:
     folder = read_examples(ExamplesConfig(files=(str(tmp_path),), valid=(named["dev"],)))
     assert (len(folder.train), len(folder.valid)) == (200, 200)
     found = read_examples(ExamplesConfig(files=(str(tmp_path),)))
-    assert [len(side) for _, side in found.sides] == [200, 200, 200]
+    assert [len(side) for _, side in found.splits] == [200, 200, 200]
 
 
 def test_proteins(tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def test_npz(tmp_path: Path) -> None:
     assert found.test is not None
     assert (len(found.train) + len(found.valid), len(found.test)) == (20, 6)
     floats = read(tmp_path / "b.npz", npz(images=PIXELS / 319, labels=DIGITS))
-    assert floats.train.all_pixels.max() == 204
+    assert floats.train.all_values.max() == 204
 
 
 def test_idx_in_several_files(tmp_path: Path) -> None:
@@ -284,9 +285,9 @@ def test_pictures_in_folders(tmp_path: Path) -> None:
         image.new("RGB", size, (number, 9, 200)).save(path)
     found = read(tmp_path)
     assert isinstance(found.train, ImageExamples)
-    assert found.train.all_pixels.shape == (12, 6, 8, 3)
+    assert found.train.all_values.shape == (12, 6, 8, 3)
     assert any("1 of 12 pictures were made 8 x 6" in note for note in found.notes)
-    assert labelled([str(tmp_path)], "utf-8")
+    assert is_labelled([str(tmp_path)], Beginnings("utf-8"))
 
 
 def test_pictures_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,4 +343,4 @@ def test_every_class_gives_its_share() -> None:
 )
 def test_what_looks_labelled(tmp_path: Path, name: str, content: bytes, expected: bool) -> None:
     (tmp_path / name).write_bytes(content)
-    assert labelled([str(tmp_path / name)], "utf-8") == expected
+    assert is_labelled([str(tmp_path / name)], Beginnings("utf-8")) == expected

@@ -21,7 +21,7 @@ def read(*names: str | Path, **options: Any) -> Labelled:
 
 
 def counts(found: Labelled, side: str = "train") -> dict[str, int]:
-    examples = dict(found.sides)[side]
+    examples = dict(found.splits)[side]
     counted = np.bincount(examples.targets, minlength=len(found.labels))
     return dict(zip(found.labels.names, map(int, counted), strict=True))
 
@@ -72,7 +72,7 @@ CASES = [
 def test_glue(case: Expected) -> None:
     found = read(real(case.folder))
     assert found.task == case.task
-    assert tuple(len(side) for _, side in found.sides) == case.sizes
+    assert tuple(len(side) for _, side in found.splits) == case.sizes
     assert found.labels.names == case.labels
     assert found.columns == case.columns
     assert found.pairs == ("second text" in case.columns)
@@ -131,7 +131,7 @@ def test_sms_spam() -> None:
 def test_wnut17() -> None:
     found = read(real("wnut17"))
     assert found.task == "tagging"
-    assert [len(side) for _, side in found.sides] == [3394, 1009, 1287]
+    assert [len(side) for _, side in found.splits] == [3394, 1009, 1287]
     assert len({name[2:] for name in found.labels.names if name != "O"}) == 6
     assert isinstance(found.train, TagExamples)
     assert found.train[0].words[:3] == ("@paulwalk", "It", "'s")
@@ -143,7 +143,7 @@ def test_wnut17() -> None:
 def test_universal_dependencies() -> None:
     found = read(real("ud-english-ewt"))
     assert len(found.labels) == 17
-    assert [len(side) for _, side in found.sides] == [12_544, 2001, 2077]
+    assert [len(side) for _, side in found.splits] == [12_544, 2001, 2077]
 
 
 @pytest.mark.parametrize(("label", "kinds"), [("xpos", 49), ("4", 17), ("deprel", 49)])
@@ -158,7 +158,7 @@ def test_mnist() -> None:
     assert found.task == "images"
     assert (len(found.train), len(found.valid)) == (8000, 2000)
     assert isinstance(found.train, ImageExamples)
-    assert found.train.pixels.shape == (8000, 28, 28)
+    assert found.train.values.shape == (8000, 28, 28)
     assert found.labels.names == tuple("0123456789")
     first = found.train if 0 in found.train.rows else found.valid
     assert first[list(first.rows).index(0)].label == "7"  # MNIST's famous first test picture

@@ -12,9 +12,10 @@ import pytest
 from data.bad_examples import csv
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.descriptions import describe_examples
-from qkv.data.detect import labelled
+from qkv.data.detect import is_labelled
 from qkv.data.examples import NumberExamples, TextExamples
 from qkv.data.findings import silent
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.number_tables import number_in
 from qkv.data.read_examples import read_examples
 
@@ -37,9 +38,9 @@ def test_a_table(tmp_path: Path) -> None:
         {"label": "colour"},
     )
     assert found.train.columns == ("width", "height")
-    np.testing.assert_array_equal(found.train.numbers, np.array([row[:2] for row in ROWS], dtype=np.float32))
+    np.testing.assert_array_equal(found.train.values, np.array([row[:2] for row in ROWS], dtype=np.float32))
     assert [found.train[n].label for n in range(3)] == ["blue", "red", "red"]
-    assert found.train.numbers.dtype == np.float32
+    assert found.train.values.dtype == np.float32
 
 
 def test_every_format_gives_the_same(tmp_path: Path) -> None:
@@ -57,8 +58,8 @@ def test_every_format_gives_the_same(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet").fingerprint,
     }
     assert len(prints) == 1
-    assert labelled([str(tmp_path / "a.jsonl")], "utf-8")
-    assert labelled([str(tmp_path / "a.parquet")], "utf-8")
+    assert is_labelled([str(tmp_path / "a.jsonl")], Beginnings("utf-8"))
+    assert is_labelled([str(tmp_path / "a.parquet")], Beginnings("utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_gaps_and_words(tmp_path: Path) -> None:
     found = read(tmp_path / "a.csv", csv(rows, "sex,age,class"))
     assert found.train.columns == ("sex=f", "sex=m", "age")
     np.testing.assert_array_equal(
-        found.train.numbers[:4],
+        found.train.values[:4],
         np.array([[np.nan, np.nan, 0], [1, 0, 1], [0, 1, 2], [1, 0, np.nan]], dtype=np.float32),
     )
     assert any("3 numbers are missing (sex: 2, age: 1)" in note for note in found.notes)
@@ -92,7 +93,7 @@ def test_another_table_is_matched_by_names(tmp_path: Path) -> None:
     first = read(tmp_path / "a.csv", csv([("mf"[n % 2], n, n % 4 // 2) for n in range(40)], "sex,age,class"))
     content = csv([(n % 4 // 2, 1, n, "mx"[n % 2]) for n in range(40)], "class,more,age,sex")
     other = read(tmp_path / "b.csv", content, columns=first.train.columns)
-    np.testing.assert_array_equal(other.train.numbers[:2], np.array([[0, 1, 0], [0, 0, 1]], dtype=np.float32))
+    np.testing.assert_array_equal(other.train.values[:2], np.array([[0, 1, 0], [0, 0, 1]], dtype=np.float32))
     assert any("20 cells have words" in note for note in other.notes)
 
 

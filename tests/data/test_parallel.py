@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from data.bad_parallel import ENGLISH, GERMAN, OBJECTS, SOURCE, TARGET, jsonl, text, tsv, zipped
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import parallel
+from qkv.data.detect import is_parallel
 from qkv.data.encode import encode_pairs, end_of, tag_of, with_tags
 from qkv.data.examples import Pair, Pairs, Parallel
 from qkv.data.findings import Caution
 from qkv.data.formats.aligned import aligned, named
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.identity import connected
 from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel
 from qkv.data.read_pairs import read_parallel
@@ -52,7 +53,7 @@ def texts(side: Pairs) -> list[tuple[str, str]]:
 
 
 def everything(found: Parallel) -> list[tuple[str, str]]:
-    return sorted(pair for _, side in found.sides for pair in texts(side))
+    return sorted(pair for _, side in found.splits for pair in texts(side))
 
 
 BOTH = list(zip(ENGLISH, GERMAN, strict=True))
@@ -152,11 +153,11 @@ def test_sides_beside_the_training_files(tmp_path: Path) -> None:
     write(tmp_path, {f"test_2017.{each}.gz": gzip.compress(b"a\n") for each in ("en", "de")} | {"dev.en": b"alone\n"})
     found = read(tmp_path, "train.en", "train.de")
     assert found.test is not None
-    assert [len(side) for _, side in found.sides] == [200, 1, 2]
+    assert [len(side) for _, side in found.splits] == [200, 1, 2]
     assert texts(found.valid) == [("a cat", "eine Katze")]
-    assert any("validated on" in note and "--valid says otherwise" in note for note in found.notes)
+    assert any("validated on" in note and "choose others with --valid" in note for note in found.notes)
     assert any("the first is taken" in note for note in found.notes)
-    assert [len(side) for _, side in read(tmp_path, "train.en", "train.de", test=("val.en", "val.de")).sides] == [
+    assert [len(side) for _, side in read(tmp_path, "train.en", "train.de", test=("val.en", "val.de")).splits] == [
         200,
         1,
         1,
@@ -169,7 +170,7 @@ def test_sides_beside_the_training_files(tmp_path: Path) -> None:
 def test_sides_named_together(tmp_path: Path) -> None:
     write(tmp_path, TWO | {"dev.en": b"a cat\n", "dev.de": b"eine Katze\n"})
     found = read(tmp_path, "dev.en", "dev.de", "train.en", "train.de")
-    assert [len(side) for _, side in found.sides] == [200, 1]
+    assert [len(side) for _, side in found.splits] == [200, 1]
 
 
 def test_a_folder_and_an_archive(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_a_folder_and_an_archive(tmp_path: Path) -> None:
     for name in ("set", "set.zip"):
         found = read(tmp_path, name, languages=("en", "cs"))
         assert found.languages == ("en", "cs")
-        assert [len(side) for _, side in found.sides] == [200, 1]
+        assert [len(side) for _, side in found.splits] == [200, 1]
         assert "files left out: 2 without translations." in found.notes
 
 
@@ -187,7 +188,7 @@ def test_both_sides_in_one_folder_of_two_languages(tmp_path: Path) -> None:
     write(tmp_path, TWO)
     found = read(tmp_path, ".")
     assert found.languages == ("de", "en")
-    assert any("de is translated to en; --languages says otherwise" in note for note in found.notes)
+    assert any("de is translated to en; choose others with --languages" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_tables(tmp_path: Path, name: str, content: bytes) -> None:
     found = read(tmp_path, name)
     assert everything(found) == sorted(BOTH)
     assert found.languages in (("source", "target"), ("en", "de"), ("English", "German"))
-    assert parallel([str(tmp_path / name)], "utf-8")
+    assert is_parallel([str(tmp_path / name)], Beginnings("utf-8"))
 
 
 def test_columns_that_are_said(tmp_path: Path) -> None:
@@ -285,7 +286,7 @@ def test_several_languages(tmp_path: Path) -> None:
     assert found.directions == (("en", "de"), ("en", "cs"), ("de", "en"), ("cs", "en"))
     assert found.tagged == ("cs", "de", "en")
     assert len(found.train) + len(found.valid) == 800
-    into = found.train.into(found.tagged)
+    into = found.train.target_languages(found.tagged)
     assert [found.tagged[number] for number in into] == [pair.language for pair in found.train]
     assert not {pair.source for pair in found.train} & {pair.source for pair in found.valid}  # in both files of English
     assert found.test is not None
@@ -358,7 +359,7 @@ def test_what_is_plainly_parallel(tmp_path: Path) -> None:
     write(tmp_path, {"lm.jsonl": jsonl([{"text": each, "source": "web"} for each in ENGLISH])})
 
     def asked(*names: str) -> bool:
-        return parallel([str(tmp_path / name) for name in names], "utf-8")
+        return is_parallel([str(tmp_path / name) for name in names], Beginnings("utf-8"))
 
     assert asked("train.en", "train.de")
     assert not asked("a.txt", "b.txt")
@@ -371,9 +372,9 @@ def test_what_is_plainly_parallel(tmp_path: Path) -> None:
     assert not asked("book.en", "book.de")  # filled in other places: two editions, not line by line
     for name in ("news.tsv", "edges.csv", "named.csv", "labels.csv", "lm.jsonl", "x.py", "gone.tsv", "a.txt"):
         assert not asked(name), name
-    assert parallel(["multi30k"], "utf-8")
-    assert not parallel(["tinyshakespeare"], "utf-8")
-    assert not parallel([], "utf-8")
+    assert is_parallel(["multi30k"], Beginnings("utf-8"))
+    assert not is_parallel(["tinyshakespeare"], Beginnings("utf-8"))
+    assert not is_parallel([], Beginnings("utf-8"))
 
 
 def side_of(pairs: list[tuple[str, str]], tmp_path: Path, **options: Any) -> Parallel:
@@ -407,7 +408,7 @@ def test_what_is_too_long_is_left_out_and_never_cut(tmp_path: Path) -> None:
         encode_pairs(own, side, 1)
     unknown = encode_pairs(own, side_of([("ΩΩ", "river"), ("a", "Ω")], tmp_path).train)
     assert unknown.notes("pairs", 9) == ["3 tokens of the pairs are not in the vocabulary and become UNK."]
-    none = encode_pairs(own, side.chosen(np.zeros(3, dtype=np.bool_)))
+    none = encode_pairs(own, side.select(np.zeros(3, dtype=np.bool_)))
     assert (len(none), len(none.sources.ids)) == (0, 0)
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from data_at_hand import real
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import parallel
+from qkv.data.detect import is_parallel
 from qkv.data.encode import end_of
 from qkv.data.examples import Pair, Parallel
 from qkv.data.findings import Caution
+from qkv.data.formats.kinds import Beginnings
 from qkv.data.prepare_examples import prepare_parallel
 from qkv.data.read_pairs import read_parallel
 from qkv.text.tokenizer import TokenizerConfig
@@ -38,7 +39,7 @@ FIRST = Pair(
 def test_multi30k() -> None:
     found = read(*multi30k("en", "de"))
     assert found.languages == ("en", "de")
-    assert [(name, len(side)) for name, side in found.sides] == [("train", 28_998), ("valid", 1014), ("test", 1000)]
+    assert [(name, len(side)) for name, side in found.splits] == [("train", 28_998), ("valid", 1014), ("test", 1000)]
     assert found.train[0] == FIRST
     # two translations are "@@", at these lines; everything else is kept
     said = next(note for note in found.notes if "left out" in note)
@@ -56,18 +57,18 @@ def test_multi30k() -> None:
 def test_multi30k_as_a_folder_and_as_a_named_set(monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(*multi30k("en", "de"))
     folder = read(str(real("multi30k")), languages=("de", "cs"))
-    assert (folder.languages, [len(side) for _, side in folder.sides]) == (("de", "cs"), [28_998, 1014, 1000])
+    assert (folder.languages, [len(side) for _, side in folder.splits]) == (("de", "cs"), [28_998, 1014, 1000])
     monkeypatch.setenv("QKV_DATA", str(real("multi30k").parent))
     named = read_parallel(ParallelConfig(files=("multi30k",)))
     assert named.fingerprint == found.fingerprint  # its test files stand beside
-    assert any("multi30k: en is translated to de; --languages says otherwise." in note for note in named.notes)
+    assert any("multi30k: en is translated to de; choose others with --languages." in note for note in named.notes)
 
 
 def test_zero_shot() -> None:
     tests = tuple(str(real(f"multi30k/test_2016_flickr.{each}.gz")) for each in ("de", "cs"))
     found = read(*multi30k("en", "de", "en", "cs"), directions="both", test=tests)
     assert found.tagged == ("cs", "de", "en")
-    assert [len(side) for _, side in found.sides] == [2 * (28_998 + 29_000), 4 * 1014, 2 * 1000]
+    assert [len(side) for _, side in found.splits] == [2 * (28_998 + 29_000), 4 * 1014, 2 * 1000]
     assert found.test is not None
     assert found.test.directions == (("de", "cs"), ("cs", "de"))
     assert not set(found.test.directions) & set(found.directions)
@@ -127,4 +128,4 @@ def test_a_vocabulary_of_eight_thousand() -> None:
     ],
 )
 def test_what_is_plainly_parallel(names: tuple[str, ...], expected: bool) -> None:
-    assert parallel([str(real(name)) for name in names], "utf-8") == expected
+    assert is_parallel([str(real(name)) for name in names], Beginnings("utf-8")) == expected

@@ -22,7 +22,7 @@ def split(documents: list[str], fraction: float = 0.1, size: int = 7) -> tuple[l
         census.add(text, ends)
     sides: tuple[list[str], list[str]] = ([], [])
     open_text = ["", ""]
-    for valid, text, ends in census.border(fraction).sides(pieces):
+    for valid, text, ends in census.border(fraction).split(pieces):
         open_text[valid] += text
         if ends:
             sides[valid].append(open_text[valid])

@@ -47,10 +47,10 @@ def test_linear_regression_is_the_closed_form(tmp_path: Path, capsys: pytest.Cap
     folder = trained(tmp_path / "run", str(path), "--model", "linear")
     assert "starts from its closed form" in capsys.readouterr().err
     train, valid = sides(path)
-    ones = np.hstack([train.numbers.astype(np.float64), np.ones((len(train), 1))])
+    ones = np.hstack([train.values.astype(np.float64), np.ones((len(train), 1))])
     found = np.linalg.lstsq(ones, train.targets.astype(np.float64), rcond=None)[0]
-    expected = np.hstack([valid.numbers, np.ones((len(valid), 1))]) @ found
-    said = [each.label for each in qkv.load(folder).classify([row.tolist() for row in valid.numbers])]
+    expected = np.hstack([valid.values, np.ones((len(valid), 1))]) @ found
+    said = [each.label for each in qkv.load(folder).classify([row.tolist() for row in valid.values])]
     np.testing.assert_allclose(said, expected, rtol=1e-3)
     assert load_recipe(folder / "recipe.toml").training.dtype == "f32"  # scored in it, too: no digit is lost
 
@@ -68,9 +68,9 @@ def test_logistic_regression_is_as_good_as_scikit_learn(name: str, tmp_path: Pat
     found = read_examples(ExamplesConfig(files=(str(path),), valid_fraction=0.3))
     train: Any = found.train
     valid: Any = found.valid
-    oracle = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(train.numbers, train.targets)
-    expected = float(oracle.score(valid.numbers, valid.targets))
-    answers = qkv.load(folder).classify([row.tolist() for row in valid.numbers])
+    oracle = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(train.values, train.targets)
+    expected = float(oracle.score(valid.values, valid.targets))
+    answers = qkv.load(folder).classify([row.tolist() for row in valid.values])
     accuracy = np.mean([each.label == example.label for each, example in zip(answers, valid, strict=True)])
     assert accuracy >= expected - 0.03
     assert expected > 0.9

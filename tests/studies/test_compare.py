@@ -53,7 +53,7 @@ def test_where_the_test_side_is_reported_the_validation_side_chooses(tmp_path: P
     )
     found = read_examples(ExamplesConfig(files=files, report="test"))
     assert (len(found.train), len(found.valid), len(found.test or ())) == (90, 30, 20)
-    with pytest.raises(ConfigError, match="no test side"):
+    with pytest.raises(ConfigError, match="no test split"):
         read_examples(ExamplesConfig(files=files[:1], report="test"))
 
 

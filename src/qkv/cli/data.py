@@ -58,7 +58,7 @@ def list_sets(*, json: Json = False) -> None:
     """
     from qkv.data import catalog
 
-    sets = [(entry, _at_hand(entry)) for entry in catalog.every()]
+    sets = [(entry, _at_hand(entry)) for entry in catalog.sets().values()]
     if json:
         return document({"sets": [{**asdict(entry), "bytes": entry.bytes, "at_hand": here} for entry, here in sets]})
     rows: list[tuple[str, ...]] = []
@@ -95,7 +95,7 @@ def get(name: str, *, json: Json = False) -> None:
 
     entry = catalog.find(name)
     if entry is None:
-        near = difflib.get_close_matches(name, catalog.names(), 1)
+        near = difflib.get_close_matches(name, catalog.sets(), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "`qkv data list` names them all."
         raise InputError(f"there is no data set named {name!r}. {hint}")
     with bar() as watch:
@@ -165,7 +165,7 @@ def _pairs_sections(description: PairsDescription, title: str) -> list[Section]:
     directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
     rows = [("task", f"translation: {directions}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
-    rows += [(f"{side} pairs", f"{count:,}") for side, count in description.sides.items()]
+    rows += [(f"{side} pairs", f"{count:,}") for side, count in description.splits.items()]
     for side, lengths in description.lengths.items():
         rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
     rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
@@ -190,8 +190,8 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
     unit = "each pair of texts" if description.pairs else "each row of numbers" if description.ranges else "each text"
     rows = [("task", f"{description.task}: {_TASKS[description.task].replace('each text', unit)}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
-    alone = len(description.sides) == 1
-    rows += [("examples" if alone else f"{side} examples", f"{count:,}") for side, count in description.sides.items()]
+    alone = len(description.splits) == 1
+    rows += [("examples" if alone else f"{side} examples", f"{count:,}") for side, count in description.splits.items()]
     if description.labels:
         rows.append(("labels", f"{len(description.labels):,}"))
     if description.numbers is not None:
@@ -203,7 +203,7 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
         lengths = f"{len(description.ranges):,} of numbers"
     rows.append((description.unit, lengths))
     copies = description.copies
-    rows.append(("copies", f"{copies:,} ({copies / description.sides['train']:.1%})" if copies else "none"))
+    rows.append(("copies", f"{copies:,} ({copies / description.splits['train']:.1%})" if copies else "none"))
     return rows
 
 
@@ -218,7 +218,7 @@ def _range_table(description: ExamplesDescription) -> list[Section]:
 def _label_table(description: ExamplesDescription) -> list[Section]:
     total = sum(counts.get("train", 0) for counts in description.labels.values()) or 1
     ordered = sorted(description.labels.items(), key=lambda item: -item[1].get("train", 0))
-    sides = tuple(description.sides)
+    sides = tuple(description.splits)
     rows = [
         (_shown(name), *(f"{counts.get(side, 0):,}" for side in sides), f"{counts.get('train', 0) / total:.1%}")
         for name, counts in ordered

@@ -24,9 +24,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from qkv.data.cache import PART, REMEDY, cache_folder, root
-from qkv.data.corpus import CorpusConfig
-from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Findings, Progress, silent
+from qkv.data.findings import Progress, silent
 from qkv.errors import DataError, InputError
 from qkv.storage import advised, locked, sha256, writing
 
@@ -68,63 +66,34 @@ class CatalogSet:
     valid: tuple[CatalogFile, ...] = ()
 
     @property
+    def files(self) -> tuple[CatalogFile, ...]:
+        return self.train + self.valid
+
+    @property
     def builtin(self) -> bool:
-        return self.name in _BUILTIN
+        return self.name in BUILTIN
 
     @property
     def bytes(self) -> int | None:
-        return None if self.builtin else sum(file.bytes for file in (*self.train, *self.valid))
+        return None if self.builtin else sum(file.bytes for file in self.files)
 
     def at_hand(self) -> bool:
-        return self.builtin or all(file.locate() is not None for file in (*self.train, *self.valid))
-
-    def sources(self, progress: Progress = silent) -> list[Source | Builtin]:
-        """What to read for a language model."""
-        if self.builtin:
-            return [Builtin(self.name, _BUILTIN[self.name])]
-        if self.task != "language modelling":
-            problem = f"is a set for {self.task}, no text to go on with"
-            raise DataError(self.name, problem, "`qkv data list` names sets of text.")
-        return [source for file in self.train for source in _sources(file.obtain(progress))]
-
-
-def _sources(path: Path) -> list[Source]:
-    from qkv.data.files.discover import found_in
-
-    return found_in(path)
+        return self.builtin or all(file.locate() is not None for file in self.files)
 
 
 @cache
-def _sets() -> dict[str, CatalogSet]:
+def sets() -> dict[str, CatalogSet]:
+    """All named sets by their names."""
     text = resources.files("qkv.data").joinpath("catalog.toml").read_text(encoding="utf-8")
-    sets = {}
+    found: dict[str, CatalogSet] = {}
     for entry in tomllib.loads(text)["set"]:
-        files = {side: tuple(CatalogFile(**file) for file in entry.get(side, ())) for side in ("train", "valid")}
-        sets[entry["name"]] = CatalogSet(**{**entry, **files})
-    return sets
-
-
-def every() -> list[CatalogSet]:
-    return list(_sets().values())
-
-
-def names() -> list[str]:
-    return list(_sets())
+        files = {split: tuple(CatalogFile(**file) for file in entry.get(split, ())) for split in ("train", "valid")}
+        found[entry["name"]] = CatalogSet(**{**entry, **files})
+    return found
 
 
 def find(name: str) -> CatalogSet | None:
-    return _sets().get(name)
-
-
-def own_validation(corpus: CorpusConfig, findings: Findings, progress: Progress = silent) -> list[Source]:
-    """A set that brings its own validation file is validated on it, unless the user says otherwise."""
-    if len(corpus.files) != 1 or corpus.valid or os.path.lexists(corpus.files[0]):
-        return []
-    found = find(corpus.files[0])
-    if found is None or not found.valid or found.task != "language modelling":
-        return []
-    findings.say(f"{found.name}: validated on its own {', '.join(file.path for file in found.valid)}.")
-    return [source for file in found.valid for source in _sources(file.obtain(progress))]
+    return sets().get(name)
 
 
 def _require_sum(path: Path, expected: str) -> None:
@@ -156,7 +125,7 @@ def _python_stdlib() -> Iterator[str]:
             continue  # another encoding, or gone: the rest is enough
 
 
-_BUILTIN = {"python-docs": _python_docs, "python-stdlib": _python_stdlib}
+BUILTIN = {"python-docs": _python_docs, "python-stdlib": _python_stdlib}
 
 
 CHUNK = 2**18

@@ -1,6 +1,6 @@
-"""Everything that would go wrong in training, or would make a model worse than it could be: `qkv data check`.
+"""What would go wrong in training a language model on plain text, or would make it worse: `qkv data check`.
 
-A problem stops training; a warning is worth a look. Both say what to do.
+A problem stops training; a warning does not. Both state what to do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import expand, own_validation
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Caution, Findings, Progress, counted, silent
 from qkv.data.formats.text import read_source
@@ -27,7 +26,6 @@ from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 LONG_LINE = 10_000
 MOST_LINES = 500_000
 MOST_PROBLEMS = 20
-MORE = "Give more text."
 _ODD = {
     "control characters": re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"),
     "line separators that do not end a line here (U+2028, U+2029, U+0085)": re.compile("[\u2028\u2029\x85]"),
@@ -63,7 +61,7 @@ def check(
     given_tokenizer: Tokenizer | None = None,
     progress: Progress = silent,
 ) -> DataReport:
-    """Prepare the corpus as training would, then look at the text itself; `context` goes by the number of tokens."""
+    """Prepare the corpus as training would, then examine its text; `context` maps the number of tokens to a length."""
     report = DataReport()
     try:
         report.prepared = prepare(corpus, tokenizer, given_tokenizer=given_tokenizer, progress=progress)
@@ -80,12 +78,13 @@ def check(
 
 
 def _require_enough(report: DataReport, prepared: Prepared, context: int) -> None:
-    """Whether there is enough text, and what was noticed on the way."""
+    """Report whether there is enough text, and the notes of the preparation."""
     for note in prepared.notes:
         (report.warnings if isinstance(note, Caution) else report.notes).append(note)
+    training = f"training with a context of {context}"
     for stream, needed, what, remedy in (
-        (prepared.train, context + 1, f"training with a context of {context}", f"{MORE[:-1]}, or a smaller --context."),
-        (prepared.valid, 2, "validation", MORE),
+        (prepared.train, context + 1, training, "Give more text, or a smaller --context."),
+        (prepared.valid, 2, "validation", "Give more text."),
     ):
         try:
             require(stream, needed, what, remedy)
@@ -100,9 +99,9 @@ def _require_enough(report: DataReport, prepared: Prepared, context: int) -> Non
 
 
 def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> None:
-    """One pass over the text for what is legal but odd; a file that cannot be read does not hide those after it."""
+    """One pass over the text for odd characters and lines; after a file that cannot be read the others are examined."""
     findings, odd = Findings(), _OddText()
-    watch = counted(progress, "looking")
+    watch = counted(progress, "checking")
     for source in _sources(corpus, report):
         cutter = Cutter()
         try:
@@ -117,7 +116,7 @@ def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> No
 
 
 def _sources(corpus: CorpusConfig, report: DataReport) -> list[Source | Builtin]:
-    """Every source that can be found."""
+    """Every source that exists; the others are problems."""
     if standard_input.NAME in corpus.files:
         kept = standard_input.kept(corpus)
         return [] if kept is None else [Source(kept, name="standard input")]
@@ -128,7 +127,7 @@ def _sources(corpus: CorpusConfig, report: DataReport) -> list[Source | Builtin]
         except QkvError as error:
             report.add(error)
     if report.prepared is not None:
-        sources.extend(catalog.own_validation(corpus, Findings()))
+        sources.extend(own_validation(corpus, Findings()))
     return sources
 
 

@@ -45,7 +45,7 @@ def place_of(table: Table, column: str, role: str) -> int:
 
 def missing_column(table: Table, wanted: str, role: str) -> DataError:
     near = difflib.get_close_matches(wanted, table.columns, 1)
-    hint = f"Did you mean --{role} {near[0]}?" if near else f"Say which with --{role} NAME, or by its number from 1."
+    hint = f"Did you mean --{role} {near[0]}?" if near else f"Name it with --{role} NAME, or by its number from 1."
     return DataError(f"{table.where}:1", f"no column {wanted!r}; there are: {listed_columns(table.columns)}", hint)
 
 
@@ -175,7 +175,7 @@ def _guess_texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[s
     others = [each for each in texts if names.plain(each.name) not in names.LABEL] or texts
     if not others:
         problem = f"which column holds the text? There are: {listed_columns(table.columns)}"
-        raise DataError(f"{table.where}:1", problem, "Say which with --text NAME, or by its number from 1.")
+        raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
     return max(others, key=lambda each: (each.is_prose, each.distinct > 1, each.length, each.distinct)).name, None
 
 
@@ -198,36 +198,41 @@ def _text_pair(texts: Sequence[_Profile], table: Table) -> tuple[str, str] | Non
     return (prose[0].name, prose[1].name) if table.numbered and alike else None
 
 
-def _guess_label(table: Table, free: Sequence[_Profile]) -> str:
+def _likely_labels(free: Iterable[_Profile]) -> list[_Profile]:
+    """The column with the likeliest name of a label, else all those with the fewest classes."""
     filled = [each for each in free if each.filled > 0]
     if named := _named(filled, names.LABEL):
-        return named[0]
-    rest = [each for each in filled if names.plain(each.name) not in names.ID]
-    classes = [each for each in rest if each.is_class]
+        return [each for each in filled if each.name == named[0]]
+    classes = [each for each in filled if each.is_class and names.plain(each.name) not in names.ID]
     several = [each for each in classes if each.distinct > 1] or classes
-    fewest = [each for each in several if each.distinct == min(other.distinct for other in several)]
-    if len(fewest) == 1:
-        return fewest[0].name
-    if not fewest and len(rest) == 1:
-        return rest[0].name
-    if fewest:
-        problem = f"which column is the label: {' or '.join(each.name for each in fewest)}?"
+    return [each for each in several if each.distinct == min(other.distinct for other in several)]
+
+
+def _guess_label(table: Table, free: Sequence[_Profile]) -> str:
+    likely = _likely_labels(free)
+    rest = [each for each in free if each.filled > 0 and names.plain(each.name) not in names.ID]
+    if len(likely or rest) == 1:
+        return (likely or rest)[0].name
+    if likely:
+        problem = f"which column is the label: {' or '.join(each.name for each in likely)}?"
     else:
         problem = f"no column looks like a label; there are: {listed_columns(table.columns)}"
-    remedy = "Say which with --label NAME, or by its number from 1."
+    remedy = "Name it with --label NAME, or by its number from 1."
     if not rest:
         remedy += " Text without labels is for a language model: give it as .txt or .jsonl."
     raise DataError(f"{table.where}:1", problem, remedy)
 
 
 def looks_labelled(table: Table) -> bool:
-    """Whether a file that may as well be a text for a language model has a column that is plainly a label."""
+    """Whether a file that may as well be text for a language model has a column that is plainly a label: one that the
+    reader would choose, by its name or, where columns have no names, by how few distinct values it has."""
     profiles = _profiles(table)
     if not any(each.is_text for each in profiles) or len(profiles) < 2:
         return False
-    named = [each for each in profiles if names.plain(each.name) in names.LABEL and each.filled > 0]
-    few = [each for each in profiles if each.is_class and 1 < each.distinct <= max(2, each.rows // 20)]
-    return any(each.is_class or each.numbers == 1 for each in named) or (table.numbered and bool(few))
+    likely = _likely_labels(profiles)
+    if table.numbered:
+        return any(each.is_class and each.distinct > 1 for each in likely)
+    return any(names.plain(each.name) in names.LABEL and (each.is_class or each.numbers == 1) for each in likely)
 
 
 def _profiles(table: Table) -> list[_Profile]:
@@ -247,26 +252,25 @@ class PairColumns:
         return columns_note(table, roles, (names.NESTED,) if self.nested else roles.values())
 
     def rows(self, table: Table) -> Iterator[tuple[int, str, str]]:
-        """Line, source and target of each row; those that hold no two texts are counted, and too many are refused."""
+        """Line, source and target of each row; rows without two texts are counted, and too many are refused."""
+        columns = {"source": self.source, "target": self.target}
         if self.nested:
-            place = table.columns.index(names.NESTED)
+            places = [table.columns.index(names.NESTED)] * 2
         else:
-            source, target = place_of(table, self.source, "source"), place_of(table, self.target, "target")
+            places = [place_of(table, name, role) for role, name in columns.items()]
         for line, row in table.rows:
+            texts = dict(zip(columns.values(), (row[place] for place in places), strict=True))
             if self.nested:
-                held = row[place]
-                texts = (held.get(self.source), held.get(self.target)) if isinstance(held, dict) else (None, None)
-            else:
-                texts = row[source], row[target]
-            first, second = texts
-            if not isinstance(first, str) or not isinstance(second, str):
-                name, value = (self.source, first) if not isinstance(first, str) else (self.target, second)
+                texts = {key: held.get(key) if isinstance(held, dict) else None for key, held in texts.items()}
+            source, target = texts.values()
+            if not isinstance(source, str) or not isinstance(target, str):
+                name, value = next((name, text) for name, text in texts.items() if not isinstance(text, str))
                 kind = "nothing" if value is None else type(value).__name__
                 table.bad.reject(line, f"expected text in {name!r}, found {kind}")
-            elif not encodable(first, second):
+            elif not encodable(source, target):
                 table.bad.reject(line, HALF_A_PAIR)
             else:
-                yield line, first, second
+                yield line, source, target
         table.bad.finish()
 
 
@@ -303,7 +307,7 @@ def guess_pair(table: Table, config: ParallelConfig) -> PairColumns:
     target = given_column(table, config.target, "target") or guessed[1]
     if source is None or target is None or source == target:
         problem = f"which columns are source and target? There are: {listed_columns(table.columns)}"
-        raise DataError(f"{table.where}:1", problem, "Say which with --source NAME and --target NAME.")
+        raise DataError(f"{table.where}:1", problem, "Name them with --source NAME and --target NAME.")
     named = is_language(source) and is_language(target)
     return PairColumns(source, target, (source, target) if named else (SOURCE, TARGET))
 

@@ -25,11 +25,11 @@ class CorpusConfig:
     documents: Documents = "files"
     """What one document is in a text file: the whole file, a line, or a paragraph."""
     encoding: str = "utf-8"
-    """How the bytes of text files spell characters."""
+    """The encoding of text files."""
     text: str | None = None
-    """The column or key that holds the text, in .jsonl and .parquet; guessed, and said aloud, when not given."""
+    """The column or key that holds the text, in .jsonl, .json and .parquet; by default it is guessed, with a note."""
     filter: str | None = None
-    """Which files of a folder or archive to read, as in "*.md"; all that look like text when not given."""
+    """Which files of a folder or archive to read, such as "*.md"; by default all that look like text."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
     """How much is held out for validation, by characters."""
     fingerprint: str | None = None
@@ -42,10 +42,10 @@ Task = Literal["classification", "regression", "multi-label", "tagging", "images
 
 @strict
 class ExamplesConfig:
-    """Which files, which columns, which task, split how. What is not said is guessed and said aloud."""
+    """Which files, which columns, which task, split how. What is not given is guessed, with a note."""
 
     files: tuple[str, ...]
-    """Files, folders or a name of the catalog. Several files may be named for their side: train, dev, test."""
+    """Files, folders or a name of the catalog. Names of files may say their split: train, dev, test."""
     valid: tuple[str, ...] = ()
     """What to validate on; by default a part of `files` is held out."""
     test: tuple[str, ...] = ()
@@ -53,14 +53,14 @@ class ExamplesConfig:
     text: str | None = None
     """The column that holds the text: its name, or its number counted from 1; none: a table of numbers."""
     text2: str | None = None
-    """The column of the second text, where pairs are judged."""
+    """The column of the second text, where pairs of texts are classified."""
     label: str | None = None
     """The column to learn; in CoNLL-U also upos, xpos, feats, deprel."""
     id: str | None = None
     """The column that names the example."""
     task: Task | None = None
     columns: tuple[str, ...] = ()
-    """Of a table of numbers: the columns to learn from, by name, or as NAME=WORD; nothing: all that there are."""
+    """Of a table of numbers: the columns to learn from, as NAME or NAME=WORD; by default all."""
     header: bool | None = None
     """Whether the first row names the columns."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
@@ -68,9 +68,9 @@ class ExamplesConfig:
     seed: CountOrZero = 0
     """Another seed holds out other examples."""
     report: Literal["valid", "test"] | None = None
-    """The side that is only reported: what is chosen is chosen on other examples, held out of the training side."""
+    """The split that is only reported; whatever is chosen is chosen on other examples, held out of training."""
     filter: str | None = None
-    """Which files of a folder or archive to read, as in "*.csv"."""
+    """Which files of a folder or archive to read, such as "*.csv"."""
     encoding: str = "utf-8"
     longest: CountOrZero = 0
     """How many tokens of a text are read; 0: as many as nearly all texts have."""
@@ -84,7 +84,7 @@ Vocabulary = Literal["joint", "separate"]
 
 @strict
 class ParallelConfig:
-    """Which files, which languages, split how. What is not said is guessed and said aloud."""
+    """Which files, which languages, split how. What is not given is guessed, with a note."""
 
     files: tuple[str, ...]
     """Source and target file, one after the other, several such pairs for several languages; or tables of two columns,
@@ -94,8 +94,8 @@ class ParallelConfig:
     test: tuple[str, ...] = ()
     """What the model is evaluated on in the end; may be left out."""
     languages: tuple[str, ...] = ()
-    """Source and target language of each pair of files, one after the other, as in ("en", "de", "en", "cs"); the
-    endings of the files say them by default. Of a folder or named set they choose the files."""
+    """Source and target language of each pair of files, one after the other, such as ("en", "de", "en", "cs"); by
+    default the endings of the files tell them. In a folder or named set they choose the files."""
     source: str | None = None
     """The column that is translated from: its name, or its number counted from 1."""
     target: str | None = None
@@ -105,7 +105,7 @@ class ParallelConfig:
     directions: Directions = "forward"
     """both: each pair is learned from target to source as well."""
     vocabulary: Vocabulary = "joint"
-    """separate: byte pairs are learned for each language by itself, half as many for each; one direction only."""
+    """separate: each language has its own BPE vocabulary, half as large; for one direction only."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     """How much is held out for validation; by default a twentieth, but hardly more than 2,000 pairs."""
     seed: CountOrZero = 0

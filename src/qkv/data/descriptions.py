@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,16 +11,7 @@ import numpy as np
 from qkv.config import plain
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
-from qkv.data.examples import (
-    Examples,
-    ImageExample,
-    Labelled,
-    NumberExample,
-    NumberExamples,
-    Pairs,
-    TagExample,
-    TextExample,
-)
+from qkv.data.examples import ArrayExample, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
 from qkv.data.files import standard_input
 from qkv.data.files.discover import expand
 from qkv.data.files.unpack import Builtin
@@ -62,60 +54,50 @@ class Description:
 
 
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
-    spool = standard_input.received(corpus)
-    try:
+    words = _Words()
+    with standard_input.received_once(corpus) as spool:
         parts = Parts.of(corpus, spool, whole=True, progress=progress)
-        found = survey(parts, progress)
-        beginning, words = _beginning_and_words(parts)
-        validation = expand(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else None
-    finally:
-        if spool is not None:
-            spool.unlink(missing_ok=True)
-    statistics = found.statistics
+        surveyed = survey(parts, progress, words.add)
+        validation = expand(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
+    held_out = sum(len(text) for text, _ in read(validation, corpus, Findings())) if validation else None
+    statistics = surveyed.statistics
+    names = ("lines", "characters", "bytes", "distinct_characters", "distinct_words", "longest_line")
     return Description(
         kind=_kinds(parts),
         files=len(parts.files),
-        documents=found.census.documents,
-        distinct_documents=found.census.distinct(),
-        lines=statistics.lines,
-        characters=statistics.characters,
-        words=words,
-        bytes=statistics.bytes,
-        distinct_characters=statistics.distinct_characters,
-        distinct_words=statistics.distinct_words,
-        longest_line=statistics.longest_line,
+        documents=surveyed.census.documents,
+        distinct_documents=surveyed.census.distinct(),
+        words=words.count,
         tokenizer=plain(choose(statistics)),
-        beginning=beginning,
-        notes=(*parts.findings.notes(), *found.findings.notes()),
-        validation_characters=None
-        if validation is None
-        else sum(len(text) for text, _ in read(validation, corpus, Findings())),
+        beginning=words.beginning,
+        notes=(*parts.findings.notes(), *surveyed.findings.notes()),
+        validation_characters=held_out,
+        **{name: getattr(statistics, name) for name in names},
     )
 
 
 def _kinds(parts: Parts) -> str:
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for source in parts.files:
-        kind: str = "built in" if isinstance(source, Builtin) else source.format
-        if not isinstance(source, Builtin) and source.packing != "plain":
-            kind = f"{kind} in {source.packing}"
-        counts[kind] = counts.get(kind, 0) + 1
+        packed = "" if isinstance(source, Builtin) or source.packing == "plain" else f" in {source.packing}"
+        counts["built in" if isinstance(source, Builtin) else f"{source.format}{packed}"] += 1
     return ", ".join(kind if count == 1 else f"{count:,} of {kind}" for kind, count in counts.items())
 
 
-def _beginning_and_words(parts: Parts) -> tuple[str, int]:
-    beginning = ""
-    words = 0
-    inside = False  # the piece before ended inside a word
-    for text, ends in read(parts.files, parts.corpus, Findings()):
-        if len(beginning) < SAMPLE:
-            beginning += text[: SAMPLE - len(beginning)]
-        words += len(text.split())
+class _Words:
+    """The beginning of a text that comes in pieces, and how many words it has."""
+
+    def __init__(self) -> None:
+        self.beginning, self.count = "", 0
+        self._inside = False  # the piece before ended inside a word
+
+    def add(self, text: str, ends: bool) -> None:
+        self.beginning += text[: SAMPLE - len(self.beginning)]
+        self.count += len(text.split())
         if text:
-            words -= inside and not text[0].isspace()
-            inside = not text[-1].isspace()
-        inside = inside and not ends
-    return beginning, words
+            self.count -= self._inside and not text[0].isspace()
+            self._inside = not text[-1].isspace()
+        self._inside = self._inside and not ends
 
 
 @dataclass(frozen=True)
@@ -123,10 +105,10 @@ class ExamplesDescription:
     task: str
     pairs: bool
     columns: dict[str, str]
-    sides: dict[str, int]
-    """The examples of each side that the files have."""
+    splits: dict[str, int]
+    """How many examples each split of the files has."""
     labels: dict[str, dict[str, int]]
-    """How often each label occurs, side by side; nothing where numbers are learned."""
+    """How often each label occurs, by split; empty where numbers are learned."""
     numbers: dict[str, float] | None
     """Lowest, mean and highest, where numbers are learned."""
     unit: str
@@ -156,9 +138,9 @@ def describe_examples(
         task=found.task,
         pairs=found.pairs,
         columns=dict(found.columns),
-        sides={name: len(side) for name, side in found.sides if len(side)},
+        splits={name: len(split) for name, split in found.splits if len(split)},
         labels=_labels(found),
-        numbers=_numbers(train) if found.task == "regression" else None,
+        numbers=_range(train.targets) if found.task == "regression" else None,
         unit=unit,
         lengths={"shortest": int(lengths[0]), "median": int(lengths[len(lengths) // 2]), "longest": int(lengths[-1])},
         ranges=_ranges(train) if isinstance(train, NumberExamples) else {},
@@ -171,36 +153,34 @@ def describe_examples(
 
 def _labels(found: Labelled) -> dict[str, dict[str, int]]:
     counted: dict[str, dict[str, int]] = {name: {} for name in found.labels.names}
-    for side, examples in found.sides:
+    for split, examples in found.splits:
         if not len(examples) or not found.labels.names:
             continue
         targets = examples.targets
         counts = targets.sum(0) if targets.ndim == 2 else np.bincount(targets, minlength=len(found.labels))
         for name, count in zip(found.labels.names, counts, strict=True):
-            counted[name][side] = int(count)
+            counted[name][split] = int(count)
     return counted
 
 
-def _numbers(examples: Examples) -> dict[str, float]:
-    targets = examples.targets
-    return {"lowest": float(targets.min()), "mean": float(targets.mean()), "highest": float(targets.max())}
+def _range(numbers: Targets) -> dict[str, float]:
+    return {"lowest": float(numbers.min()), "mean": float(numbers.mean()), "highest": float(numbers.max())}
 
 
 def _ranges(examples: NumberExamples) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    for name, column in zip(examples.columns, examples.numbers.T, strict=True):
-        there = column[~np.isnan(column)].astype(np.float64)
-        known = {"lowest": there.min(), "mean": there.mean(), "highest": there.max()} if len(there) else {}
-        found[name] = {**{key: float(value) for key, value in known.items()}, "missing": len(column) - len(there)}
+    for name, column in zip(examples.columns, examples.values.T, strict=True):
+        known = column[~np.isnan(column)].astype(np.float64)
+        found[name] = {**(_range(known) if len(known) else {}), "missing": len(column) - len(known)}
     return found
 
 
-def _shown(example: TextExample | TagExample | ImageExample | NumberExample) -> dict[str, Any]:
+def _shown(example: TextExample | TagExample | ArrayExample) -> dict[str, Any]:
     match example:
         case TextExample(text=text, second=second, label=label):
             more = {} if second is None else {"second": excerpt(second, 100)}
             return {"label": list(label) if isinstance(label, tuple) else label, "text": excerpt(text, 100), **more}
-        case NumberExample(numbers=numbers, label=label):
+        case ArrayExample(values=numbers, label=label) if numbers.ndim == 1:
             shown = ", ".join("?" if number != number else f"{number:.6g}" for number in numbers[:12].tolist())
             shown += " ..." if len(numbers) > 12 else ""
             return {"label": list(label) if isinstance(label, tuple) else label, "numbers": shown}
@@ -208,7 +188,7 @@ def _shown(example: TextExample | TagExample | ImageExample | NumberExample) -> 
             pairs = zip(words[:15], tags[:15], strict=True)
             return {"words": " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in pairs)}
         case _:
-            return {"label": example.label, "shape": list(example.pixels.shape)}
+            return {"label": example.label, "shape": list(example.values.shape)}
 
 
 @dataclass(frozen=True)
@@ -217,10 +197,10 @@ class PairsDescription:
     directions: list[tuple[str, str]]
     """Source and target language of each direction that is learned."""
     columns: dict[str, str]
-    sides: dict[str, int]
-    """The pairs of each side that the files have."""
+    splits: dict[str, int]
+    """How many pairs each split of the files has."""
     lengths: dict[str, dict[str, int]]
-    """Characters of the training side's sources and targets: shortest, median, longest."""
+    """Characters of the training sources and targets: shortest, median, longest."""
     copies: int
     """Training pairs that repeat others."""
     fingerprint: str
@@ -241,7 +221,7 @@ def describe_pairs(
         task="translation",
         directions=list(parallel.directions),
         columns=dict(parallel.columns),
-        sides={name: len(side) for name, side in parallel.sides if len(side)},
+        splits={name: len(split) for name, split in parallel.splits if len(split)},
         lengths=_lengths(train),
         copies=len(train) - len(np.unique(train.keys)),
         fingerprint=parallel.fingerprint,
@@ -254,6 +234,6 @@ def _lengths(pairs: Pairs) -> dict[str, dict[str, int]]:
     characters = np.sort(np.array([[len(text) for text in pair] for pair in pairs.texts()]), axis=0)
     rows = {"shortest": 0, "median": len(characters) // 2, "longest": -1}
     return {
-        side: {name: int(characters[row, column]) for name, row in rows.items()}
-        for column, side in enumerate(("source", "target"))
+        text: {name: int(characters[row, column]) for name, row in rows.items()}
+        for column, text in enumerate(("source", "target"))
     }

@@ -1,7 +1,7 @@
-"""What files are, told by one look at them: text for a language model, examples with labels, or parallel text.
+"""What files hold, decided once for all commands: text for a language model, labelled examples, or parallel text.
 
-Every file is opened once. `Detected` carries the beginnings of the files on to whoever reads them, so that nothing is
-recognised twice. Looking raises nothing: what is wrong with a file is said where it is read.
+Every file is opened once. `Detected` carries the beginnings of the files to whoever reads them, so that no file is
+recognised twice. Detection raises nothing: a file that cannot be read is refused where it is read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from qkv.data import catalog
 from qkv.data.columns import header_of, looks_labelled, nested_pair, pair_by_name
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
+from qkv.data.files.discover import is_zip
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.aligned import aligned, lines
@@ -36,7 +37,7 @@ Content = Literal["text", "examples", "pairs"]
 PAIRED = ("source", "target", "languages", "directions")
 """Keys of a corpus that only parallel text has."""
 LABELLED = ("label", "text2", "id", "task", "header")
-"""Keys of a corpus that only examples with labels have."""
+"""Keys of a corpus that only labelled examples have."""
 
 
 @contextmanager
@@ -50,13 +51,13 @@ def naming_options(given: Mapping[str, Any]) -> Iterator[None]:
         raise
 
 
-MOST_FOLDERS = 20  # that may be labels; more are a tree of somebody's files
-OPPOSITES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
-_ASIDE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
-LINES = 100  # at the beginning of two files that may be aligned
+MOST_LABEL_FOLDERS = 20  # a folder with more sub-folders is somebody's file tree
+LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
+_ABOUT_THE_DATA = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
+COMPARED_LINES = 100  # at the beginning of two files that may be aligned
 FEW = 0.1
 MOST_UNEQUAL = 4
-"""Texts of two columns that translate each other are, in the mean, of about one length."""
+"""Texts of two columns that translate each other have about the same mean length."""
 _ATTRIBUTION = "CC-BY"
 _FAILURES = (QkvError, OSError, TypeError, ValueError, LookupError)
 
@@ -72,181 +73,42 @@ class Detected:
 
     @property
     def columns_given(self) -> bool:
-        """Whether the columns of labelled examples are named, whatever the files look like."""
+        """Whether an option that only labelled examples have is given."""
         return any(self.corpus.get(name) is not None for name in LABELLED)
 
     @cached_property
     def numeric(self) -> bool:
-        """Whether the files, taken as examples, are rows of numbers."""
-        return _Detection(self.beginnings).numeric(self.corpus)
-
-    @cached_property
-    def label_folders(self) -> tuple[str, ...]:
-        """The folders that a folder of texts is divided into: they may be meant as labels."""
-        files = list(self.corpus.get("files") or ())
-        return _Detection(self.beginnings).label_folders(str(files[0])) if len(files) == 1 else ()
-
-
-def detect(corpus: Mapping[str, Any]) -> Detected:
-    """What the files of a recipe's corpus hold, by its options and by one look at the files."""
-    files = [str(name) for name in corpus.get("files") or ()]
-    documents, pattern = corpus.get("documents"), corpus.get("filter")
-    look = _Detection(Beginnings(str(corpus.get("encoding") or "utf-8")))
-    content: Content = "text"
-    if any(corpus.get(name) is not None for name in LABELLED):
-        content = "examples"
-    elif any(corpus.get(name) for name in PAIRED) or (not documents and not pattern and look.parallel(files)):
-        content = "pairs"
-    elif not documents and look.labelled(files, pattern):
-        content = "examples"
-    elif corpus.get("test") and files and all(look.label_folders(name) for name in files):
-        content = "examples"  # only labelled examples are tested, so the folders are labels
-    return Detected(corpus, content, look.beginnings)
-
-
-def parallel(files: Sequence[str], encoding: str, beginnings: Beginnings | None = None) -> bool:
-    """Whether files are plainly for translation, and neither text for a language model nor examples with labels."""
-    return _Detection(beginnings or Beginnings(encoding)).parallel(files)
-
-
-def labelled(
-    files: Sequence[str], encoding: str, pattern: str | None = None, beginnings: Beginnings | None = None
-) -> bool:
-    """Whether files are plainly examples with labels and no text for a language model."""
-    return _Detection(beginnings or Beginnings(encoding)).labelled(files, pattern)
-
-
-class _Detection:
-    """One look at the files of a corpus."""
-
-    def __init__(self, beginnings: Beginnings) -> None:
-        self.beginnings = beginnings
-        self.encoding = beginnings.encoding
-
-    def parallel(self, files: Sequence[str]) -> bool:
-        if not files:
-            return False
+        """Whether the first file, read as labelled examples, has rows of numbers."""
         try:
-            return all(_catalog_task(name) == "translation" for name in files) or self._pairs(files)
-        except _FAILURES:
-            return False
-
-    def _pairs(self, files: Sequence[str]) -> bool:
-        paths = [Path(name) for name in files]
-        if len(paths) == 1 and (paths[0].is_dir() or paths[0].suffix.lower() == ".zip"):
-            return self._folder_of_pairs(files[0])
-        if not all(path.is_file() for path in paths):
-            return False
-        twos = list(zip(paths[::2], paths[1::2], strict=False))
-        if len(paths) % 2 == 0 and all(aligned(first.name, second.name) for first, second in twos):
-            config = ParallelConfig(files=tuple(files), encoding=self.encoding)
-            groups = find_pairs(config, Findings(), beginnings=self.beginnings)
-            return all(self._in_step(group) for group in groups.train)
-        return all(self._table_of_pairs(Source(path)) for path in paths)
-
-    def _folder_of_pairs(self, name: str) -> bool:
-        """A folder or archive: its pairs of files, or nothing but a table of pairs and what is said about it."""
-        config = ParallelConfig(files=(name,), encoding=self.encoding)
-        try:
-            groups = find_pairs(config, Findings(), beginnings=self.beginnings)
-        except AmbiguousLanguagesError:
-            return True
-        return all(self._in_step(group) for group in groups.train)
-
-    def _in_step(self, group: PairFiles) -> bool:
-        """Whether the first lines of two files are filled in the same places and of about one length; how many there
-        are is counted where they are read, so that a file that lost its end is refused and not taken for plain text."""
-        if group.second is None:
-            return self._table_of_pairs(group.first)
-        findings = Findings()
-        files = (group.first, group.second)
-        both = [
-            list(islice(lines(each, self.encoding, findings, chunks=self.beginnings.chunks(each)), LINES))
-            for each in files
-        ]
-        if not both[0] or not both[1]:
-            return bool(both[0] or both[1])
-        shared = list(zip(*both, strict=False))
-        apart = sum(bool(one.strip()) != bool(other.strip()) for one, other in shared)
-        sizes = sorted(sum(map(len, some)) for some in zip(*shared, strict=True))
-        return apart <= FEW * len(shared) and sizes[1] <= MOST_UNEQUAL * max(1, sizes[0])
-
-    def _table_of_pairs(self, source: Source) -> bool:
-        if self.beginnings.kind(source) != "table":
-            return False
-        config = ParallelConfig(files=(), encoding=self.encoding)
-        table = self.beginnings.table(source, header_of(config))
-        if not table.sample:
-            return False
-        if nested_pair(table, config) is not None:
-            return True
-        if (named := pair_by_name(table.columns, TRANSLATION)) is not None:
-            return _translate(table, named)
-        if (
-            not table.numbered
-            or source.format not in ("table", "text")
-            or source.suffix == ".csv"
-            or looks_labelled(table)
-        ):
-            return False
-        owed = all(str(row[2]).startswith(_ATTRIBUTION) for _, row in table.sample) if len(table.columns) == 3 else True
-        return 2 <= len(table.columns) <= 3 and owed and _translate(table, (table.columns[0], table.columns[1]))
-
-    def labelled(self, files: Sequence[str], pattern: str | None) -> bool:
-        return bool(files) and all(self._has_labels(name, pattern) for name in files)
-
-    def _has_labels(self, name: str, pattern: str | None) -> bool:
-        if (task := _catalog_task(name)) is not None:
-            return task not in ("language modelling", "translation")
-        path = Path(name)
-        try:
-            if path.is_dir() or (path.is_file() and path.suffix.lower() == ".zip"):
-                return self._folder_of_examples(name, pattern)
-            return path.is_file() and self._file_of_examples(Source(path))
-        except _FAILURES:
-            return False
-
-    def _folder_of_examples(self, name: str, pattern: str | None) -> bool:
-        config = ExamplesConfig(files=(name,), encoding=self.encoding, filter=pattern)
-        items = find_examples(config, Findings(), beginnings=self.beginnings).all()
-        data = [item for item in items if item.kind in DATA_KINDS]
-        if not data:
-            return all(item.kind == "picture" for item in items) or _same_on_both_sides(items) or _opposites(items)
-        texts = 0
-        if Path(name).is_dir() and not pattern:
-            texts = sum(not _ASIDE.search(path.name) for path in Path(name).rglob("*.txt"))
-        return len(data) > texts and all(self._file_of_examples(item.source) for item in data[:3])
-
-    def _file_of_examples(self, source: Source) -> bool:
-        kind = self.beginnings.kind(source)
-        if kind != "table" or source.suffix in (".csv", ".tsv"):
-            return kind in DATA_KINDS
-        table = self.beginnings.table(source)
-        return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))
-
-    def label_folders(self, name: str) -> tuple[str, ...]:
-        """The folders that a folder of texts is divided into, where all lie in them."""
-        try:
-            if not Path(name).is_dir():
-                return ()
-            findings = Findings()
-            config = ExamplesConfig(files=(name,), encoding=self.encoding)
-            items = find_examples(config, findings, beginnings=self.beginnings).all()
-        except _FAILURES:
-            return ()
-        labels = sorted({item.label for item in items if item.label is not None})
-        divided = 1 < len(labels) <= MOST_FOLDERS and not findings.skipped["without labels"]
-        return tuple(labels) if divided else ()
-
-    def numeric(self, corpus: Mapping[str, Any]) -> bool:
-        """Whether examples are, by the first file, rows of numbers."""
-        try:
-            given = {key: value for key, value in corpus.items() if value is not None}
+            given = {key: value for key, value in self.corpus.items() if value is not None}
             config = ExamplesConfig(**{**given, "files": tuple(given.get("files", ()))})
             first = find_examples(config, Findings(), beginnings=self.beginnings).train[0]
             return first.kind == "table" and holds_numbers(self.beginnings.table(first.source, config.header), config)
         except _FAILURES:
             return False
+
+    @cached_property
+    def label_folders(self) -> tuple[str, ...]:
+        """The folders that a folder of texts is divided into: they may be meant as labels."""
+        files = list(self.corpus.get("files") or ())
+        return _label_folders(str(files[0]), self.beginnings) if len(files) == 1 else ()
+
+
+def detect(corpus: Mapping[str, Any]) -> Detected:
+    """What the files of a recipe's corpus hold, by its options and by the beginnings of the files."""
+    files = [str(name) for name in corpus.get("files") or ()]
+    documents, pattern = corpus.get("documents"), corpus.get("filter")
+    beginnings = Beginnings(str(corpus.get("encoding") or "utf-8"))
+    content: Content = "text"
+    if any(corpus.get(name) is not None for name in LABELLED):
+        content = "examples"
+    elif any(corpus.get(name) for name in PAIRED) or (not documents and not pattern and is_parallel(files, beginnings)):
+        content = "pairs"
+    elif not documents and is_labelled(files, beginnings, pattern):
+        content = "examples"
+    elif corpus.get("test") and files and all(_label_folders(name, beginnings) for name in files):
+        content = "examples"  # only labelled examples have a test set, so the folders are labels
+    return Detected(corpus, content, beginnings)
 
 
 def _catalog_task(name: str) -> str | None:
@@ -254,27 +116,139 @@ def _catalog_task(name: str) -> str | None:
     return None if entry is None or os.path.lexists(name) else entry.task
 
 
-def _same_on_both_sides(items: Sequence[ExampleFile]) -> bool:
-    """Whether folders named train and test (or dev) have the same folders inside: then those are labels."""
-    sides: dict[str | None, set[str | None]] = {}
-    for item in items:
-        sides.setdefault(item.split, set()).add(item.label)
-    first = sides.get("train", set())
-    return len(first) > 1 and len(sides) > 1 and all(labels == first for labels in sides.values())
+def is_parallel(files: Sequence[str], beginnings: Beginnings) -> bool:
+    """Whether files are plainly for translation, and neither text for a language model nor labelled examples."""
+    if not files:
+        return False
+    paths = [Path(name) for name in files]
+    try:
+        if all(_catalog_task(name) == "translation" for name in files):
+            return True
+        if len(paths) == 1 and (paths[0].is_dir() or is_zip(paths[0])):
+            return _aligned_files(files, beginnings)
+        if not all(path.is_file() for path in paths):
+            return False
+        pairs = list(zip(paths[::2], paths[1::2], strict=False))
+        if len(paths) % 2 == 0 and all(aligned(first.name, second.name) for first, second in pairs):
+            return _aligned_files(files, beginnings)
+        return all(_table_of_pairs(Source(path), beginnings) for path in paths)
+    except AmbiguousLanguagesError:  # of a folder; which languages are meant is asked where it is read
+        return True
+    except _FAILURES:
+        return False
 
 
-def _opposites(items: Sequence[ExampleFile]) -> bool:
-    """Whether all texts are in folders that are called as nothing but labels are."""
-    return {(item.label or "").lower() for item in items} in OPPOSITES
+def _aligned_files(files: Sequence[str], beginnings: Beginnings) -> bool:
+    config = ParallelConfig(files=tuple(files), encoding=beginnings.encoding)
+    return all(_lines_match(group, beginnings) for group in find_pairs(config, Findings(), beginnings=beginnings).train)
 
 
-def _translate(table: Table, columns: Direction) -> bool:
-    """Whether two columns hold sentences of about one length: no labels, no numbers, no names of things."""
-    rows = [row for _, row in table.sample]
-    first, second = ([str(row[table.columns.index(column)] or "").strip() for row in rows] for column in columns)
-    for column in (first, second):
+def _lines_match(group: PairFiles, beginnings: Beginnings) -> bool:
+    """Whether the first lines of two files are blank in the same places and have about the same length.
+
+    All lines are counted where the files are read: a file that lost its end is refused there, not taken for plain text.
+    """
+    if group.second is None:
+        return _table_of_pairs(group.first, beginnings)
+    sources, targets = (
+        list(islice(lines(file, beginnings.encoding, Findings(), chunks=beginnings.chunks(file)), COMPARED_LINES))
+        for file in (group.first, group.second)
+    )
+    if not sources or not targets:
+        return bool(sources or targets)
+    both = list(zip(sources, targets, strict=False))
+    unmatched = sum(bool(source.strip()) != bool(target.strip()) for source, target in both)
+    return unmatched <= FEW * len(both) and _same_length(*zip(*both, strict=True))
+
+
+def _same_length(first: Sequence[str], second: Sequence[str]) -> bool:
+    shorter, longer = sorted(sum(map(len, texts)) for texts in (first, second))
+    return longer <= MOST_UNEQUAL * max(1, shorter)
+
+
+def _table_of_pairs(source: Source, beginnings: Beginnings) -> bool:
+    if beginnings.kind(source) != "table":
+        return False
+    config = ParallelConfig(files=(), encoding=beginnings.encoding)
+    table = beginnings.table(source, header_of(config))
+    columns = table.columns
+    if not table.sample:
+        return False
+    if nested_pair(table, config) is not None:
+        return True
+    if (named := pair_by_name(columns, TRANSLATION)) is not None:
+        return _look_translated(table, named)
+    if not table.numbered or source.format not in ("table", "text") or source.suffix == ".csv" or looks_labelled(table):
+        return False
+    if len(columns) == 3 and not all(str(row[2]).startswith(_ATTRIBUTION) for _, row in table.sample):
+        return False
+    return 2 <= len(columns) <= 3 and _look_translated(table, (columns[0], columns[1]))
+
+
+def _look_translated(table: Table, columns: Direction) -> bool:
+    """Whether two columns hold sentences of about the same length: no labels, no numbers, no single words."""
+    texts = [[str(value or "").strip() for value in table.column(table.columns.index(name))] for name in columns]
+    for column in texts:
         if len(set(column)) < len(column) / 4 or sum(map(is_number, column)) > FEW * len(column):
             return False
-    sizes = sorted(sum(map(len, column)) for column in (first, second))
-    spaced = max(sum(" " in text for text in column) for column in (first, second))
-    return sizes[1] <= MOST_UNEQUAL * max(1, sizes[0]) and spaced > len(rows) / 2
+    spaced = max(sum(" " in text for text in column) for column in texts)
+    return _same_length(*texts) and spaced > len(table.sample) / 2
+
+
+def is_labelled(files: Sequence[str], beginnings: Beginnings, pattern: str | None = None) -> bool:
+    """Whether files are plainly labelled examples, and no text for a language model."""
+    try:
+        return bool(files) and all(_has_labels(name, beginnings, pattern) for name in files)
+    except _FAILURES:
+        return False
+
+
+def _has_labels(name: str, beginnings: Beginnings, pattern: str | None) -> bool:
+    if (task := _catalog_task(name)) is not None:
+        return task not in ("language modelling", "translation")
+    path = Path(name)
+    if not path.is_dir() and not (path.is_file() and is_zip(path)):
+        return path.is_file() and _file_has_labels(Source(path), beginnings)
+    config = ExamplesConfig(files=(name,), encoding=beginnings.encoding, filter=pattern)
+    files = find_examples(config, Findings(), beginnings=beginnings).all()
+    data = [file for file in files if file.kind in DATA_KINDS]
+    if not data:
+        return all(file.kind == "picture" for file in files) or _folders_are_labels(files)
+    texts = 0
+    if path.is_dir() and not pattern:
+        texts = sum(not _ABOUT_THE_DATA.search(text.name) for text in path.rglob("*.txt"))
+    return len(data) > texts and all(_file_has_labels(file.source, beginnings) for file in data[:3])
+
+
+def _file_has_labels(source: Source, beginnings: Beginnings) -> bool:
+    kind = beginnings.kind(source)
+    if kind != "table" or source.suffix in (".csv", ".tsv"):
+        return kind in DATA_KINDS
+    table = beginnings.table(source)
+    return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))
+
+
+def _folders_are_labels(files: Sequence[ExampleFile]) -> bool:
+    """Whether train and test (or dev) have the same sub-folders, or all folders have names that only labels have."""
+    splits: dict[str | None, set[str]] = {}
+    for file in files:
+        splits.setdefault(file.split, set()).add(file.label or "")
+    train = splits.get("train", set())
+    if len(train) > 1 and len(splits) > 1 and all(labels == train for labels in splits.values()):
+        return True
+    return {label.lower() for labels in splits.values() for label in labels} in LABEL_NAMES
+
+
+def _label_folders(name: str, beginnings: Beginnings) -> tuple[str, ...]:
+    """The folders that a folder of texts is divided into, where all of its files lie in them."""
+    findings = Findings()
+    try:
+        if not Path(name).is_dir():
+            return ()
+        config = ExamplesConfig(files=(name,), encoding=beginnings.encoding)
+        files = find_examples(config, findings, beginnings=beginnings).all()
+    except _FAILURES:
+        return ()
+    labels = sorted({file.label for file in files if file.label is not None})
+    divided = 1 < len(labels) <= MOST_LABEL_FOLDERS and not findings.skipped["without labels"]
+    return tuple(labels) if divided else ()

@@ -1,7 +1,8 @@
-"""Documents written to a new file: .jsonl, which keeps any document, or .txt, which qkv reads back as the same ones.
+"""Documents written to a new file: .jsonl, or .txt that qkv reads back as the same documents.
 
-In a .txt a line or a paragraph is a document; what does not fit is refused, never changed (but for blank lines at the
-ends of a document). The file is written aside and gets its name when it is whole.
+In a .txt a line or a paragraph is a document; a document that does not fit is refused, never changed (except for blank
+lines at its ends). A .jsonl takes any document; in both a lone surrogate becomes a question mark. The file is written
+under another name and gets its own when it is complete.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from qkv.data.corpus import Documents
-from qkv.data.files.decode import disguise
+from qkv.data.files.decode import binary_format
 from qkv.data.findings import shown
 from qkv.errors import DataError, InputError, StorageError
 from qkv.storage import PARTIAL, flush, remove_older, writing
@@ -33,83 +34,38 @@ def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
     if os.path.isdir(path):
         raise InputError(f"{where}: is a folder. Name a file.")
     if os.path.lexists(path) and not force:
-        raise InputError(f"{where}: is already there. Choose another name, or replace it with --force.")
+        raise InputError(f"{where}: already exists. Choose another name, or replace it with --force.")
     if not os.path.isdir(path.parent):
-        raise InputError(f"{where}: the folder {shown(path.parent)} is not there. Make it first.")
+        raise InputError(f"{where}: the folder {shown(path.parent)} does not exist. Make it first.")
 
 
-class NewFile:
-    """A text file that is being written aside."""
+class DocumentWriter:
+    """Documents as JSON, an object a line."""
+
+    documents: Documents | None = None
+    """How the file is to be read back, where its format does not say so."""
+    wanted = True
+    """Whether the file gets its name in the end."""
 
     def __init__(self, path: Path, file: TextIOWrapper) -> None:
         self.path, self.file = path, file
-        self.wanted = True
-        """Whether it gets its name in the end."""
+
+    def add(self, text: str, **facts: object) -> None:
+        self.write(json.dumps({"text": text, **facts}, ensure_ascii=False) + "\n")
 
     def write(self, text: str) -> None:
         with writing(self.path):
             self.file.write(text)
 
-
-@contextmanager
-def new_file(path: Path) -> Iterator[NewFile]:
-    """A file to fill; in the end it is flushed and put in place, unless something failed or it is not wanted."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
-    remove_older(path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"), LEFT_OVER_SECONDS)
-    try:
-        with writing(path):
-            plain = aside.open("wb")
-    except OSError as error:  # a name that this place does not take
-        raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
-    # without a name and a time in it, the same documents give the same bytes
-    packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
-    # half of a surrogate pair, which a few encodings let through, becomes a question mark
-    text = TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="\n")
-    new = NewFile(path, text)
-    try:
-        yield new
-        with writing(path):
-            text.close()
-            plain.close()
-            if new.wanted:
-                flush(aside)
-                aside.replace(path)
-                flush(path.parent)
-    finally:
-        for file in (text, packed, plain):
-            with suppress(OSError):  # what could not be written before cannot be written now
-                file.close()
-        aside.unlink(missing_ok=True)
-
-
-class Nowhere:
-    """Takes documents and forgets them."""
-
-    documents: Documents | None = None
-    """How the file is to be read back, where it does not say so itself."""
-
-    def add(self, text: str, **facts: object) -> None:
-        pass
-
     def finish(self) -> None:
         pass
 
 
-class JsonLines(Nowhere):
-    """Documents as JSON, an object a line."""
-
-    def __init__(self, file: NewFile) -> None:
-        self.file = file
-
-    def add(self, text: str, **facts: object) -> None:
-        self.file.write(json.dumps({"text": text, **facts}, ensure_ascii=False) + "\n")
-
-
-class PlainText(Nowhere):
+class PlainTextWriter(DocumentWriter):
     """Documents as lines or paragraphs of a text; one alone may be the whole text."""
 
-    def __init__(self, file: NewFile, documents: Documents) -> None:
-        self.file = file
+    def __init__(self, path: Path, file: TextIOWrapper, documents: Documents) -> None:
+        super().__init__(path, file)
         self.documents = documents
         self.count = 0
         self._only: str | None = None
@@ -120,19 +76,19 @@ class PlainText(Nowhere):
                 self._only = text
                 return
             self.documents = "paragraphs"
-            self._write(self._only)
-        self._write(text)
+            self._add(self._only)
+        self._add(text)
 
     def finish(self) -> None:
         if self.documents == "files" and self._only is not None:
-            self.file.write(_undisguised(self._only) + self._only)
+            self.write(_line_end_before(self._only) + self._only)
 
-    def _write(self, text: str) -> None:
+    def _add(self, text: str) -> None:
         self.count += 1
         bare = without_blank_ends(text)
         self._require_fit(bare)
         between = "\n" if self.documents == "paragraphs" else ""
-        self.file.write((between if self.count > 1 else _undisguised(bare)) + bare + "\n")
+        self.write((between if self.count > 1 else _line_end_before(bare)) + bare + "\n")
 
     def _require_fit(self, text: str) -> None:
         lines = text.split("\n")
@@ -146,27 +102,50 @@ class PlainText(Nowhere):
             remedy = ", or make each paragraph a document: --documents paragraphs"
         else:
             return
-        where = f"{shown(self.file.path)}: document {self.count:,} ({shown(excerpt(text, 40))})"
-        raise DataError(where, problem, f"Write .jsonl, which keeps any document{remedy}.")
+        where = f"{shown(self.path)}: document {self.count:,} ({shown(excerpt(text, 40))})"
+        raise DataError(where, problem, f"Write .jsonl, which takes any document{remedy}.")
 
 
 @contextmanager
-def document_file(path: Path | None, documents: Documents) -> Iterator[tuple[Nowhere, NewFile | None]]:
-    """Where documents go, and the file behind it."""
+def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentWriter | None]:
+    """A new file for documents, which is put in place at the end, unless something failed or it is not wanted."""
     if path is None:
-        yield Nowhere(), None
+        yield None
         return
-    with new_file(path) as file:
-        rows = path.name.lower().removesuffix(".gz").endswith(".jsonl")
-        writer = JsonLines(file) if rows else PlainText(file, documents)
-        yield writer, file
+    aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    remove_older(path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"), LEFT_OVER_SECONDS)
+    try:
+        with writing(path):
+            plain = aside.open("wb")
+    except OSError as error:  # a name that this file system does not accept
+        raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
+    # without a name and a time in it, the same documents give the same bytes
+    packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
+    # a lone surrogate, which a few encodings let through, becomes a question mark
+    text = TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="\n")
+    is_json = path.name.lower().removesuffix(".gz").endswith(".jsonl")
+    writer = DocumentWriter(path, text) if is_json else PlainTextWriter(path, text, documents)
+    try:
+        yield writer
         writer.finish()
+        with writing(path):
+            text.close()
+            plain.close()
+            if writer.wanted:
+                flush(aside)
+                aside.replace(path)
+                flush(path.parent)
+    finally:
+        for file in (text, packed, plain):
+            with suppress(OSError):  # what could not be written before cannot be written now
+                file.close()
+        aside.unlink(missing_ok=True)
 
 
-def _undisguised(beginning: str) -> str:
-    """A line end to put before a text that would be taken for something else, as one that begins with %PDF."""
+def _line_end_before(beginning: str) -> str:
+    """A line end to put before a text that would be taken for another format, such as one that begins with %PDF."""
     head = beginning[:4096].encode("utf-8", "replace")
-    return "\n" if disguise(head) or beginning.startswith("\ufeff") else ""
+    return "\n" if binary_format(head) or beginning.startswith("\ufeff") else ""
 
 
 def without_blank_ends(text: str) -> str:

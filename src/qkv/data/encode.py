@@ -257,15 +257,15 @@ def encode_pairs(
     around = len(opening) + bool(tagged) + len(end)
     if longest and longest <= around:
         raise InputError(f"a length of {longest} has no room for a text: {around} tokens go around it.")
-    asked, into = tag_ids(tokenizer, tagged), pairs.into(tagged)
+    asked, wanted = tag_ids(tokenizer, tagged), pairs.target_languages(tagged)
     sources, targets = _RowBuilder(tokenizer), _RowBuilder(tokenizer)
     kept, left_out = array("q"), 0
     for number, (tag, source, target) in enumerate(_encoded_pairs(tokenizer, target_tokenizer or tokenizer, pairs)):
         if tagged and not tag:
-            if into[number] < 0:
+            if wanted[number] < 0:
                 named = ", ".join(tagged)
                 raise ConfigError(f"a target language is not among those with a tag: {named}. Name files of these.")
-            tag = [asked[into[number]]]
+            tag = [asked[wanted[number]]]
         if longest and max(len(opening) + len(tag) + len(source), len(target)) + len(end) > longest:
             left_out += 1
             continue

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Targets = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Array = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Label = str | float | tuple[str, ...]
 Direction = tuple[str, str]
 """The language that is translated from, and the one that is translated to."""
@@ -88,16 +89,9 @@ class TagExample:
 
 
 @dataclass(frozen=True)
-class ImageExample:
-    pixels: npt.NDArray[np.uint8]
-    """Rows, columns, and channels where there are colours."""
-    label: Label
-
-
-@dataclass(frozen=True)
-class NumberExample:
-    numbers: npt.NDArray[np.float32]
-    """NaN where one is missing."""
+class ArrayExample:
+    values: Array
+    """Pixels: rows, columns, and channels where there are colours; or numbers, NaN where one is missing."""
     label: Label
 
 
@@ -110,14 +104,15 @@ class Pair:
 
 
 Example = TypeVar("Example", covariant=True)
-Chosen = TypeVar("Chosen", bound="ExampleSet[object]")
+Selected = TypeVar("Selected", bound="ExampleSet[object]")
+Labels = TypeVar("Labels", bound="LabelledSet[object]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleSet(Generic[Example]):
     """One split of data; `rows` are those of all rows read that belong to it."""
 
-    rows: Numbers
+    rows: Numbers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -128,16 +123,20 @@ class ExampleSet(Generic[Example]):
     def __iter__(self) -> Iterator[Example]:
         return (self[number] for number in range(len(self)))
 
-    def chosen(self: Chosen, which: Mask | Numbers | slice) -> Chosen:
+    def select(self: Selected, which: Mask | Numbers | slice) -> Selected:
         """These examples of it."""
         return replace(self, rows=self.rows[which])
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledSet(ExampleSet[Example]):
-    labels: LabelMap
-    all_targets: Targets
     all_keys: Keys
+    labels: LabelMap = LabelMap(())
+    all_targets: Targets = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    def with_targets(self: Labels, labels: LabelMap, targets: Targets, usable: Mask) -> Labels:
+        """The same examples with what is learned of them; those that are not usable are left out."""
+        return replace(self, labels=labels, all_targets=targets, rows=np.flatnonzero(usable))
 
     @property
     def targets(self) -> Targets:
@@ -186,6 +185,10 @@ class TagExamples(LabelledSet[TagExample]):
     words: PackedTexts
     starts: Numbers
 
+    def with_targets(self, labels: LabelMap, targets: Targets, usable: Mask) -> TagExamples:
+        """Sentences of which a word is not usable are left out."""
+        return super().with_targets(labels, targets, np.logical_and.reduceat(usable, self.starts[:-1]))
+
     def __getitem__(self, number: int) -> TagExample:
         row = int(self.rows[number])
         places = range(int(self.starts[row]), int(self.starts[row + 1]))
@@ -203,42 +206,33 @@ class TagExamples(LabelledSet[TagExample]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageExamples(LabelledSet[ImageExample]):
-    all_pixels: npt.NDArray[np.uint8]
-    """Pictures, rows, columns, and channels where there are colours."""
+class ArrayExamples(LabelledSet[ArrayExample]):
+    all_values: Array
+    """The values of each example, one example after the other."""
 
-    def __getitem__(self, number: int) -> ImageExample:
+    def __getitem__(self, number: int) -> ArrayExample:
         row = int(self.rows[number])
-        return ImageExample(self.all_pixels[row], self._label(row))
+        return ArrayExample(self.all_values[row], self._label(row))
 
     @property
-    def pixels(self) -> npt.NDArray[np.uint8]:
-        return self.all_pixels[self.rows]
+    def values(self) -> Array:
+        return self.all_values[self.rows]
 
     @property
     def lengths(self) -> Numbers:
-        return np.full(len(self), int(np.prod(self.all_pixels.shape[1:])), dtype=np.int64)
+        return np.full(len(self), int(np.prod(self.all_values.shape[1:])), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NumberExamples(LabelledSet[NumberExample]):
-    """Rows of numbers, with what to learn of them."""
+class ImageExamples(ArrayExamples):
+    """Images with a label each."""
 
-    all_numbers: npt.NDArray[np.float32]
-    """A row an example, a column each; NaN where a number is missing."""
+
+@dataclass(frozen=True, kw_only=True)
+class NumberExamples(ArrayExamples):
+    """Rows of numbers with what is to be predicted from them."""
+
     columns: tuple[str, ...]
-
-    def __getitem__(self, number: int) -> NumberExample:
-        row = int(self.rows[number])
-        return NumberExample(self.all_numbers[row], self._label(row))
-
-    @property
-    def numbers(self) -> npt.NDArray[np.float32]:
-        return self.all_numbers[self.rows]
-
-    @property
-    def lengths(self) -> Numbers:
-        return np.full(len(self), len(self.columns), dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,7 +273,7 @@ class Pairs(ExampleSet[Pair]):
         ]
         return tuple(dict.fromkeys(directions))
 
-    def into(self, languages: Sequence[str]) -> npt.NDArray[np.int16]:
+    def target_languages(self, languages: Sequence[str]) -> npt.NDArray[np.int16]:
         """The target language of each example, as its place in a list of languages."""
         places = {name: place for place, name in enumerate(languages)}
         table = np.array([[places.get(name, -1) for name in names] for names in self.languages], dtype=np.int16)
@@ -293,7 +287,7 @@ class Pairs(ExampleSet[Pair]):
         """Equal for pairs whose texts are equal, but for case and white space."""
         return mixed(self.source_keys[self.rows]) + self.target_keys[self.rows]
 
-    def chosen(self, which: Mask | Numbers | slice) -> Pairs:
+    def select(self, which: Mask | Numbers | slice) -> Pairs:
         return replace(self, rows=self.rows[which], backward=self.backward[which])
 
     def both_ways(self) -> Pairs:
@@ -319,7 +313,7 @@ class SplitData(Generic[Data]):
     """Which column of a table served as what."""
 
     @property
-    def sides(self) -> Sequence[tuple[str, Data]]:
+    def splits(self) -> Sequence[tuple[str, Data]]:
         return [
             (name, split)
             for name, split in (("train", self.train), ("valid", self.valid), ("test", self.test))

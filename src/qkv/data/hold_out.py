@@ -1,8 +1,8 @@
-"""Which labelled examples and which pairs of texts are held out, and what is on both sides of the split.
+"""Which labelled examples and which pairs of texts are held out, and what is in both.
 
 A hash of its text decides where an example goes, so the split does not depend on the order of the rows, and copies
-never land on both sides. Every class gives its share, and keeps one example for training at least. Pairs with an equal
-source go to the same side; where both directions are learned, those with an equal target too. So no copy crosses the
+are never in both parts. Every class gives its share, and keeps one example for training at least. Pairs with an equal
+source go to the same part; where both directions are learned, those with an equal target too. So no copy crosses the
 split, in whatever language it is met.
 """
 
@@ -26,15 +26,15 @@ FEWEST_TRAIN, FEWEST_VALID = 8, 2
 
 
 def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str, what: str = "examples") -> None:
-    """Refuse sides that are too small; `fraction` is the part held out, None where a validation set was given."""
+    """Refuse splits that are too small; `fraction` is the part held out, None where a validation set was given."""
     counts = [len(np.unique(keys)) for keys in (train, valid)]
     if counts[0] >= FEWEST_TRAIN and counts[1] >= FEWEST_VALID:
         return
     if fraction is None:
         short = counts[0] < FEWEST_TRAIN
         count, needed = (counts[0], FEWEST_TRAIN) if short else (counts[1], FEWEST_VALID)
-        side = "training" if short else "validation"
-        raise DataError(where, f"{count:,} {side} {what} that differ are too few", f"Give at least {needed}.")
+        split = "training" if short else "validation"
+        raise DataError(where, f"{count:,} {split} {what} that differ are too few", f"Give at least {needed}.")
     needed = max(FEWEST_TRAIN + FEWEST_VALID, math.ceil((FEWEST_VALID - 0.5) / fraction))
     problem = f"{sum(counts):,} {what} that differ are too few to train on and to hold some out"
     raise DataError(where, problem, f"Give at least {needed}.")
@@ -59,7 +59,7 @@ def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: 
 
 
 def example_notes(found: Labelled) -> Iterator[str]:
-    """Copies among the training examples, and between the sides: scores on such examples say little."""
+    """Copies among the training examples, and between the splits: scores on such examples say little."""
     what = {TagExamples: "sentences", ImageExamples: "pictures", NumberExamples: "rows"}.get(type(found.train), "texts")
     copies = len(found.train) - len(np.unique(found.train.keys))
     if copies:
@@ -67,10 +67,10 @@ def example_notes(found: Labelled) -> Iterator[str]:
         twice = f"; with more than one label: {conflicts:,}" if conflicts else ""
         share = f"{copies / len(found.train):.1%}"
         yield f"{copies:,} of {len(found.train):,} training {what} ({share}) are copies of others{twice}."
-    for name, side in found.sides[1:]:
-        shared = int(np.isin(side.keys, found.train.keys).sum())
+    for name, split in found.splits[1:]:
+        shared = int(np.isin(split.keys, found.train.keys).sum())
         if shared:
-            some = f"{shared:,} of {len(side):,} {name} {what} ({shared / len(side):.1%})"
+            some = f"{shared:,} of {len(split):,} {name} {what} ({shared / len(split):.1%})"
             yield Leak(f"leak: {some} also stand in the training examples.")
 
 
@@ -100,12 +100,12 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
         raise DataError(config.files[0], problem, "Give more pairs, or name a validation set with --valid.")
     fraction = config.valid_fraction or min(PAIR_FRACTION, MOST_PAIRS / len(keys))
     out = held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
-    return train.chosen(~out), train.chosen(out)
+    return train.select(~out), train.select(out)
 
 
 def pair_notes(found: Parallel) -> Iterator[str]:
-    """Copies among the training pairs, and between the sides: scores on such pairs say little."""
-    train = found.train.chosen(~found.train.backward)
+    """Copies among the training pairs, and between the splits: scores on such pairs say little."""
+    train = found.train.select(~found.train.backward)
     copies = len(train) - len(np.unique(train.keys))
     if copies:
         yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
@@ -114,8 +114,8 @@ def pair_notes(found: Parallel) -> Iterator[str]:
             f"long sources do not have long targets (correlation {together:.2f}); "
             "check that the files are translations of each other, line by line."
         )
-    for name, side in found.sides[1:]:
-        own = side.chosen(~side.backward)
+    for name, split in found.splits[1:]:
+        own = split.select(~split.backward)
         pairs = int(np.isin(own.keys, train.keys).sum())
         sources = int(np.isin(own.source_keys[own.rows], train.source_keys[train.rows]).sum())
         if sources:

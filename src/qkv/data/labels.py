@@ -10,20 +10,14 @@ import math
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
 
 from qkv.data.corpus import Task
-from qkv.data.examples import (
-    LabelMap,
-    Mask,
-    PackedTexts,
-    Targets,
-    TextExamples,
-)
+from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats.rows import BAD_SHARE
 from qkv.data.identity import as_keys, key_of
@@ -84,38 +78,35 @@ class LabelScheme:
     numeric: bool = False
     """Classes are whole numbers, which files may spell as 1 or 1.0."""
 
-    def targets(self, values: Values, side: str, findings: Findings) -> tuple[Targets, Mask]:
+    def targets(self, values: Values, split: str, findings: Findings) -> tuple[Targets, Mask]:
         """The numbers to learn, and which examples can be used."""
-        codes = values.array()
+        codes, names = values.array(), values.names
+        table: Targets
         if self.task == "regression":
-            table = np.array([number(name) for name in values.names], dtype=np.float32)
+            table = np.array([number(name) for name in names], dtype=np.float32)
             good = np.isfinite(table)
             problem = "is not a number"
         elif self.task == "multi-label":
             if len(codes) * len(self.labels) > MOST_CELLS:
                 problem = f"{len(self.labels):,} of them on {len(codes):,} rows"
                 raise DataError("the labels", problem, "Merge the rare ones.")
-            table, good = (
-                np.zeros((len(values.names), len(self.labels)), np.bool_),
-                np.ones(len(values.names), np.bool_),
-            )
-            for row, name in enumerate(values.names):
-                numbers = [self.labels.numbers.get(part, -1) for part in parts(name, self.mark)]
-                table[row, [number for number in numbers if number >= 0]] = True
-                good[row] = -1 not in numbers
+            numbers = [[self.labels.numbers.get(part, -1) for part in parts(name, self.mark)] for name in names]
+            flags = np.zeros((len(names), len(self.labels) + 1), np.bool_)  # the last column: labels that are not known
+            for row, known in enumerate(numbers):
+                flags[row, known] = True
+            table, good = flags[:, :-1], ~flags[:, -1]
             problem = "has a label that is not among the training examples"
         else:
-            numbers_of = [self.labels.numbers.get(self.spelling(name), -1) for name in values.names]
-            table = np.array(numbers_of, dtype=np.int32)
+            table = np.array([self.labels.numbers.get(self.spelling(name), -1) for name in names], dtype=np.int32)
             good = table >= 0
             problem = "is not among the labels of the training examples"
-        self._report(values, good, side, problem, findings)
+        self._report(values, good, split, problem, findings)
         return table[codes], good[codes]
 
     def spelling(self, name: str) -> str:
         return whole(name) if self.numeric else name
 
-    def _report(self, values: Values, good: Mask, side: str, problem: str, findings: Findings) -> None:
+    def _report(self, values: Values, good: Mask, split: str, problem: str, findings: Findings) -> None:
         if good.all():
             return
         bad = np.flatnonzero(~good)
@@ -123,13 +114,13 @@ class LabelScheme:
         first = int(bad[0])
         where, label = values.place(first), values.names[first].replace(LABEL_BREAK, ", ")
         if rows == len(values) and label == "-1":
-            problem = f"every label of the {side} examples is -1, as where a set keeps its labels to itself"
+            problem = f"every label of the {split} examples is -1, as where a set keeps its labels to itself"
             raise DataError(where, problem, "Leave the file out, or give one with labels.")
         if rows > BAD_SHARE * len(values):
-            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(values):,} {side} rows"
+            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(values):,} {split} rows"
             known = listed(self.labels.names) or "numbers"
-            raise DataError(where, problem, f"Known are {known}. Repair the labels, or say another --task.")
-        left = f"{rows:,} of {len(values):,} {side} rows left out"
+            raise DataError(where, problem, f"Known are {known}. Repair the labels, or use another --task.")
+        left = f"{rows:,} of {len(values):,} {split} rows left out"
         findings.say(Caution(f"{where}: {left}: the label {label!r} {problem}."))
 
 
@@ -208,7 +199,7 @@ def _measured(numbers: Sequence[float], rows: int, where: str, findings: Finding
 def _regression(numbers: Sequence[float], where: str, learn: bool) -> LabelScheme:
     finite = {each for each in numbers if math.isfinite(each)}
     if not finite:
-        raise DataError(where, "the labels are not numbers", "Say --task classification, or another --label.")
+        raise DataError(where, "the labels are not numbers", "Use --task classification, or another --label.")
     if learn and len(finite) == 1:
         raise DataError(where, f"every example has the same number, {finite.pop():g}", "Give another --label.")
     return LabelScheme("regression", LabelMap(()))
@@ -240,7 +231,7 @@ def _require_classes(names: set[str], rows: int, wanted: Task | None, where: str
         raise DataError(where, f"only one class: every label is {next(iter(names))!r}", remedy)
     if len(names) > max(MOST_NUMBERED_CLASSES, rows // 2) and wanted is None:
         problem = f"{len(names):,} distinct labels on {rows:,} rows: that is no class"
-        raise DataError(where, problem, "Say which column with --label NAME.")
+        raise DataError(where, problem, "Name the column with --label NAME.")
 
 
 def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:
@@ -252,25 +243,33 @@ def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: F
         other = folded.setdefault(normalize("NFC", name.casefold()), name)
         if other != name:
             how = "" if other.casefold() == name.casefold() else ", written with other characters of Unicode"
-            said = f"the labels {other!r} and {name!r} are two classes{how}; make them one if they mean the same."
-            findings.say(Caution(f"{where}: {said}"))
+            note = f"the labels {other!r} and {name!r} are two classes{how}; make them one if they mean the same."
+            findings.say(Caution(f"{where}: {note}"))
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
     return visible(", ".join(names[:most])) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
-@dataclass
-class LabelledTexts:
-    """Texts of one split, packed as they come."""
+@dataclass(frozen=True)
+class Gathered:
+    """The examples of one split as they stand in the files, and their labels as they are spelled there."""
 
-    texts: PackedTexts = field(default_factory=PackedTexts)
-    second: PackedTexts | None = None
-    ids: PackedTexts | None = None
-    values: Values = field(default_factory=Values)
-    keys: array[int] = field(default_factory=lambda: array("Q"))
+    examples: Examples
+    values: Values
     several: bool = False
     """Whether some example has several labels."""
+
+
+class TextCollector:
+    """Takes the texts of one split, one after the other."""
+
+    def __init__(self) -> None:
+        self.texts, self.values = PackedTexts(), Values()
+        self.second: PackedTexts | None = None
+        self.ids: PackedTexts | None = None
+        self.keys = array("Q")
+        self.several = False
 
     def add(self, texts: Sequence[str], label: str, where: str, line: int, id: str | None = None) -> None:
         self.texts.append(texts[0])
@@ -281,13 +280,7 @@ class LabelledTexts:
         self.values.append(label, where, line)
         self.keys.append(key_of(*texts))
 
-    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> TextExamples:
-        return TextExamples(
-            texts=self.texts,
-            second=self.second,
-            ids=self.ids,
-            labels=labels,
-            all_targets=targets,
-            all_keys=as_keys(self.keys),
-            rows=np.flatnonzero(good),
-        )
+    def gathered(self) -> Gathered:
+        keys = as_keys(self.keys)
+        examples = TextExamples(texts=self.texts, second=self.second, ids=self.ids, all_keys=keys)
+        return Gathered(examples, self.values, self.several)

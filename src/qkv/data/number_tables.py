@@ -10,19 +10,19 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from qkv.data.columns import given_column, lacks_label, listed_columns, place_of
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.examples import LabelMap, Mask, NumberExamples, Targets
+from qkv.data.examples import NumberExamples
 from qkv.data.findings import Caution, Findings, Watch
 from qkv.data.formats import column_names as names
 from qkv.data.formats.tabular import Table, open_table
-from qkv.data.identity import as_keys, hash64
-from qkv.data.labels import Values, word
+from qkv.data.identity import hash64
+from qkv.data.labels import Gathered, Values, word
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
@@ -110,7 +110,7 @@ def _label(table: Table, config: ExamplesConfig) -> str:
     if named or rest:
         return named[0] if named else rest[-1]
     problem = f"which column is to be learned? There are: {listed_columns(table.columns)}"
-    raise DataError(f"{table.where}:1", problem, "Say which with --label NAME, or by its number from 1.")
+    raise DataError(f"{table.where}:1", problem, "Name it with --label NAME, or by its number from 1.")
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,9 @@ class NumberColumns:
 
     label: str
     columns: tuple[str, ...]
+
+    def named(self) -> dict[str, str]:
+        return {"label": self.label}
 
     @classmethod
     def guess(cls, table: Table, config: ExamplesConfig, findings: Findings) -> NumberColumns:
@@ -129,7 +132,7 @@ class NumberColumns:
         used = [each for each in looked if each.kind in ("numbers", "words") and not _names_rows(each.name)]
         if not any(each.kind == "numbers" for each in used):
             problem = f"no column of numbers besides {label!r}; there are: {listed_columns(table.columns)}"
-            raise DataError(f"{table.where}:1", problem, "Say which column is text with --text NAME.")
+            raise DataError(f"{table.where}:1", problem, "Name the text column with --text NAME.")
         found: list[str] = []
         for each in used:
             found += [each.name] if each.kind == "numbers" else [f"{each.name}={value}" for value in each.words]
@@ -206,32 +209,6 @@ def _place(table: Table, name: str, columns: Sequence[str]) -> tuple[int, str | 
     raise DataError(f"{table.where}:1", problem, remedy)
 
 
-@dataclass
-class NumberRows:
-    """The rows of one side as they stand in the files."""
-
-    cells: array[float] = field(default_factory=lambda: array("f"))
-    values: Values = field(default_factory=Values)
-    keys: array[int] = field(default_factory=lambda: array("Q"))
-    columns: tuple[str, ...] = ()
-
-    def add(self, numbers: Sequence[float], label: str, where: str, line: int) -> None:
-        before = len(self.cells)
-        self.cells.extend(numbers)
-        self.values.append(label, where, line)
-        self.keys.append(hash64(self.cells[before:].tobytes()))
-
-    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> NumberExamples:
-        return NumberExamples(
-            all_numbers=np.frombuffer(self.cells, dtype=np.float32).reshape(-1, len(self.columns)),
-            columns=self.columns,
-            labels=labels,
-            all_targets=targets,
-            all_keys=as_keys(self.keys),
-            rows=np.flatnonzero(good),
-        )
-
-
 class NumberReader:
     """Reads the splits of one set; the columns are those that the first table of the training split has."""
 
@@ -239,8 +216,8 @@ class NumberReader:
         self.config, self.findings, self.watch = config, findings, watch
         self.columns: NumberColumns | None = None
 
-    def read(self, files: Sequence[ExampleFile]) -> NumberRows:
-        found = NumberRows()
+    def read(self, files: Sequence[ExampleFile]) -> Gathered:
+        numbers, values = array("f"), Values()
         for file in files:
             if file.kind != "table":
                 problem = "is no table, and the other files are tables of numbers"
@@ -248,21 +225,24 @@ class NumberReader:
             table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.watch)
             table.require_rows()
             self.columns = self.columns or NumberColumns.guess(table, self.config, self.findings)
-            found.columns = self.columns.columns
             if not lacks_label(table, self.columns.label, file.found and file.split == "test", self.findings):
-                self._read(table, self.columns, found)
-        return found
+                self._read(table, self.columns, numbers, values)
+        columns = self.columns.columns if self.columns else ()
+        rows = np.array(numbers, dtype=np.float32).reshape(-1, max(1, len(columns)))
+        keys = np.array([hash64(row.tobytes()) for row in rows], dtype=np.uint64)
+        return Gathered(NumberExamples(all_values=rows, columns=columns, all_keys=keys), values)
 
-    def _read(self, table: Table, columns: NumberColumns, found: NumberRows) -> None:
+    def _read(self, table: Table, columns: NumberColumns, numbers: array[float], values: Values) -> None:
         label, cells = place_of(table, columns.label, "label"), NumberCells(table, columns.columns)
         for line, row in table.rows:
-            spelled, numbers = word(row[label]), cells.take(row)
-            if isinstance(numbers, str):
-                table.bad.reject(line, numbers)
+            spelled, taken = word(row[label]), cells.take(row)
+            if isinstance(taken, str):
+                table.bad.reject(line, taken)
             elif spelled is None:
                 table.bad.reject(line, f"no label in {columns.label!r}")
             else:
-                found.add(numbers, spelled, table.where, line)
+                numbers.extend(taken)
+                values.append(spelled, table.where, line)
         table.bad.finish()
         cells.note(table.where, self.findings)
 

@@ -20,7 +20,7 @@ from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
 from qkv.data.findings import Caution, Progress, silent
-from qkv.data.split import Overlap, SplitText
+from qkv.data.split import Overlap
 from qkv.data.survey import Parts, Stamp, Survey, fingerprint, survey
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
 from qkv.errors import ConfigError, DataError
@@ -150,13 +150,13 @@ class _Work:
             found = self.survey()
             resolved = config
             if config.kind is None:
-                resolved = choose(found.statistics)
-                resolved = replace(resolved, size=config.size if config.size is not None else resolved.size)
+                default = choose(found.statistics)
+                resolved = replace(default, size=default.size if config.size is None else config.size)
             if resolved.kind == "characters" and resolved.size is None:
-                texts = iter([alphabet(self._training_part())])
+                texts = iter([alphabet(self._texts(1))])
             else:
                 texts = self._texts(max(1, -(-found.characters // LEARN_FROM)))
-            trained = train_tokenizer(resolved, texts, progress=self.progress)
+            trained = train_tokenizer(resolved, texts)
             self.stamp.require_unchanged()
             trained.save(aside / "tokenizer.json")
             cache.write_facts(aside, {"config": plain(resolved)})
@@ -165,32 +165,21 @@ class _Work:
         resolved = TokenizerConfig(**cache.facts(folder)["config"])
         if config.kind is None:
             size = f" of {resolved.size:,}" if resolved.size else ""
-            self.notes.append(f"tokenizer: {resolved.kind}{size}, chosen for this text; --tokenizer says otherwise.")
+            chosen = f"tokenizer: {resolved.kind}{size}, chosen for this text"
+            self.notes.append(f"{chosen}; choose another with --tokenizer.")
         return Tokenizer.load(folder / "tokenizer.json"), resolved
-
-    def _training_part(self) -> Iterator[str]:
-        done = 0
-        for valid, text, _ends in self._sides():
-            if not valid:
-                yield text
-                done += len(text)
-                self.progress("learning the tokenizer", done, None)
 
     def _texts(self, stride: int) -> Iterator[str]:
         """The training part in pieces cut between words; every `stride`-th of them."""
         cutter = Cutter()
-        number = 0
-        for valid, text, ends in self._sides():
-            if valid:
-                continue
-            for part, _ in cutter.parts(text, ends):
+        number = done = 0
+        for valid, text, ends in self.survey().split_texts(self.whole):
+            for part, _ in cutter.parts(text, ends) if not valid else ():
                 if part and number % stride == 0:
                     yield part
+                    done += len(part)
+                    self.progress("learning the tokenizer", done, None)
                 number += bool(part)
-
-    def _sides(self) -> Iterator[SplitText]:
-        found = self.survey()
-        return (SplitText(False, text, ends) for text, ends in found.pieces()) if self.whole else found.sides()
 
     def streams(self, tokenizer: Tokenizer) -> tuple[str, list[TokenStream], tuple[str, ...]]:
         """The key of this corpus under a tokenizer, its streams (one where nothing is held out), and all notes."""
@@ -208,13 +197,13 @@ class _Work:
         valid = None if self.whole else TokenWriter(aside / "valid.bin", tokenizer)
         overlap = Overlap()
         done = reported = 0
-        for side in self._sides():
-            writer = valid if side.valid else train
+        for piece in self.survey().split_texts(self.whole):
+            writer = valid if piece.valid else train
             assert writer is not None
-            writer.add(side.text, side.ends)
+            writer.add(piece.text, piece.ends)
             if not self.whole:
-                overlap.add(side)
-            done += len(side.text)
+                overlap.add(piece)
+            done += len(piece.text)
             if done - reported > REPORT_EVERY:
                 self.progress("encoding", done, found.characters)
                 reported = done

@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from qkv.config import plain
 from qkv.data import cache
@@ -33,8 +32,9 @@ from qkv.data.encode import (
     with_tags,
 )
 from qkv.data.examples import (
+    Array,
+    ArrayExamples,
     Examples,
-    ImageExamples,
     Labelled,
     NumberExamples,
     Pairs,
@@ -88,7 +88,7 @@ class PreparedExamples:
             rows = encode_words(self.tokenizer, islice(sentences_of(train), SAMPLED), far)
         else:
             assert isinstance(train, TextExamples)
-            spread = train.chosen(slice(None, None, max(1, len(train) // SAMPLED)))
+            spread = train.select(slice(None, None, max(1, len(train) // SAMPLED)))
             rows = encode_texts(self.tokenizer, texts_of(spread), far, pairs=self.labelled.pairs)
         return int(np.quantile(rows.lengths, EXAMPLES_READ_WHOLE)) + 1
 
@@ -96,12 +96,10 @@ class PreparedExamples:
     def context(self) -> int:
         return default_context(self.longest)
 
-    def rows(self, examples: Examples, context: int) -> EncodedRows | npt.NDArray[np.uint8] | npt.NDArray[np.float32]:
+    def rows(self, examples: Examples, context: int) -> EncodedRows | Array:
         """A split as rows of ids, as pixels, or as numbers."""
-        if isinstance(examples, ImageExamples):
-            return examples.pixels
-        if isinstance(examples, NumberExamples):
-            return examples.numbers
+        if isinstance(examples, ArrayExamples):
+            return examples.values
         assert self.tokenizer is not None
         return rows_of(self.tokenizer, examples, context)
 
@@ -145,46 +143,54 @@ def prepare_examples(
             reason = f"{config.files[0]} holds no text"
             raise ConfigError(f"--tokenizer {tokenizer.kind}: does not apply, because {reason}. Leave it out.")
         return PreparedExamples(data, None, unused, resolved)
-    if given_tokenizer is not None:
-        return PreparedExamples(data, given_tokenizer, _kept_config(tokenizer, given_tokenizer), resolved)
-    if tokenizer.kind == "file":
-        return PreparedExamples(data, train_tokenizer(tokenizer, ()), tokenizer, resolved)
+    if known := _known(tokenizer, given_tokenizer):
+        return PreparedExamples(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
         chosen = default_example_tokenizer(data, tokenizer)
         size = f" of {chosen.size:,}" if chosen.size else ""
-        notes.append(f"tokenizer: {chosen.kind}{size}, chosen for these texts; --tokenizer says otherwise.")
+        notes.append(f"tokenizer: {chosen.kind}{size}, chosen for these texts; choose another with --tokenizer.")
 
-    def learn(aside: Path) -> None:
-        _learned(chosen, _example_texts(data.train), config.files[0], watch).save(aside / "tokenizer.json")
+    def learn() -> list[Tokenizer]:
+        return [train_tokenizer(chosen, _example_texts(data.train), progress=watch)]
 
     key = ("examples", str(TOKENIZER_VERSION), str(EXAMPLES_VERSION), data.fingerprint)
-    folder = _obtained(key, chosen, learn, notes)
-    return PreparedExamples(data, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, tuple(notes))
+    (own,) = _learned(key, chosen, learn, config.files[0], notes)
+    return PreparedExamples(data, own, chosen, resolved, tuple(notes))
 
 
-def _kept_config(asked: TokenizerConfig, given: Tokenizer) -> TokenizerConfig:
-    """The config of a tokenizer that a model already has."""
-    learned = asked.kind is None and given.kind not in ONLY_READ
-    return replace(asked, kind=given.kind) if learned else asked  # type: ignore[arg-type]
+def _known(
+    asked: TokenizerConfig, given: Tokenizer | None, tags: Sequence[str] = ()
+) -> tuple[Tokenizer, TokenizerConfig] | None:
+    """A tokenizer that a model already has, or that of a file, with its config; None where one is to be learned."""
+    if given is not None:
+        tag_ids(given, tags)
+        kept = asked.kind is not None or given.kind in ONLY_READ
+        return given, asked if kept else replace(asked, kind=given.kind)  # type: ignore[arg-type]
+    return (with_tags(train_tokenizer(asked, ()), tags), asked) if asked.kind == "file" else None
 
 
-def _obtained(key: Sequence[str], chosen: TokenizerConfig, learn: Callable[[Path], None], notes: list[str]) -> Path:
-    """The folder of the cache with a vocabulary, which `learn` fills where it is not there yet."""
+def _learned(
+    key: Sequence[str],
+    chosen: TokenizerConfig,
+    learn: Callable[[], Iterable[Tokenizer]],
+    where: str,
+    notes: list[str],
+    files: Sequence[str] = ("tokenizer.json",),
+) -> list[Tokenizer]:
+    """Tokenizers from the cache; `learn` gives them where they are not there yet."""
 
     def fill(aside: Path) -> None:
-        learn(aside)
+        try:
+            for name, tokenizer in zip(files, learn(), strict=True):
+                tokenizer.save(aside / name)
+        except DataError as error:
+            raise DataError(where, error.problem, error.remedy) from None
         cache.write_facts(aside, {"config": plain(chosen)})
 
     parts = (*key, json.dumps(plain(chosen)))
-    return cache.obtain("tokenizers", hashlib.sha256("\0".join(parts).encode()).hexdigest(), fill, notes.append)
-
-
-def _learned(chosen: TokenizerConfig, texts: Iterable[str], where: str, watch: Progress) -> Tokenizer:
-    try:
-        return train_tokenizer(chosen, texts, progress=watch)
-    except DataError as error:
-        raise DataError(where, error.problem, error.remedy) from None
+    folder = cache.obtain("tokenizers", hashlib.sha256("\0".join(parts).encode()).hexdigest(), fill, notes.append)
+    return [Tokenizer.load(folder / name) for name in files]
 
 
 def _size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
@@ -204,7 +210,7 @@ def _unspaced(train: Examples) -> bool:
     """Whether nearly all texts are one word of a small alphabet: proteins, names; not a script without blanks."""
     if not isinstance(train, TextExamples):
         return False
-    texts = [first for first, _ in texts_of(train.chosen(slice(SAMPLED)))]
+    texts = [first for first, _ in texts_of(train.select(slice(SAMPLED)))]
     single = [text for text in texts if len(text.split()) == 1]
     return len(single) > ONE_WORD * len(texts) and len(set().union(*single)) <= ALPHABET
 
@@ -215,7 +221,7 @@ def _example_texts(train: Examples) -> Iterator[str]:
         return
     assert isinstance(train, TextExamples)
     stride = max(1, -(-int(train.lengths.sum()) // LEARN_FROM))
-    for first, second in texts_of(train.chosen(slice(None, None, stride))):
+    for first, second in texts_of(train.select(slice(None, None, stride))):
         yield first if second is None else f"{first} {second}"
 
 
@@ -239,7 +245,7 @@ class PreparedPairs:
     def longest(self) -> int:
         """How many tokens, with those around them, nearly all texts of the training split have."""
         train = self.parallel.train
-        rows = self.rows(train.chosen(slice(None, None, max(1, len(train) // SAMPLED))))
+        rows = self.rows(train.select(slice(None, None, max(1, len(train) // SAMPLED))))
         return int(np.quantile(np.maximum(rows.sources.lengths, rows.targets.lengths), PAIRS_KEPT)) + 1
 
     @property
@@ -276,25 +282,21 @@ def prepare_parallel(
     )
     if config.vocabulary == "separate":
         return _separate(data, tokenizer, resolved, watch)
-    if given_tokenizer is not None:
-        tag_ids(given_tokenizer, data.tagged)
-        return PreparedPairs(data, given_tokenizer, _kept_config(tokenizer, given_tokenizer), resolved)
-    if tokenizer.kind == "file":
-        return PreparedPairs(data, with_tags(train_tokenizer(tokenizer, ()), data.tagged), tokenizer, resolved)
+    if known := _known(tokenizer, given_tokenizer, data.tagged):
+        return PreparedPairs(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
         chosen = default_pair_tokenizer(data, tokenizer)
         notes.append(
-            f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; --tokenizer says otherwise, --set "
-            "corpus.vocabulary=separate learns one for each."
+            f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; choose another with --tokenizer, or "
+            "learn one for each with --set corpus.vocabulary=separate."
         )
 
-    def learn(aside: Path) -> None:
-        trained = _learned(chosen, _pair_texts(data.train), config.files[0], watch)
-        with_tags(trained, data.tagged).save(aside / "tokenizer.json")
+    def learn() -> list[Tokenizer]:
+        return [with_tags(train_tokenizer(chosen, _pair_texts(data.train), progress=watch), data.tagged)]
 
-    folder = _obtained(_pair_key("pairs", data), chosen, learn, notes)
-    return PreparedPairs(data, Tokenizer.load(folder / "tokenizer.json"), chosen, resolved, tuple(notes))
+    (own,) = _learned(_pair_key("pairs", data), chosen, learn, config.files[0], notes)
+    return PreparedPairs(data, own, chosen, resolved, tuple(notes))
 
 
 def _pair_key(what: str, data: Parallel) -> tuple[str, ...]:
@@ -312,20 +314,17 @@ def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, wa
     if asked.kind not in (None, "bpe"):
         raise ConfigError(
             f"corpus.vocabulary = 'separate' with tokenizer {asked.kind!r}: only byte pairs are learned for each "
-            "language. Say --tokenizer bpe, or leave it out."
+            "language. Use --tokenizer bpe, or leave it out."
         )
     chosen, notes = default_pair_tokenizer(data, asked), list[str]()
     half = replace(chosen, size=(chosen.size or 0) // 2)
-    files = ("tokenizer.json", "target_tokenizer.json")
 
-    def learn(aside: Path) -> None:
+    def learn() -> Iterable[Tokenizer]:
         texts = (_pair_texts(data.train, target=False), _pair_texts(data.train, source=False))
-        both = [_learned(half, part, config.files[0], watch) for part in texts]
-        for tokenizer, name in zip(united(*both), files, strict=True):
-            tokenizer.save(aside / name)
+        return united(*(train_tokenizer(half, part, progress=watch) for part in texts))
 
-    folder = _obtained(_pair_key("pairs, apart", data), chosen, learn, notes)
-    first, second = (Tokenizer.load(folder / name) for name in files)
+    files = ("tokenizer.json", "target_tokenizer.json")
+    first, second = _learned(_pair_key("pairs, apart", data), chosen, learn, config.files[0], notes, files)
     notes.append(f"tokenizer: bpe of {half.size:,} for each language, {first.vocabulary:,} tokens in all.")
     return PreparedPairs(data, first, chosen, config, tuple(notes), second)
 

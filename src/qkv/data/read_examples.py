@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import numpy as np
 
@@ -17,15 +17,12 @@ from qkv.data.columns import TextColumns, guess_columns, lacks_label, place_of, 
 from qkv.data.corpus import ExamplesConfig, Task, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
 from qkv.data.examples import (
+    ArrayExamples,
     Examples,
-    ImageExamples,
     Labelled,
-    LabelMap,
-    Mask,
     NumberExamples,
     PackedTexts,
     TagExamples,
-    Targets,
     TextExamples,
 )
 from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
@@ -37,9 +34,9 @@ from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lin
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import example_notes, held_out
 from qkv.data.identity import MOST_TEXTS, passage_keys
-from qkv.data.labels import LABEL_BREAK, LabelledTexts, Values, decide, listed, word
+from qkv.data.labels import LABEL_BREAK, Gathered, TextCollector, Values, decide, listed, word
 from qkv.data.number_tables import NumberReader, holds_numbers
-from qkv.data.split_files import ExampleFile, SplitFiles, find_examples
+from qkv.data.split_files import ExampleFile, Split, SplitFiles, find_examples
 from qkv.errors import ConfigError, DataError
 
 EXAMPLES_VERSION = 2
@@ -62,15 +59,6 @@ _OF_KIND: dict[str, Content] = {
     **dict.fromkeys(("conll", "conllu"), "tagging"),
     **dict.fromkeys(("idx", "npz", "picture"), "images"),
 }
-
-
-@runtime_checkable
-class Gathered(Protocol):
-    """The examples of one split as they stand in the files."""
-
-    @property
-    def values(self) -> Values: ...
-    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> Examples: ...
 
 
 def read_examples(
@@ -98,11 +86,10 @@ def read_examples(
     gathered, columns = _gathered(content, files, config, findings, watch)
     values = gathered["train"].values
     _require_some(values, files.train[0])
-    several = getattr(gathered["train"], "several", False)
     asked = config.task if content in ("text", "numbers") else "classification"
-    scheme = decide(values, several, asked, values.place(0), findings, learn=purpose != "evaluate")
+    scheme = decide(values, gathered["train"].several, asked, values.place(0), findings, learn=purpose != "evaluate")
     parts = {
-        name: part.examples(scheme.labels, *scheme.targets(part.values, name, findings))
+        name: part.examples.with_targets(scheme.labels, *scheme.targets(part.values, name, findings))
         for name, part in gathered.items()
         if name == "train" or len(part.values)
     }
@@ -112,7 +99,7 @@ def read_examples(
     if config.report is not None:
         train, valid, test = _three_splits(train, valid, test, config, findings)
     if valid is None:
-        valid = train.chosen(slice(0))
+        valid = train.select(slice(0))
         if purpose == "train":
             train, valid = _split(train, config)
             findings.say(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
@@ -138,21 +125,20 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, beginnings
 
 def _gathered(
     content: Content, files: SplitFiles[ExampleFile], config: ExamplesConfig, findings: Findings, watch: Watch
-) -> tuple[dict[str, Gathered], dict[str, str]]:
+) -> tuple[dict[Split, Gathered], dict[str, str]]:
     """The examples of each split, and which column served as what."""
+    texts, numbers = TextReader(config, findings, watch), NumberReader(config, findings, watch)
+    readers: dict[Content, Callable[[Sequence[ExampleFile]], Gathered]] = {
+        "tagging": lambda part: conll.gather(part, config, findings, watch),
+        "images": lambda part: images.gather(part, findings, watch),
+        "numbers": numbers.read,
+        "text": texts.read,
+    }
+    gathered = {name: readers[content](part) for name, part in files.items()}
     if content == "tagging":
-        tagged = {name: conll.gather(part, config, findings, watch) for name, part in files.items()}
-        conll.note_scheme(tagged["train"], files.train[0].shown, findings)
-        return dict(tagged.items()), {}
-    if content == "images":
-        return {name: images.gather(part, findings, watch) for name, part in files.items()}, {}
-    if content == "numbers":
-        numbers = NumberReader(config, findings, watch)
-        rows = {name: numbers.read(part) for name, part in files.items()}
-        return dict(rows.items()), {"label": numbers.columns.label} if numbers.columns else {}
-    texts = TextReader(config, findings, watch)
-    read = {name: texts.read(part) for name, part in files.items()}
-    return dict(read.items()), texts.columns.named() if texts.columns else {}
+        conll.note_scheme(gathered["train"], files.train[0].shown, findings)
+    columns = texts.columns or numbers.columns
+    return gathered, columns.named() if columns else {}
 
 
 def _require_some(values: Values, first: ExampleFile) -> None:
@@ -181,20 +167,20 @@ def _split(train: Examples, config: ExamplesConfig, seed: int = 0) -> tuple[Exam
     if isinstance(train, TextExamples) and len(train) <= MOST_TEXTS:
         keys = passage_keys((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
     out = held_out(keys, classes, config.valid_fraction, config.seed + seed)
-    return train.chosen(~out), train.chosen(out)
+    return train.select(~out), train.select(out)
 
 
 def _three_splits(
     train: Examples, valid: Examples | None, test: Examples | None, config: ExamplesConfig, findings: Findings
 ) -> tuple[Examples, Examples, Examples]:
-    """To learn from, to choose on, to report: the files' own validation or test split, or another part of the only one.
+    """To learn from, to choose on, to report: the files' own validation or test split, or a part of the training split.
 
-    To choose on there are rows of the training split; where the test split is reported, the files' own validation one.
+    Models are chosen on a part of the training split; where the test split is reported, on the files' own validation.
     """
     own = valid if config.report == "valid" and valid else test
     if not own:
         if config.report == "test":
-            raise ConfigError("report = 'test': these files have no test side with labels. Name one with --test.")
+            raise ConfigError("report = 'test': these files have no test split with labels. Name one with --test.")
         train, own = _split(train, config)
     if own is not test or not valid:
         train, valid = _split(train, config, seed=1)
@@ -207,29 +193,27 @@ def _task_in_words(data: Labelled) -> str:
     kind = {"images": "pictures, one class each", "tagging": "a tag for each word", "regression": "a number to predict"}
     kind |= {"classification": "one class each", "multi-label": "any number of labels each"}
     pairs = "pairs of texts, " if data.pairs else "rows of numbers, " if data.numeric else ""
-    sizes = ", ".join(f"{len(side):,} {name}" for name, side in data.sides if len(side))
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in data.splits if len(split))
     classes = f"; {len(data.labels)} labels: {listed(data.labels.names)}" if data.labels.names else ""
     return f"task: {data.task} ({pairs}{kind[data.task]}); {sizes}{classes}."
 
 
 def _fingerprint(data: Labelled) -> str:
     digest = hashlib.sha256(json.dumps([EXAMPLES_VERSION, data.task, *data.labels.names]).encode())
-    for name, side in data.sides:
-        digest.update(f"{name} {len(side)}".encode())
-        for part in (side.rows, side.targets, side.keys):
+    for name, split in data.splits:
+        digest.update(f"{name} {len(split)}".encode())
+        for part in (split.rows, split.targets, split.keys):
             digest.update(np.ascontiguousarray(part).tobytes())
-        match side:
+        match split:
             case TextExamples():
-                for texts in (side.texts, side.second):
+                for texts in (split.texts, split.second):
                     if texts is not None:
                         texts.add_to(digest)
             case TagExamples():
-                side.words.add_to(digest)
-            case NumberExamples():
-                digest.update(json.dumps(side.columns).encode())
-                digest.update(np.ascontiguousarray(side.all_numbers).data)
-            case ImageExamples():
-                digest.update(np.ascontiguousarray(side.all_pixels).data)
+                split.words.add_to(digest)
+            case ArrayExamples():
+                digest.update(json.dumps(split.columns).encode() if isinstance(split, NumberExamples) else b"")
+                digest.update(np.ascontiguousarray(split.all_values).data)
     return digest.hexdigest()
 
 
@@ -240,8 +224,8 @@ class TextReader:
         self.config, self.findings, self.watch = config, findings, watch
         self.columns: TextColumns | None = None
 
-    def read(self, files: Sequence[ExampleFile]) -> LabelledTexts:
-        found = LabelledTexts()
+    def read(self, files: Sequence[ExampleFile]) -> Gathered:
+        found = TextCollector()
         folders = BadRows("files in folders", self.findings)
         for file in files:
             if file.kind == "table":
@@ -253,9 +237,9 @@ class TextReader:
             else:
                 raise _no_labels(file)
         folders.finish()
-        return found
+        return found.gathered()
 
-    def _table(self, file: ExampleFile, found: LabelledTexts) -> None:
+    def _table(self, file: ExampleFile, found: TextCollector) -> None:
         table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.watch)
         table.require_rows()
         if self.columns is None:
@@ -268,7 +252,7 @@ class TextReader:
             found.ids = PackedTexts() if self.columns.id else None
         self._rows(table, self.columns, found)
 
-    def _rows(self, table: Table, columns: TextColumns, found: LabelledTexts) -> None:
+    def _rows(self, table: Table, columns: TextColumns, found: TextCollector) -> None:
         named = (("text", columns.text), ("text2", columns.second), ("label", columns.label))
         texts = [place_of(table, name, role) for role, name in named[:2] if name is not None]
         label = place_of(table, columns.label, "label")
@@ -289,7 +273,7 @@ class TextReader:
             found.add(plain, spelled or "", table.where, line, name)
         table.bad.finish()
 
-    def _label(self, value: object, found: LabelledTexts) -> str | None:
+    def _label(self, value: object, found: TextCollector) -> str | None:
         """A label as text; several are put together. None where there is none."""
         if isinstance(value, list | tuple):
             found.several = True
@@ -297,7 +281,7 @@ class TextReader:
             return None if None in spelled else LABEL_BREAK.join(each for each in spelled if each)
         return word(value)
 
-    def _fasttext(self, file: ExampleFile, found: LabelledTexts) -> None:
+    def _fasttext(self, file: ExampleFile, found: TextCollector) -> None:
         bad = BadRows(file.shown, self.findings)
         lines = decoded_lines(file.source, self.config.encoding, self.findings, self.watch)
         for number, line in enumerate(lines, 1):
@@ -319,7 +303,7 @@ class TextReader:
                 found.add([text], LABEL_BREAK.join(labels), file.shown, number)
         bad.finish()
 
-    def _whole_file(self, file: ExampleFile, label: str, found: LabelledTexts, bad: BadRows) -> None:
+    def _whole_file(self, file: ExampleFile, label: str, found: TextCollector, bad: BadRows) -> None:
         where = file.shown
         if file.kind == "picture":
             raise DataError(where, "is a picture among texts", "Keep pictures and texts in folders of their own.")

@@ -21,15 +21,16 @@ from qkv.data.columns import PairColumns, guess_pair, header_of
 from qkv.data.corpus import ParallelConfig, refuse_unused
 from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.decode import require_encoding
+from qkv.data.files.discover import is_zip
 from qkv.data.files.unpack import Source, unreadable, zip_members
 from qkv.data.findings import Caution, Findings, Progress, TaskNote, Watch, counted, shown, silent
-from qkv.data.formats.aligned import in_step, named
+from qkv.data.formats.aligned import aligned_lines, named
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.formats.tabular import open_table
 from qkv.data.hold_out import pair_notes, split_pairs
 from qkv.data.identity import as_keys, key_of
 from qkv.data.read_examples import Purpose
-from qkv.data.split_files import UNNAMED, PairFiles, SplitFiles, find_pairs, is_zip, split_of
+from qkv.data.split_files import UNNAMED, PairFiles, SplitFiles, find_pairs, split_of
 from qkv.errors import ConfigError, DataError
 
 MOST_LEFT_OUT = 0.1
@@ -40,17 +41,17 @@ MANY_IDENTICAL = 0.1
 
 @dataclass
 class _Count:
-    """What was met in one group of files."""
+    """What one group of files holds."""
 
     pairs: int = 0
     blank: int = 0
     identical: int = 0
-    left: dict[str, tuple[int, int]] = field(default_factory=dict)
+    left_out: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By reason: the line of the first, and how many."""
 
-    def leave(self, reason: str, line: int) -> None:
-        first, count = self.left.get(reason, (line, 0))
-        self.left[reason] = first, count + 1
+    def leave_out(self, reason: str, line: int) -> None:
+        first, count = self.left_out.get(reason, (line, 0))
+        self.left_out[reason] = first, count + 1
 
 
 class PairReader:
@@ -71,7 +72,7 @@ class PairReader:
             for line, first, second in self._lines(group):
                 count.pairs += 1
                 if (reason := _reason(first, second, learn)) is not None:
-                    count.leave(reason, line)
+                    count.leave_out(reason, line)
                     continue
                 if not first.strip():
                     count.blank += 1
@@ -98,7 +99,7 @@ class PairReader:
     def _lines(self, group: PairFiles) -> Iterator[tuple[int, str, str]]:
         if group.second is not None:
             refuse_unused(self.config, ("source", "target"), f"{group.first.shown} has no columns")
-            both = in_step(group.first, group.second, self.config.encoding, self.findings, self.watch)
+            both = aligned_lines(group.first, group.second, self.config.encoding, self.findings, self.watch)
             return ((line, first, second) for line, (first, second) in enumerate(both, 1))
         table = open_table(group.first, self.config.encoding, self.findings, header_of(self.config), self.watch)
         table.require_rows()
@@ -109,23 +110,23 @@ class PairReader:
 
     def _note(self, count: _Count, group: PairFiles) -> None:
         where = group.first.shown
-        unused = sum(number for _, number in count.left.values())
+        unused = sum(number for _, number in count.left_out.values())
         if count.pairs == count.blank:
             problem = "holds nothing but blank lines" if count.pairs else "is empty"
             raise DataError(where, problem, "Give files with a sentence and its translation on each line.")
         solid = count.pairs - count.blank
-        for reason, (line, number) in count.left.items():
+        for reason, (line, number) in count.left_out.items():
             if unused > MOST_LEFT_OUT * solid:
                 problem = f"{unused:,} of {solid:,} pairs cannot be used, the first here: {reason}"
                 remedy = "Check that the texts are translations of each other, line by line."
                 raise DataError(f"{where}:{line}", problem, remedy)
-            said = f"{where}:{line}: {number:,} of {count.pairs:,} pairs left out, the first here: {reason}."
-            self.findings.say(Caution(said))
+            note = f"{where}:{line}: {number:,} of {count.pairs:,} pairs left out, the first here: {reason}."
+            self.findings.say(Caution(note))
         if count.blank:
             self.findings.say(f"{where}: {count.blank:,} pairs of blank lines left out.")
         if count.identical:
-            said = f"{where}: in {count.identical:,} of {count.pairs:,} pairs source and target are the same."
-            self.findings.say(Caution(said) if count.identical > MANY_IDENTICAL * solid else said)
+            note = f"{where}: in {count.identical:,} of {count.pairs:,} pairs source and target are the same."
+            self.findings.say(Caution(note) if count.identical > MANY_IDENTICAL * solid else note)
 
 
 def _reason(first: str, second: str, learn: bool) -> str | None:
@@ -166,7 +167,7 @@ def read_parallel(
     directions = tuple(dict.fromkeys([*train.languages, *turned]))
     valid, test = (_other(reader, part, train, directions) if part else None for part in (files.valid, files.test))
     if valid is None:
-        valid = train.chosen(slice(0))
+        valid = train.select(slice(0))
         if purpose == "train":
             train, valid = split_pairs(train, config)
             findings.say(f"{len(valid):,} of {len(valid) + len(train):,} pairs are held out for validation.")
@@ -185,10 +186,10 @@ def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) ->
     known = [each for each in languages if each != UNNAMED]
     if known and len(known) < len(languages):
         unknown = next(group for group, each in zip(groups, languages, strict=True) if each == UNNAMED)
-        raise ConfigError(f"{unknown.shown}: no language is in the names. Say all of them: --languages en de en cs.")
+        raise ConfigError(f"{unknown.shown}: no language is in the names. Give all of them: --languages en de en cs.")
     for group, (first, second) in zip(groups, languages, strict=True):
         if first == second:
-            raise ConfigError(f"{group.shown}: source and target language are both {first!r}. Say two languages.")
+            raise ConfigError(f"{group.shown}: source and target language are both {first!r}. Give two languages.")
     return languages
 
 
@@ -210,19 +211,18 @@ def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, direct
 
 
 def _task_in_words(found: Parallel) -> str:
-    """The task in words."""
-    ways = ", ".join(f"{source} to {target}" for source, target in found.directions)
-    sizes = ", ".join(f"{len(side):,} {name}" for name, side in found.sides if len(side))
-    return f"task: translation ({ways}); {sizes} pairs."
+    directions = ", ".join(f"{source} to {target}" for source, target in found.directions)
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in found.splits if len(split))
+    return f"task: translation ({directions}); {sizes} pairs."
 
 
 def _fingerprint(found: Parallel) -> str:
     digest = hashlib.sha256(json.dumps([PAIRS_VERSION, found.directions]).encode())
-    for name, side in found.sides:
-        digest.update(json.dumps([name, len(side), side.languages, side.starts.tolist()]).encode())
-        for part in (side.rows, side.backward):
+    for name, split in found.splits:
+        digest.update(json.dumps([name, len(split), split.languages, split.starts.tolist()]).encode())
+        for part in (split.rows, split.backward):
             digest.update(np.ascontiguousarray(part).data)
-        for texts in (side.source, side.target):
+        for texts in (split.source, split.target):
             texts.add_to(digest)
     return digest.hexdigest()
 
@@ -233,7 +233,7 @@ def add_neighbours(groups: SplitFiles[PairFiles], findings: Findings) -> None:
         if not files:
             files += [other for group in groups.train if (other := _neighbour(group, split, findings)) is not None]
             if files:
-                findings.say(f"{use} {'; '.join(group.shown for group in files)}; --{split} says otherwise.")
+                findings.say(f"{use} {'; '.join(group.shown for group in files)}; choose others with --{split}.")
 
 
 def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | None:
@@ -243,7 +243,7 @@ def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | 
     first, second = (_of_language(source, split) for source in (group.first, group.second))
     both = sorted(first.keys() & second.keys())
     if len(both) > 1:
-        findings.say(f"{len(both)} sets of files beside {group.first.shown} are named {split}; the first is taken.")
+        findings.say(f"{len(both)} sets of files next to {group.first.shown} are named {split}; the first is taken.")
     return replace(group, first=first[both[0]], second=second[both[0]]) if both else None
 
 
@@ -251,20 +251,19 @@ def _of_language(source: Source, split: str) -> dict[str, Source]:
     """Files next to one that are of its language and of a split, by the rest of their names."""
     if (own := named(source.file_name)) is None:
         return {}
-    others: dict[str, Source] = {}
-    for other in _neighbours(source):
-        parts = named(other.file_name)
-        if parts is not None and parts.language == own.language and split_of(other.file_name) == split:
-            others.setdefault(parts.rest, other)
-    return others
-
-
-def _neighbours(source: Source) -> Sequence[Source]:
     if source.member:
         folder = PurePath(source.member).parent
         members = zip_members(source.path, shown(source.path), Findings())
-        return [Source(source.path, each) for each in members if PurePath(each).parent == folder]
-    try:
-        return [Source(path) for path in sorted(source.path.parent.iterdir()) if path.is_file() and not is_zip(path)]
-    except OSError as error:
-        raise unreadable(shown(source.path.parent), error) from None
+        files = [Source(source.path, member) for member in members if PurePath(member).parent == folder]
+    else:
+        try:
+            paths = sorted(source.path.parent.iterdir())
+        except OSError as error:
+            raise unreadable(shown(source.path.parent), error) from None
+        files = [Source(path) for path in paths if path.is_file() and not is_zip(path)]
+    others: dict[str, Source] = {}
+    for file in files:
+        parts = named(file.file_name)
+        if parts is not None and parts.language == own.language and split_of(file.file_name) == split:
+            others.setdefault(parts.rest, file)
+    return others

@@ -176,7 +176,7 @@ class Border(NamedTuple):
     """The only document, or the longest with its copies: what follows `character` in it is held out."""
     character: int
 
-    def sides(self, pieces: Iterable[DocumentPiece]) -> Iterator[SplitText]:
+    def split(self, pieces: Iterable[DocumentPiece]) -> Iterator[SplitText]:
         number = 0
         left = self.character
         for text, ends in pieces:

@@ -1,14 +1,13 @@
-"""From what the user names to files with a split: train, validation or test, told by the words in their names.
+"""From what the user names to files with a split: train, validation or test, decided by the words in their names.
 
-Examples with labels: files of any kind; those in sub-folders carry the name of their folder as label, unless it names
-a split. Parallel text: files that are named come in twos, source first; of a folder, an archive or a named set those
-belong together whose names differ only in their language; a table holds both texts.
+Labelled examples: files of any kind; those in sub-folders have the name of their folder as label, unless it names a
+split. Parallel text: named files come in pairs, source first; in a folder, an archive or a named set those files form a
+pair whose names differ only in their language; a table holds both texts.
 """
 
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -16,15 +15,15 @@ from typing import Generic, Literal, TypeVar
 
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
-from qkv.data.files.discover import catalog_entry, matches, mode_of, walk
-from qkv.data.files.unpack import Source, require_packages, zip_members
+from qkv.data.files.discover import catalog_entry, contents, is_zip, leads_to_folder, matches
+from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Findings, Progress, shown, silent
 from qkv.data.formats.aligned import SOURCE, TARGET, aligned, named
 from qkv.data.formats.kinds import DATA_KINDS, Beginnings, Kind, kind_by_name
 from qkv.errors import ConfigError, DataError
-from qkv.safe_json import special
 
 Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 SPLIT_WORDS: dict[str, Split] = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("dev", "valid", "validation", "val", "development"), "valid"),
@@ -33,7 +32,7 @@ SPLIT_WORDS: dict[str, Split] = {
 UNLABELLED = ("unsup", "unlabelled", "unlabeled")
 UNNAMED = (SOURCE, TARGET)
 MOST_OPENED = 50
-"""Of a folder with more files, only those whose names say that they are tables count."""
+"""In a folder with more files, only those are tables whose names say so."""
 
 
 class AmbiguousLanguagesError(DataError):
@@ -89,67 +88,35 @@ class SplitFiles(Generic[File]):
 
     def items(self) -> Iterator[tuple[Split, list[File]]]:
         """The splits that have files."""
-        splits: tuple[tuple[Split, list[File]], ...] = (
-            ("train", self.train),
-            ("valid", self.valid),
-            ("test", self.test),
-        )
-        return ((name, files) for name, files in splits if files)
+        return ((name, files) for name in SPLITS if (files := getattr(self, name)))
 
     @classmethod
     def of(cls, files: list[File], valid: list[File], test: list[File], findings: Findings) -> SplitFiles[File]:
-        """Tell files apart by their names, unless the validation or test files were named."""
+        """Assign files to splits by their names, unless validation or test files were named."""
         if valid or test:  # of a folder or set only its training files are meant then
-            return cls(
-                [file for file in files if file.split in ("train", None) or not file.found] or files, valid, test
-            )
+            train = [file for file in files if file.split in ("train", None) or not file.found]
+            return cls(train or files, valid, test)
         if len({file.split for file in files}) < 2:
             return cls(files)
-        splits = cls(
-            *([file for file in files if (file.split or "train") == name] for name in ("train", "valid", "test"))
-        )
-        if not splits.train:  # dev and test only: the larger part to learn from must be dev
+        splits = cls(*([file for file in files if (file.split or "train") == name] for name in SPLITS))
+        if not splits.train:  # dev and test only: dev is the larger one
             findings.say(f"no file is named train: {splits.valid[0].shown} is learned from.")
             splits.train, splits.valid = splits.valid, []
         return splits
 
 
 def split_of(name: str) -> Split | None:
-    """The split that a file's name says, as in wnut17train.conll or emerging.dev.conll."""
+    """The split that a file's name says, such as wnut17train.conll or emerging.dev.conll."""
     if name.lower().startswith("t10k"):  # MNIST's test pictures
         return "test"
     return next((SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in SPLIT_WORDS), None)
 
 
-def _is_folder(name: str, what: str) -> bool:
-    """Whether a name leads to a folder or an archive, and not to a file; DataError where it leads to neither."""
+def _has_contents(name: str, what: str) -> bool:
+    """Whether a name leads to a folder or an archive, and not to a single file; DataError where it leads nowhere."""
     if name == "-":
         raise DataError("standard input", f"{what} are read from files", "Put it into a file.")
-    mode = mode_of(Path(name))
-    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise DataError(shown(name), f"is {special(mode)}, not a file", "Put it into a file.")
-    return stat.S_ISDIR(mode) or is_zip(Path(name))
-
-
-def is_zip(path: Path) -> bool:
-    return path.suffix.lower() == ".zip"
-
-
-def _contents(path: Path, findings: Findings) -> list[tuple[Source, PurePath]]:
-    """The files of a folder or archive with their places in it, hidden ones left out; any other file by itself."""
-    files: list[tuple[Source, PurePath]] = []
-    for inside in walk(path, set(), findings) if path.is_dir() else [path]:
-        place = PurePath(inside.relative_to(path))
-        if is_zip(inside):
-            members = zip_members(inside, shown(inside), findings)
-            files += [(Source(inside, member), place.parent / member) for member in members]
-        else:
-            files.append((Source(inside), place))
-    return [(source, place) for source, place in files if not any(_hidden(part) for part in place.parts)]
-
-
-def _hidden(part: str) -> bool:
-    return part.startswith((".", "__MACOSX"))
+    return leads_to_folder(Path(name), "Put it into a file.") or is_zip(Path(name))
 
 
 def find_examples(
@@ -173,40 +140,32 @@ def _example_files(
     if entry := catalog_entry(name):
         if entry.task in ("language modelling", "translation"):
             raise DataError(name, f"is a set for {entry.task}: it has no labels", "See `qkv data list`.")
-        files: list[ExampleFile] = []
-        for file in (*entry.train, *entry.valid):
-            source = Source(file.obtain(progress))
-            split: Split = "train" if file in entry.train else "valid"
-            files.append(ExampleFile(source, beginnings.kind(source), split, found=True))
-        return files
-    if not _is_folder(name, "examples"):
+        in_catalog: list[ExampleFile] = []
+        for file in entry.files:
+            source, split = Source(file.obtain(progress)), SPLITS[file in entry.valid]
+            in_catalog.append(ExampleFile(source, beginnings.kind(source), split, found=True))
+        return in_catalog
+    if not _has_contents(name, "examples"):
         source = Source(Path(name))
         return [ExampleFile(source, beginnings.kind(source), split_of(source.file_name))]
-    if inside := _example_files_inside(Path(name), config, findings, beginnings):
-        return inside
-    among = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
-    remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
-    raise DataError(shown(name), f"{among} looks like labelled data", remedy)
-
-
-def _example_files_inside(
-    folder: Path, config: ExamplesConfig, findings: Findings, beginnings: Beginnings
-) -> list[ExampleFile]:
-    """The files of a folder or archive: those that hold examples, else those whose folder is their label."""
-    contents = [each for each in _contents(folder, findings) if matches(each[1].as_posix(), config.filter)]
+    inside = [each for each in contents(Path(name), findings) if matches(each[1].as_posix(), config.filter)]
+    # files that hold examples, else those whose folder is their label
     data: list[ExampleFile] = []
     labelled: list[ExampleFile] = []
-    for source, place in contents:
-        splits = [SPLIT_WORDS[part.lower()] for part in place.parts[:-1] if part.lower() in SPLIT_WORDS]
+    for source, place in inside:
+        own = next((SPLIT_WORDS[part.lower()] for part in place.parts[:-1] if part.lower() in SPLIT_WORDS), None)
         parents = [part for part in place.parts[:-1] if part.lower() not in SPLIT_WORDS]
-        split = splits[0] if splits else None
         kind = kind_by_name(source) if parents else beginnings.kind(source)
         if kind in DATA_KINDS:
-            data.append(ExampleFile(source, kind, split or split_of(place.name), found=True))
+            data.append(ExampleFile(source, kind, own or split_of(place.name), found=True))
         elif parents and parents[-1].lower() not in UNLABELLED:
-            labelled.append(ExampleFile(source, kind or "text", split, shown(parents[-1]), found=True))
-    if left := len(contents) - len(data or labelled):
-        findings.skipped["without labels"] += left
+            labelled.append(ExampleFile(source, kind or "text", own, shown(parents[-1]), found=True))
+    if unused := len(inside) - len(data or labelled):
+        findings.skipped["without labels"] += unused
+    if not data and not labelled:
+        among = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
+        remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
+        raise DataError(shown(name), f"{among} looks like labelled data", remedy)
     return data or labelled
 
 
@@ -219,16 +178,15 @@ def find_pairs(
         raise DataError("the pairs", "no files were named", "Name the source and the target file.")
     if config.source is not None and config.source == config.target:
         raise ConfigError(f"source and target are both column {config.source!r}. Name two columns.")
-    others = replace(config, languages=())
     files, valid, test = (
-        _pair_files(names, asked, findings, progress, beginnings)
-        for names, asked in ((config.files, config), (config.valid, others), (config.test, others))
+        _pair_files(names, languages, findings, progress, beginnings)
+        for names, languages in ((config.files, config.languages), (config.valid, ()), (config.test, ()))
     )
     return SplitFiles.of(files, valid, test, findings)
 
 
 def _pair_files(
-    names: Sequence[str], config: ParallelConfig, findings: Findings, progress: Progress, beginnings: Beginnings
+    names: Sequence[str], languages: Sequence[str], findings: Findings, progress: Progress, beginnings: Beginnings
 ) -> list[PairFiles]:
     singles: list[Source] = []
     groups: list[PairFiles] = []
@@ -236,32 +194,32 @@ def _pair_files(
         entry = catalog_entry(name)
         if entry and entry.task != "translation":
             raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
-        paths = [file.obtain(progress) for file in (*entry.train, *entry.valid)] if entry else [Path(name)]
         if not entry:
-            _is_folder(name, "pairs")
-        inside = [source for path in paths for source, _ in _contents(path, findings)]
+            _has_contents(name, "pairs")
+        paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
+        inside = [source for path in paths for source, _ in contents(path, findings)]
         if not inside and is_zip(Path(name)):
             raise DataError(shown(name), "nothing is in this zip", "Give a zip with the texts.")
         require_packages(inside)
         if entry or Path(name).is_dir() or len(inside) > 1:
-            groups += _together(inside, config, name, findings, beginnings, listed=bool(entry))
+            groups += _group_by_name(inside, languages, name, findings, beginnings, in_catalog=bool(entry))
         else:
             singles += inside
-    return [*groups, *_in_twos(singles, config, beginnings)]
+    return [*groups, *_group_in_order(singles, languages, beginnings)]
 
 
-def _in_twos(sources: Sequence[Source], config: ParallelConfig, beginnings: Beginnings) -> list[PairFiles]:
-    """Named files: a table is a group of its own, any other file and the next one are.
+def _group_in_order(sources: Sequence[Source], languages: Sequence[str], beginnings: Beginnings) -> list[PairFiles]:
+    """Named files: a table is a group of its own, any other file forms one with the next.
 
     Texts may hold tabs too: files whose names do not say it are tables only if there is no text among them.
     """
     groups: list[PairFiles] = []
     waiting = list(sources)
-    content = all(beginnings.kind(source) == "table" for source in sources)
+    all_tables = all(beginnings.kind(source) == "table" for source in sources)
     while waiting:
         first = waiting.pop(0)
-        languages = aligned(_language_name(first), _language_name(waiting[0])) if waiting else None
-        if languages is None and (content or kind_by_name(first) == "table"):
+        own = aligned(_language_name(first), _language_name(waiting[0])) if waiting else None
+        if own is None and (all_tables or kind_by_name(first) == "table"):
             groups.append(PairFiles(first, None, UNNAMED))
             continue
         if not waiting:
@@ -270,8 +228,8 @@ def _in_twos(sources: Sequence[Source], config: ParallelConfig, beginnings: Begi
             raise DataError(first.shown, problem, "Name source and target file, one after the other.")
         second = waiting.pop(0)
         _require_two(first, second)
-        groups.append(PairFiles(first, second, languages or UNNAMED))
-    return _with_languages(groups, config.languages)
+        groups.append(PairFiles(first, second, own or UNNAMED))
+    return _with_languages(groups, languages)
 
 
 def _language_name(source: Source) -> str:
@@ -302,13 +260,13 @@ def _with_languages(groups: list[PairFiles], languages: Sequence[str]) -> list[P
     return [replace(group, languages=direction) for group, direction in zip(groups, directions, strict=True)]
 
 
-def _together(
+def _group_by_name(
     sources: Sequence[Source],
-    config: ParallelConfig,
+    languages: Sequence[str],
     name: str,
     findings: Findings,
     beginnings: Beginnings,
-    listed: bool = False,
+    in_catalog: bool,
 ) -> list[PairFiles]:
     """The groups of a folder, an archive or a set: files whose names differ in their language, else tables."""
     stems: dict[tuple[PurePath, str], dict[str, Source]] = {}
@@ -318,10 +276,10 @@ def _together(
             stems.setdefault((folder, parts.rest), {})[parts.language] = source
     together = [files for files in stems.values() if len(files) > 1]
     if together:
-        wanted = _wanted(together, config, name, findings, listed)
+        known = list(dict.fromkeys(language for files in together for language in files))
         groups = [
             PairFiles(files[first], files[second], (first, second), found=True)
-            for first, second in wanted
+            for first, second in _directions(known, languages, name, findings, in_catalog)
             for files in together
             if first in files and second in files
         ]
@@ -329,23 +287,21 @@ def _together(
         tables = [source for source in sources if kind_by_name(source) == "table"]
         if not tables and len(sources) <= MOST_OPENED:
             tables = [source for source in sources if beginnings.kind(source) == "table"]
-        groups = _with_languages([PairFiles(source, None, UNNAMED, found=True) for source in tables], config.languages)
+        groups = _with_languages([PairFiles(source, None, UNNAMED, found=True) for source in tables], languages)
     if not groups:
         problem = "nothing in it looks like texts and their translations"
-        remedy = "Expected files as train.en and train.de, or tables with the columns source and target."
+        remedy = "Expected files such as train.en and train.de, or tables with the columns source and target."
         raise DataError(shown(name), problem, remedy)
-    used = {each for group in groups for each in (group.first, group.second)}
-    if left := sum(source not in used for source in sources):
-        findings.skipped["without translations"] += left
+    used = {source for group in groups for source in (group.first, group.second)}
+    if unused := sum(source not in used for source in sources):
+        findings.skipped["without translations"] += unused
     return groups
 
 
-def _wanted(
-    together: Sequence[dict[str, Source]], config: ParallelConfig, name: str, findings: Findings, listed: bool
+def _directions(
+    known: Sequence[str], asked: Sequence[str], name: str, findings: Findings, in_catalog: bool
 ) -> list[Direction]:
     """The directions to read: those of --languages, else the only two languages, or the first two of a named set."""
-    known = list(dict.fromkeys(language for files in together for language in files))
-    asked = config.languages
     if len(asked) % 2:
         raise ConfigError(f"languages names {len(asked)}: {', '.join(asked)}; expected source and target.")
     if missing := next((language for language in asked if language not in known), None):
@@ -353,9 +309,9 @@ def _wanted(
         raise DataError(shown(name), problem, "Name others with --languages.")
     if asked:
         return list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
-    if len(known) > 2 and not listed:
+    if len(known) > 2 and not in_catalog:
         problem = f"which languages? There are: {', '.join(known)}"
         remedy = "Give source and target with --languages, or name two files."
         raise AmbiguousLanguagesError(shown(name), problem, remedy)
-    findings.say(f"{shown(name)}: {known[0]} is translated to {known[1]}; --languages says otherwise.")
+    findings.say(f"{shown(name)}: {known[0]} is translated to {known[1]}; choose others with --languages.")
     return [(known[0], known[1])]

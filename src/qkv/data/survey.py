@@ -1,4 +1,4 @@
-"""The first pass over a corpus: what there is, what `auto` needs to know, where the sides are split; and its identity.
+"""The first pass over a corpus: what there is, what `auto` needs to know, where it is split; and its identity.
 
 The identity of a corpus is its bytes and how they are read. Names do not count, so a copy is the same corpus.
 """
@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from qkv.data import catalog
 from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
 from qkv.data.files.decode import decode, require_encoding, wide_encoding
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import expand, own_validation
 from qkv.data.files.unpack import (
     CHUNK,
     Builtin,
@@ -27,7 +26,7 @@ from qkv.data.files.unpack import (
     unreadable,
 )
 from qkv.data.findings import Caution, Findings, Progress, Watch, counted, silent
-from qkv.data.formats.text import DocumentPiece, read
+from qkv.data.formats.text import read
 from qkv.data.split import Border, Census, SplitText
 from qkv.data.tokens import Cutter
 from qkv.text.vocabulary import Counting, Statistics
@@ -58,7 +57,7 @@ class Parts:
                 refuse_unused(corpus, ("text",), f"{files[0].shown} has no columns")
             elif "text" not in formats:
                 refuse_unused(corpus, ("documents",), f"a row of {files[0].shown} is a document")
-        valid: Sequence[Source | Builtin] = [] if whole else catalog.own_validation(corpus, findings, progress)
+        valid: Sequence[Source | Builtin] = [] if whole else own_validation(corpus, findings, progress)
         if corpus.valid and not whole:
             valid = expand(corpus.valid, corpus.filter, findings, progress)
         return cls(corpus, tuple(files), tuple(valid), findings)
@@ -84,18 +83,14 @@ class Survey:
     def characters(self) -> int:
         return self.statistics.characters
 
-    def pieces(self) -> Iterator[DocumentPiece]:
-        """All documents again, for another pass; what is noticed was noticed already."""
-        return read(self.parts.files, self.parts.corpus, Findings())
-
-    def sides(self) -> Iterator[SplitText]:
-        """All documents again, each piece with its side."""
-        if self.parts.valid:
-            yield from (SplitText(False, text, ends) for text, ends in self.pieces())
-            held_out = read(self.parts.valid, self.parts.corpus, Findings())
-            yield from (SplitText(True, text, ends) for text, ends in held_out)
-        else:
-            yield from self.border.sides(self.pieces())
+    def split_texts(self, whole: bool = False) -> Iterator[SplitText]:
+        """All documents again, each piece with its split; `whole`: nothing is held out."""
+        pieces = read(self.parts.files, self.parts.corpus, Findings())  # what is noticed was noticed before
+        if not self.parts.valid and not whole:
+            return self.border.split(pieces)
+        held_out = () if whole else read(self.parts.valid, self.parts.corpus, Findings())
+        texts = ((False, pieces), (True, held_out))
+        return (SplitText(valid, text, ends) for valid, part in texts for text, ends in part)
 
     @cached_property
     def border(self) -> Border:
@@ -124,10 +119,12 @@ class Survey:
             yield f"{documents:,} documents: {whole:,} of them ({share} of the text) {verb} held out for validation."
 
 
-def survey(parts: Parts, progress: Progress) -> Survey:
+def survey(parts: Parts, progress: Progress, observe: Callable[[str, bool], None] = lambda text, ends: None) -> Survey:
+    """Read everything once; `observe` gets every piece, and whether a document ends with it."""
     findings, counting, census, cutter = Findings(), Counting(), Census(), Cutter()
     watch = counted(progress, "reading")
     for text, ends in read(parts.files, parts.corpus, findings, watch):
+        observe(text, ends)
         for part, last in cutter.parts(text, ends):
             counting.add(part, last)
             census.add(part, last)
@@ -175,7 +172,7 @@ def fingerprint(parts: Parts, progress: Progress) -> tuple[str, Stamp]:
     for source in parts.sources:
         _require_plausible(source, parts.corpus.encoding)
     hashes: dict[Path, str] = {}
-    files, valid = ([_identity(source, hashes, watch) for source in side] for side in (parts.files, parts.valid))
+    files, valid = ([_identity(source, hashes, watch) for source in part] for part in (parts.files, parts.valid))
     stamp.require_unchanged()
     corpus = parts.corpus
     reading = {

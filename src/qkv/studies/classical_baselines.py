@@ -139,7 +139,7 @@ class _Pixels:
         self.binary = binary
 
     def read(self, examples: Any) -> Any:
-        flat = examples.pixels.reshape(len(examples), -1)
+        flat = examples.values.reshape(len(examples), -1)
         return (flat > 127).astype(np.float32) if self.binary else flat.astype(np.float32) / 255
 
     learn = read
@@ -149,7 +149,7 @@ class _Columns:
     """Columns of numbers on one scale; what is missing is the mean."""
 
     def learn(self, examples: Any) -> Any:
-        numbers = examples.numbers.astype(np.float64)
+        numbers = examples.values.astype(np.float64)
         known = ~np.isnan(numbers).all(0)
         self.center, self.spread = np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
         self.center[known], spread = np.nanmean(numbers[:, known], 0), np.nanstd(numbers[:, known], 0)
@@ -157,7 +157,7 @@ class _Columns:
         return self.read(examples)
 
     def read(self, examples: Any) -> Any:
-        return np.nan_to_num((examples.numbers - self.center) / self.spread)
+        return np.nan_to_num((examples.values - self.center) / self.spread)
 
 
 def _bayes(data: Labelled, problem: Problem, features: Features) -> tuple[Answers, int]:

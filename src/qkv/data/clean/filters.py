@@ -169,7 +169,7 @@ def compressed_share(text: str) -> float:
 
 
 def word_length(batch: MeasuredBatch, least: int) -> Values:
-    """The mean length of words, where spaces part most of them: a name or a number in Chinese says nothing."""
+    """The mean length of words where spaces separate most of them; NaN for Chinese text with a few names in it."""
     found = share(batch.counts.spaced_characters, batch.counts.spaced_words, least)
     return np.where(2 * batch.counts.spaced_words >= batch.counts.words, found, np.nan)
 

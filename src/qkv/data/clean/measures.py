@@ -1,12 +1,12 @@
 """What a document is like, in numbers: counts of its characters and words, and a hash of each word.
 
-All documents of a batch are measured at once, in numpy. They are cut into parts of bounded length first; counts of the
-parts add up to those of the document, so a document of any length takes no more memory than its text.
+All documents of a batch are measured at once, in numpy. They are cut into parts of bounded length first; the counts of
+the parts are added, so a document of any length takes no more memory than its text.
 
-A word is what stands between spaces, without case and punctuation, or one character of a script without spaces: there,
-rules about words treat Chinese, Japanese or Thai text by the same numbers as English. The kind of a character is one
-byte of flags, looked up in a table of all of Unicode. A word's hash is a polynomial of its characters, the sum of
-c_k B^k modulo 2^64: a running sum over the text gives all of them.
+A word is what stands between spaces, without case and punctuation, or one character of a script without spaces, so that
+the same limits fit Chinese, Japanese or Thai text and English. The kind of a character is one byte of flags, looked up
+in a table of the first 0x20000 code points; those above count as Han. A word's hash is a polynomial of its characters,
+the sum of c_k B^k modulo 2^64: a running sum over the text gives all of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from qkv.data.tokens import Cutter
 Counts = npt.NDArray[np.int64]
 SPACE, WORD, LETTER, UNSPACED, LATIN, VOWEL, BROKEN, SIGN = (1 << bit for bit in range(8))
 """SPACE separates words; WORD is a letter, mark or digit; LETTER a letter or a mark on one; UNSPACED a letter of a
-script without spaces; LATIN and VOWEL say themselves; BROKEN is what no text should hold; SIGN is # or an ellipsis."""
+script without spaces; LATIN a Latin letter, VOWEL a Latin vowel; BROKEN is what no text should hold; SIGN is # or …."""
 
 Flags = npt.NDArray[np.uint8]
 
-# what lies above is taken for Han: there is hardly anything else
+# code points from here on count as Han: there is hardly anything else
 _LISTED = 0x20000
 # Thai, Lao; Myanmar; Khmer; Tai scripts; Balinese; Han, kana, bopomofo, Yi; Javanese, Myanmar, Tai Viet; Han; kana
 _UNSPACED = [
@@ -47,8 +47,8 @@ _UNSPACED = [
     (0x16FE0, 0x18CFF),
     (0x1AFF0, 0x1B2FF),
 ]
-# Tibetan and Ethiopic part words with a mark of their own; a space of no width is one all the same
-_PARTING = "\u0f0b\u0f0c\u1361\u200b"
+# Tibetan and Ethiopic separate words with a sign of their own; a space of no width is a space too
+_WORD_SEPARATORS = "\u0f0b\u0f0c\u1361\u200b"
 # Latin vowels that do not come apart into a plain letter and an accent
 _MORE_VOWELS = "æœøıəɛɔɩʊɨʉɐɑɪ"
 
@@ -78,7 +78,7 @@ def _flags(character: str) -> int:
     kind = unicodedata.category(character)
     if character in "\ufffd\ufeff" or kind in ("Co", "Cs") or (kind == "Cc" and character not in "\t\n\x0b\x0c\r\x85"):
         return BROKEN
-    if character.isspace() or character in _PARTING:
+    if character.isspace() or character in _WORD_SEPARATORS:
         return SPACE
     if character in "#…":
         return SIGN
@@ -110,13 +110,13 @@ class Measures:
     broken: Counts
     """Control, private-use and replacement characters."""
     signs: Counts
-    """# and ellipses, a run of them counted once."""
+    """Runs of # and …, and every "..."."""
     words: Counts
     spaced_words: Counts
     spaced_characters: Counts
-    """Letters and digits of the words that spaces part."""
+    """Letters and digits of the words that spaces separate."""
     top_grams: Counts
-    """How many words the most frequent n-gram covers; one column for each of GRAMS."""
+    """How many words the most frequent n-gram of a part covers, summed over the parts; a column for each of GRAMS."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def measure(texts: Sequence[str]) -> tuple[Measures, HashedWords]:
     ), words
 
 
-def _first(kinds: npt.NDArray[np.uint8], places: Counts) -> Counts:
+def _first(kinds: Flags, places: Counts) -> Counts:
     """Which of the word characters begin a word."""
     spaces = (kinds & SPACE) != 0
     alone = (kinds & UNSPACED) != 0

@@ -121,7 +121,7 @@ class _BatchDecisions:
         self.reasons: list[Reason | None] = [None] * len(documents)
 
     def drop_similar(self, name: str, similarities: Values | Mask, threshold: float) -> None:
-        """Drop, of those left, the ones that are at least so similar to an earlier document."""
+        """Drop those of the documents left whose similarity to an earlier one is at least `threshold`."""
         values = np.zeros(len(self.documents))
         values[self.left] = similarities
         self.drop(name, values >= threshold, values)
@@ -169,38 +169,27 @@ def clean(
     progress: Progress = silent,
 ) -> CleaningReport:
     """Write the documents that pass to `out` and the others to `dropped`; where nothing passes, `out` is not made."""
-    spool = standard_input.received(corpus)
-    try:
+    with standard_input.received_once(corpus) as spool:
         parts = Parts.of(corpus, spool, whole=True, progress=progress)
         for path in (out, dropped):
             _require_apart(path, parts.files)
-        return _clean(parts, FilterChain(limits, skip), out, dropped, progress)
-    finally:
-        if spool is not None:
-            spool.unlink(missing_ok=True)
-
-
-def _clean(
-    parts: Parts, chain: FilterChain, out: Path | None, dropped: Path | None, progress: Progress
-) -> CleaningReport:
-    documents = parts.corpus.documents
-    stamp = Stamp.of(parts.files)
-    findings = Findings()
-    report = CleaningReport(tuple(chain.counts.values()))
-    pieces = read(parts.files, parts.corpus, findings, counted(progress, "cleaning"))
-    with document_file(out, documents) as (kept, kept_file), document_file(dropped, documents) as (rest, _):
-        for batch in batches(pieces, chain.limits.max_characters):
-            for document, reason in zip(batch, chain.decide(batch), strict=True):
-                report.count(document, reason)
-                if reason is None:
-                    kept.add(document.text)
-                else:
-                    rest.add(document.text, **_facts(document, reason))
-        stamp.require_unchanged()
-        if kept_file is not None:
-            kept_file.wanted = report.kept_documents > 0
-    report.read_back = kept.documents
-    report.notes = (*parts.findings.notes(), *findings.notes())
+        stamp, findings = Stamp.of(parts.files), Findings()
+        chain = FilterChain(limits, skip)
+        report = CleaningReport(tuple(chain.counts.values()))
+        pieces = read(parts.files, corpus, findings, counted(progress, "cleaning"))
+        with document_file(out, corpus.documents) as kept, document_file(dropped, corpus.documents) as rest:
+            for batch in batches(pieces, limits.max_characters):
+                for document, reason in zip(batch, chain.decide(batch), strict=True):
+                    report.count(document, reason)
+                    if reason is None and kept is not None:
+                        kept.add(document.text)
+                    elif reason is not None and rest is not None:
+                        rest.add(document.text, **_facts(document, reason))
+            stamp.require_unchanged()
+            if kept is not None:
+                kept.wanted = report.kept_documents > 0
+        report.read_back = None if kept is None else kept.documents
+        report.notes = (*parts.findings.notes(), *findings.notes())
     return report
 
 
@@ -212,7 +201,7 @@ def _require_apart(path: Path | None, sources: Sequence[Source | Builtin]) -> No
 
 
 def _facts(document: Document, reason: Reason) -> dict[str, object]:
-    """What is written with a dropped document; one that was not held says how long it is."""
+    """What is written with a dropped document; with its length, where only its beginning was held."""
     facts: dict[str, object] = {"filter": reason.filter, "value": round(reason.value, 4)}
     if document.characters > len(document.text):
         facts["characters"] = document.characters

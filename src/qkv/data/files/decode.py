@@ -27,12 +27,19 @@ def require_encoding(encoding: str) -> None:
         )
 
 
-def decode(chunks: Iterable[bytes], where: str, encoding: str, findings: Findings, head: int = _HEAD) -> Iterator[str]:
-    """The text of a stream of bytes, line ends made \\n, or a DataError that names line and byte.
+def decode(
+    chunks: Iterable[bytes],
+    where: str,
+    encoding: str,
+    findings: Findings,
+    head: int = _HEAD,
+    keep_line_ends: bool = False,
+) -> Iterator[str]:
+    """The text of a stream of bytes, with \\n for every line end, or a DataError that names line and byte.
 
-    Nothing is given before `head` bytes are there, or all: by those the content is recognised.
+    Nothing is given before `head` bytes, or all, have come: the format is recognised by them.
     """
-    decoder = _Decoder(where, encoding, findings)
+    decoder = _Decoder(where, encoding, findings, keep_line_ends)
     for chunk in _with_head(chunks, head):
         if text := decoder.push(chunk):
             yield text
@@ -53,8 +60,8 @@ def _with_head(chunks: Iterable[bytes], least: int = _HEAD) -> Iterator[bytes]:
 
 
 class _Decoder:
-    def __init__(self, where: str, encoding: str, findings: Findings) -> None:
-        self.where, self.encoding, self.findings = where, encoding, findings
+    def __init__(self, where: str, encoding: str, findings: Findings, keep_line_ends: bool) -> None:
+        self.where, self.encoding, self.findings, self.keep_line_ends = where, encoding, findings, keep_line_ends
         self.decoder = codecs.getincrementaldecoder(encoding)()
         self.wide = wide_encoding(encoding)
         self.offset = 0  # bytes before the piece at hand
@@ -65,8 +72,8 @@ class _Decoder:
     def push(self, chunk: bytes) -> str:
         if not self.started:
             self.started = True
-            if not self.wide and (found := disguise(chunk)):
-                raise DataError(f"{self.where}:1:0", f"not text but {found[0]}", found[1])
+            if not self.wide and (binary := binary_format(chunk)):
+                raise DataError(f"{self.where}:1:0", f"not text but {binary[0]}", binary[1])
             if chunk.startswith(codecs.BOM_UTF8) and self.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
                 self.findings.boms.append(self.where)
                 chunk = chunk[len(codecs.BOM_UTF8) :]
@@ -76,7 +83,7 @@ class _Decoder:
             raise DataError(
                 f"{self.where}:{line}:{self.offset + zero}",
                 "a NUL byte, which text does not have",
-                "If it is UTF-16, say --encoding utf-16; else give text.",
+                "If it is UTF-16, use --encoding utf-16; else give text.",
             )
         text = self._decode(chunk, final=False)
         self.offset += len(chunk)
@@ -91,7 +98,7 @@ class _Decoder:
         except UnicodeDecodeError as error:
             raise self._bad_byte(error, len(chunk)) from None
         except UnicodeError as error:
-            raise DataError(self.where, f"not {self.encoding} text ({error})", "Say another --encoding.") from None
+            raise DataError(self.where, f"not {self.encoding} text ({error})", "Use another --encoding.") from None
         return text
 
     def _bad_byte(self, error: UnicodeDecodeError, length: int) -> DataError:
@@ -105,12 +112,14 @@ class _Decoder:
             problem = f"the byte {bad[:2]} is not {self.encoding.upper()}"
         other = "cp1252" if self.encoding.lower().replace("-", "") == "utf8" else "utf-8"
         return DataError(
-            f"{self.where}:{line}:{offset}", problem, f"If it is in another encoding, say --encoding {other}."
+            f"{self.where}:{line}:{offset}", problem, f"If it is in another encoding, use --encoding {other}."
         )
 
     def _line_ends(self, text: str, final: bool) -> str:
-        text = self.held + text
-        self.held = ""
+        if self.keep_line_ends:
+            self.line += text.count("\n")
+            return text
+        text, self.held = self.held + text, ""
         if text.endswith("\r") and not final:
             text, self.held = text[:-1], "\r"
         changed = text.count("\r")
@@ -131,7 +140,7 @@ def with_plain_line_ends(text: str, findings: Findings) -> str:
     return text
 
 
-# what the first bytes give away: name, and what to do instead
+# formats by their first bytes: name, and what to do instead
 MAGIC: list[tuple[bytes, str, str]] = [
     (b"\x1f\x8b", "gzip", "Rename it so that it ends in .gz."),
     (
@@ -158,31 +167,27 @@ MAGIC: list[tuple[bytes, str, str]] = [
     (b"\x80\x02", "pickle", "Give text instead; qkv never opens pickles."),
     (b"\x80\x04", "pickle", "Give text instead; qkv never opens pickles."),
 ]
-
-
 UTF_32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
-
-
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def disguise(head: bytes) -> tuple[str, str] | None:
-    """What the first bytes of a supposed text really are, and what to do; None when nothing speaks against text."""
+def binary_format(head: bytes) -> tuple[str, str] | None:
+    """The format that the first bytes of a file are in, and what to do instead; None where it may be text."""
     for magic, name, remedy in MAGIC:
         if head.startswith(magic):
             return name, remedy
     if head[257:262] == b"ustar":
         return "tar archive", "Unpack it and give the folder."
     if head.startswith(UTF_32):
-        return "UTF-32 text", "Say --encoding utf-32."
+        return "UTF-32 text", "Use --encoding utf-32."
     if head.startswith(UTF_16):
-        return "UTF-16 text", "Say --encoding utf-16."
+        return "UTF-16 text", "Use --encoding utf-16."
     sample = head[:4096]
     if (zeros := sample.count(0)) and zeros * 3 > len(sample) and len(sample) >= 4:
         order = "le" if sample[1::2].count(0) >= sample[0::2].count(0) else "be"
         wide = zeros * 5 > len(sample) * 3
         name = f"utf-{32 if wide else 16}-{order}"
-        return f"binary data, perhaps {name.upper()} text", f"If it is text, say --encoding {name}."
+        return f"binary data, perhaps {name.upper()} text", f"If it is text, use --encoding {name}."
     return None
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from qkv.data.cache import PART, REMEDY, cache_folder
@@ -29,7 +30,7 @@ def received(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
     The copy of an earlier run serves the same run, `resumed`, and a recipe for which nothing is piped in.
     """
     if NAME in corpus.valid:
-        raise InputError("standard input cannot be the validation text; put it into a file and say --valid FILE.")
+        raise InputError("standard input cannot be the validation text; put it into a file and use --valid FILE.")
     if NAME not in corpus.files:
         return None
     if corpus.files != (NAME,):
@@ -41,6 +42,17 @@ def received(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
             raise InputError("the text that was piped in is no longer in the cache; pipe the same text in again.")
         raise InputError("nothing is piped in. Use it as in: cat book.txt | qkv train -")
     return _spool(corpus.encoding)
+
+
+@contextmanager
+def received_once(corpus: CorpusConfig) -> Iterator[Path | None]:
+    """The same for a command that reads it once and does not keep it."""
+    spool = received(corpus)
+    try:
+        yield spool
+    finally:
+        if spool is not None:
+            spool.unlink(missing_ok=True)
 
 
 def kept(corpus: CorpusConfig) -> Path | None:

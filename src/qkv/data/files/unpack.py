@@ -9,13 +9,14 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
+import re
 import struct
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal
 
@@ -121,10 +122,10 @@ def require_packages(sources: Iterable[Source | Builtin]) -> None:
 def read_bytes(source: Source) -> Iterator[bytes]:
     """The bytes of a source, unpacked. Every way in which a file can fail ends in a DataError."""
     opened = {"plain": _plain, "gz": _gzip, "zst": _zstandard, "zip": _member}[source.packing]
-    packed = _size(source)
     unpacked = 0
     try:
         require_stored(source.path, source.shown)
+        packed = source.path.stat().st_size
         for chunk in opened(source):
             unpacked += len(chunk)
             if source.packing != "plain" and unpacked > max(SUSPICIOUS_SIZE, SUSPICIOUS_RATIO * packed):
@@ -146,13 +147,6 @@ def changed(where: str) -> DataError:
     return DataError(where, "changed while it was being read", "Start again when it rests, or make a copy first.")
 
 
-def _size(source: Source) -> int:
-    try:
-        return source.path.stat().st_size
-    except OSError as error:
-        raise unreadable(source.shown, error) from None
-
-
 def unreadable(where: str, error: OSError) -> DataError:
     """The system's refusals in words."""
     if isinstance(error, FileNotFoundError):
@@ -164,8 +158,11 @@ def unreadable(where: str, error: OSError) -> DataError:
 
 def _plain(source: Source) -> Iterator[bytes]:
     with source.path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+        yield from _chunks(file.read)
+
+
+def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    return iter(partial(read, CHUNK), b"")
 
 
 def _damaged(source: Source, kind: str, error: object) -> DataError:
@@ -176,8 +173,7 @@ def _gzip(source: Source) -> Iterator[bytes]:
     try:
         with source.path.open("rb") as packed, gzip.GzipFile(fileobj=packed) as file:
             _require_magic(source, packed, b"\x1f\x8b", "gzip")
-            while chunk := file.read(CHUNK):
-                yield chunk
+            yield from _chunks(file.read)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise _damaged(source, "gzip", error) from None
 
@@ -203,7 +199,7 @@ def _zstandard(source: Source) -> Iterator[bytes]:
         raise _damaged(source, "zstandard", error) from None
 
 
-# the many ways in which the zip module meets a damaged or hostile archive
+# what the zip module raises on a damaged or hostile archive
 ZIP_FAILURES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -212,7 +208,6 @@ ZIP_FAILURES = (
     struct.error,
     ValueError,
     OverflowError,
-    NotImplementedError,
     RuntimeError,
 )
 
@@ -221,17 +216,12 @@ def _member(source: Source) -> Iterator[bytes]:
     if source.member is None:
         raise DataError(source.shown, "is a zip archive, which is not read here", "Unpack it and give its files.")
     try:
-        there = source.path.stat()
-        with _archive(source.path, there.st_size, there.st_mtime_ns).open(source.member) as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
-    except KeyError as error:
-        raise _damaged(source, "zip", error) from None
-    except RuntimeError as error:
-        if "password" in str(error) or "encrypted" in str(error):
+        status = source.path.stat()
+        with _archive(source.path, status.st_size, status.st_mtime_ns).open(source.member) as file:
+            yield from _chunks(file.read)
+    except (*ZIP_FAILURES, KeyError) as error:
+        if isinstance(error, RuntimeError) and re.search("password|encrypted", str(error)):
             raise DataError(source.shown, "this member is encrypted", "Unpack it with its password first.") from None
-        raise _damaged(source, "zip", error) from None
-    except ZIP_FAILURES as error:
         raise _damaged(source, "zip", error) from None
 
 
@@ -242,28 +232,22 @@ def _archive(path: Path, size: int, changed: int) -> zipfile.ZipFile:
 
 def zip_members(path: Path, where: str, findings: Findings) -> list[str]:
     """The files inside a zip, sorted by name; of files with one name the last, as every tool unpacks it."""
-    source = Source(path, name=where)
     try:
         with zipfile.ZipFile(path) as archive:
             names = Counter(info.filename for info in archive.infolist() if not info.is_dir())
     except OSError as error:
         raise unreadable(where, error) from None
     except ZIP_FAILURES as error:
-        head = _head(source)
-        if not head.startswith(b"PK"):
+        with path.open("rb") as file:
+            is_zip = file.read(2) == b"PK"
+        if not is_zip:
             raise DataError(where, "is named .zip but is no zip", "Give it the name that fits its content.") from None
-        raise _damaged(source, "zip", error) from None
-
+        raise _damaged(Source(path, name=where), "zip", error) from None
     if twice := sorted(name for name, count in names.items() if count > 1):
         what = f"{len(twice):,} names are" if twice[1:] else "1 name is"
         what = f"{where}: {what} there more than once, the first {shown(twice[0])}"
         findings.say(Caution(f"{what}; of each the last file is read."))
     return sorted(names)
-
-
-def _head(source: Source) -> bytes:
-    with source.path.open("rb") as file:
-        return file.read(4096)
 
 
 def _require_magic(source: Source, file: BinaryIO, magic: bytes, kind: str) -> None:

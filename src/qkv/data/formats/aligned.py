@@ -1,4 +1,4 @@
-"""Files that are aligned line by line: the languages in their names, and their lines side by side.
+"""Files that are aligned line by line: the languages in their names, and their lines in pairs.
 
 Languages are found in names as train.en, corpus_de.txt, src-train.txt; columns are called en, pt-BR, German. Only \\n
 ends a line. Other readers make \\n of a lone \\r; here that would shift one file against the other, so \\r, \\x0b,
@@ -8,10 +8,11 @@ ends a line. Other readers make \\n of a lone \\r; here that would shift one fil
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
-from qkv.data.files.decode import _Decoder, _with_head
+from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
 from qkv.data.findings import Findings, Watch
 from qkv.data.formats.rows import watched, whole_lines
@@ -83,22 +84,8 @@ def aligned(first: str, second: str) -> tuple[str, str] | None:
 
 def is_language(column: str) -> bool:
     """Whether a column is called by a language: en, pt-BR, German."""
-    spoken = column.strip().lower()
-    return spoken in NAMES or re.split("[-_]", spoken)[0] in CODES
-
-
-class _Verbatim(_Decoder):
-    """Bytes to text with the places of what cannot be read, line ends as they are."""
-
-    def _line_ends(self, text: str, final: bool) -> str:
-        self.line += text.count("\n")
-        return text
-
-
-def _texts(chunks: Iterable[bytes], decoder: _Verbatim) -> Iterator[str]:
-    for chunk in _with_head(chunks):
-        yield decoder.push(chunk)
-    yield decoder.finish()
+    name = column.strip().lower()
+    return name in NAMES or re.split("[-_]", name)[0] in CODES
 
 
 def lines(
@@ -108,21 +95,19 @@ def lines(
     watch: Watch | None = None,
     chunks: Iterator[bytes] | None = None,
 ) -> Iterator[str]:
-    """All lines; what follows the last \\n is one more, unless it is nothing."""
+    """All lines; what follows the last \\n is one more, unless it is empty."""
     where = source.shown
-    texts = _texts(watched(chunks or read_bytes(source), watch), _Verbatim(where, encoding, findings))
-    held: str | None = None
-    ended = False  # whether there was a \n
-    for line in whole_lines(texts, where):
-        if held is not None:
-            ended = True
-            yield _without_return(held, findings)
-        held = line
-    if not ended and held is not None and held.count("\r") > 1:
+    texts = decode(watched(chunks or read_bytes(source), watch), where, encoding, findings, keep_line_ends=True)
+    number, last = 0, ""
+    for number, line in enumerate(whole_lines(texts, where)):
+        if number:
+            yield _without_return(last, findings)
+        last = line
+    if not number and last.count("\r") > 1:
         remedy = f"Write its lines with \\n, for example: tr '\\r' '\\n' < {where} > NEW"
         raise DataError(f"{where}:1", "its lines end with \\r alone, and here only \\n ends a line", remedy)
-    if held:
-        yield _without_return(held, findings)
+    if last:
+        yield _without_return(last, findings)
 
 
 def _without_return(line: str, findings: Findings) -> str:
@@ -132,23 +117,17 @@ def _without_return(line: str, findings: Findings) -> str:
     return line[:-1]
 
 
-def in_step(
+def aligned_lines(
     first: Source, second: Source, encoding: str, findings: Findings, watch: Watch
 ) -> Iterator[tuple[str, str]]:
-    """The lines of two files side by side; DataError, with both counts, where one has more than the other."""
+    """Pairs of lines of two files; DataError, with both counts, where one file has more lines than the other."""
     one, other = lines(first, encoding, findings, watch), lines(second, encoding, findings, watch)
-    count = 0
-    while True:
-        left, right = next(one, None), next(other, None)
-        if left is None and right is None:
-            return
+    for count, (left, right) in enumerate(zip_longest(one, other)):
         if left is None or right is None:
-            break
-        count += 1
+            counts = [count + (line is not None) + sum(1 for _ in rest) for line, rest in ((left, one), (right, other))]
+            raise DataError(
+                f"{first.shown}:{count + 1}",
+                f"{counts[0]:,} lines here, {counts[1]:,} in {second.shown}; expected one translation a line",
+                "Find the line that was lost or split; only \\n ends a line.",
+            )
         yield left, right
-    counts = (count + (left is not None) + sum(1 for _ in one), count + (right is not None) + sum(1 for _ in other))
-    raise DataError(
-        f"{first.shown}:{count + 1}",
-        f"{counts[0]:,} lines here, {counts[1]:,} in {second.shown}; expected one translation a line",
-        "Find the line that was lost or split; only \\n ends a line.",
-    )

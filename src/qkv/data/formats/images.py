@@ -11,18 +11,17 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.examples import ImageExamples, LabelMap, Mask, Targets
+from qkv.data.examples import ImageExamples
 from qkv.data.files.unpack import ZIP_FAILURES, Source, read_bytes, unreadable
 from qkv.data.findings import Caution, Findings, Watch
 from qkv.data.formats.rows import BadRows
 from qkv.data.identity import hash64
-from qkv.data.labels import Values
+from qkv.data.labels import Gathered, Values
 from qkv.data.split_files import SPLIT_WORDS, ExampleFile, Split, SplitFiles
 from qkv.errors import DataError, require_package
 
@@ -33,38 +32,26 @@ MOST_BYTES = 2**32
 """What all pictures of a split may take in memory."""
 
 Pixels = npt.NDArray[np.uint8]
-
-
-@dataclass
-class LabelledImages:
-    """The pictures of one split as they stand in the files."""
-
-    pixels: Pixels
-    values: Values = field(default_factory=Values)
-
-    def examples(self, labels: LabelMap, targets: Targets, good: Mask) -> ImageExamples:
-        keys = np.array([hash64(picture.tobytes()) for picture in self.pixels], dtype=np.uint64)
-        rows = np.flatnonzero(good)
-        return ImageExamples(all_pixels=self.pixels, labels=labels, all_targets=targets, all_keys=keys, rows=rows)
+LabelledPixels = tuple[Pixels, Values]
 
 
 def holds_labels(source: Source) -> bool:
     return "labels" in source.file_name or "idx1" in source.file_name
 
 
-def from_idx(file: ExampleFile, files: Sequence[ExampleFile]) -> LabelledImages:
+def from_idx(file: ExampleFile, files: Sequence[ExampleFile]) -> LabelledPixels:
     where = file.shown
     wanted = file.source.file_name.replace("images", "labels").replace("idx3", "idx1").replace("idx4", "idx1")
-    beside = [other.source for other in files if holds_labels(other.source) and other.source.file_name == wanted]
-    if not beside and not file.source.member and (path := file.source.path.with_name(wanted)).is_file():
-        beside = [Source(path)] if path != file.source.path else []
-    if not beside:
-        raise DataError(where, "pictures without labels", f"Put the labels beside it, as {wanted}.")
-    pixels, labels = read_idx(file.source), read_idx(beside[0])
+    labels_files = [other.source for other in files if holds_labels(other.source) and other.source.file_name == wanted]
+    if not labels_files and not file.source.member and (path := file.source.path.with_name(wanted)).is_file():
+        labels_files = [Source(path)] if path != file.source.path else []
+    if not labels_files:
+        raise DataError(where, "pictures without labels", f"Put the labels next to it, as {wanted}.")
+    pixels, labels = read_idx(file.source), read_idx(labels_files[0])
     if pixels.ndim not in (3, 4) or labels.ndim != 1:
         problem = f"{pixels.ndim} dimensions, and {labels.ndim} in the labels"
         raise DataError(where, problem, "Expected pictures of 3 dimensions (idx3) and labels of 1 (idx1).")
-    return joined(where, pixels, labels, beside[0].shown)
+    return joined(where, pixels, labels, labels_files[0].shown)
 
 
 def read_idx(source: Source) -> Pixels:
@@ -89,16 +76,16 @@ def read_idx(source: Source) -> Pixels:
     return np.frombuffer(content, dtype=np.uint8, offset=begins).reshape(shape)
 
 
-def joined(where: str, pixels: Pixels, labels: npt.NDArray[Any], labels_where: str) -> LabelledImages:
+def joined(where: str, pixels: Pixels, labels: npt.NDArray[Any], labels_where: str) -> LabelledPixels:
     if len(pixels) != len(labels):
         problem = f"{len(pixels):,} pictures and {len(labels):,} labels ({labels_where})"
         raise DataError(where, problem, "Give files that belong together.")
     if not pixels.size:
         raise DataError(where, "there are no pictures in it", "Give a file with pictures.")
-    found = LabelledImages(pixels)
+    values = Values()
     for label in labels.tolist():
-        found.values.append(str(label), labels_where, 0)
-    return found
+        values.append(str(label), labels_where, 0)
+    return pixels, values
 
 
 def too_large(where: str, size: int) -> DataError:
@@ -171,7 +158,7 @@ def _arrays(names: Sequence[str], split: Split | None) -> tuple[str, str] | None
     return (known[0][0], known[1][0]) if split is None and all(known) else None
 
 
-def from_npz(file: ExampleFile) -> LabelledImages:
+def from_npz(file: ExampleFile) -> LabelledPixels:
     archive = Npz(file.source)
     pair = _arrays(archive.names, file.split) or _arrays(archive.names, None)
     where = archive.where
@@ -215,26 +202,26 @@ LARGEST_FILE = 2**26
 _GREY = ("1", "L", "I", "F", "I;16", "LA")
 
 
-def gather(files: Sequence[ExampleFile], findings: Findings, watch: Watch) -> LabelledImages:
-    found = [from_idx(file, files) for file in files if file.kind == "idx" and not holds_labels(file.source)]
-    found += [from_npz(file) for file in files if file.kind == "npz"]
+def gather(files: Sequence[ExampleFile], findings: Findings, watch: Watch) -> Gathered:
+    parts = [from_idx(file, files) for file in files if file.kind == "idx" and not holds_labels(file.source)]
+    parts += [from_npz(file) for file in files if file.kind == "npz"]
     if pictures := [file for file in files if file.kind == "picture"]:
-        found.append(_from_files(pictures, findings, watch))
-    if not found:
-        raise DataError(files[0].shown, "labels without pictures", "Give the file of pictures beside it.")
-    shapes = {each.pixels.shape[1:] for each in found}
+        parts.append(_from_files(pictures, findings, watch))
+    if not parts:
+        raise DataError(files[0].shown, "labels without pictures", "Give the file of pictures too.")
+    shapes = {pixels.shape[1:] for pixels, _ in parts}
     if len(shapes) > 1:
         raise DataError(files[0].shown, f"pictures of unlike sizes: {sorted(shapes)}", "Give files of one size.")
-    if len(found) == 1:
-        return found[0]
-    whole = LabelledImages(np.concatenate([each.pixels for each in found]))
-    for each in found:
-        for code in each.values.codes:
-            whole.values.append(each.values.names[code], *each.values.places[code])
-    return whole
+    pixels, values = parts[0]
+    for more, labels in parts[1:]:
+        pixels = np.concatenate([pixels, more])
+        for code in labels.codes:
+            values.append(labels.names[code], *labels.places[code])
+    keys = np.array([hash64(image.tobytes()) for image in pixels], dtype=np.uint64)
+    return Gathered(ImageExamples(all_values=pixels, all_keys=keys), values)
 
 
-def _from_files(files: Sequence[ExampleFile], findings: Findings, watch: Watch) -> LabelledImages:
+def _from_files(files: Sequence[ExampleFile], findings: Findings, watch: Watch) -> LabelledPixels:
     """All pictures, made the size that most of them have; grey when all are, else in colour."""
     for file in files:
         if file.label is None:
@@ -258,15 +245,15 @@ def _from_files(files: Sequence[ExampleFile], findings: Findings, watch: Watch) 
     shape = (len(known), size[1], size[0], *(() if grey else (3,)))
     if (total := int(np.prod(shape, dtype=object))) > MOST_BYTES:
         raise too_large(files[0].shown, total)
-    found = LabelledImages(np.zeros(shape, dtype=np.uint8))
+    pixels, values = np.zeros(shape, dtype=np.uint8), Values()
     for row, (file, _) in enumerate(known):
         opened = _opened(file, None)
         if isinstance(opened, str):
             raise DataError(file.shown, "changed while it was being read", "Start again when it rests.")
         converted = opened.convert("L" if grey else "RGB")
-        found.pixels[row] = np.asarray(converted if converted.size == size else converted.resize(size))
-        found.values.append(file.label or "", file.shown, 0)
-    return found
+        pixels[row] = np.asarray(converted if converted.size == size else converted.resize(size))
+        values.append(file.label or "", file.shown, 0)
+    return pixels, values
 
 
 def _opened(file: ExampleFile, watch: Watch | None) -> Picture | str:

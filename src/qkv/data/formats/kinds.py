@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import tee
 from typing import Literal
 
 from qkv.data.files.unpack import CHUNK, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import sniff
 from qkv.data.formats.tabular import Header, Table, open_table
+from qkv.errors import DataError
 
 Kind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "picture", "text"]
 DATA_KINDS: tuple[Kind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
@@ -79,40 +81,12 @@ MOST_HELD = 20
 """Files whose first bytes are held; of a folder with more, some may be opened again."""
 
 
-class _Beginning:
-    """The first bytes of a file, given again from memory as often as they are asked for."""
-
-    def __init__(self, source: Source) -> None:
-        self._unread = read_bytes(source)
-        self._held: list[bytes] = []
-        self._failure: Exception | None = None
-
-    def chunks(self) -> Iterator[bytes]:
-        place = 0
-        while place < len(self._held) or self._more():
-            yield self._held[place]
-            place += 1
-
-    def _more(self) -> bool:
-        if self._failure is not None:
-            raise self._failure
-        try:
-            chunk = next(self._unread, None)
-        except Exception as error:  # said again to whoever asks again
-            self._failure = error
-            raise
-        if chunk is None:
-            return False
-        self._held.append(chunk)
-        return True
-
-
 class Beginnings:
-    """The beginnings of the files of one set of data."""
+    """The beginnings of the files of one set of data: read once, and given from memory as often as they are needed."""
 
     def __init__(self, encoding: str) -> None:
         self.encoding = encoding
-        self._held: dict[Source, _Beginning] = {}
+        self._held: dict[Source, Iterator[bytes]] = {}
         self._kinds: dict[Source, Kind] = {}
         self._parquet: dict[Source, Table] = {}
 
@@ -135,8 +109,14 @@ class Beginnings:
 
     def chunks(self, source: Source) -> Iterator[bytes]:
         """The bytes of a file, the first of them from memory."""
-        if source not in self._held:
-            while len(self._held) >= MOST_HELD:
-                del self._held[next(iter(self._held))]
-            self._held[source] = _Beginning(source)
-        return self._held[source].chunks()
+        while len(self._held) >= MOST_HELD and source not in self._held:
+            del self._held[next(iter(self._held))]
+        chunks, self._held[source] = tee(self._held.get(source) or self._read(source))
+        return chunks
+
+    def _read(self, source: Source) -> Iterator[bytes]:
+        try:
+            yield from read_bytes(source)
+        except DataError:  # whoever asks again is to get the same error
+            self._held.pop(source, None)
+            raise

@@ -88,7 +88,7 @@ def _parquet(source: Source, column: str | None, findings: Findings, watch: Watc
         texts = {name for name, kind in plain.items() if any(fits(kind) for fits in is_text)}
         chosen = _text_column(where, column, texts, list(types))
         if chosen not in texts:
-            raise DataError(where, f"column {chosen!r} holds {types[chosen]}, not text", "Say which with --text NAME.")
+            raise DataError(where, f"column {chosen!r} holds {types[chosen]}, not text", "Name it with --text NAME.")
 
         def values() -> Iterator[object]:
             for batch in table.iter_batches(batch_size=1024, columns=[chosen]):
@@ -129,11 +129,11 @@ def _text_column(where: str, wanted: str | None, texts: set[str], columns: Seque
         if wanted in columns:
             return wanted
         near = difflib.get_close_matches(wanted, columns, 1)
-        hint = f"Did you mean --text {near[0]}?" if near else "Say which with --text NAME."
+        hint = f"Did you mean --text {near[0]}?" if near else "Name it with --text NAME."
         raise DataError(where, f"no column {wanted!r}; there are: {listed}", hint)
     named = [column for name in DOCUMENT for column in columns if column in texts and column.lower() == name]
     if not named and len(texts) != 1:
-        raise DataError(where, f"which column holds the text? There are: {listed}", "Say which with --text NAME.")
+        raise DataError(where, f"which column holds the text? There are: {listed}", "Name it with --text NAME.")
     return named[0] if named else next(iter(texts))
 
 

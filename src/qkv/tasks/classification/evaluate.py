@@ -15,7 +15,7 @@ from torch import nn
 
 from qkv.data.columns import guess_texts
 from qkv.data.corpus import ExamplesConfig, refuse_unused
-from qkv.data.detect import parallel
+from qkv.data.detect import is_parallel
 from qkv.data.examples import (
     Examples,
     ImageExamples,
@@ -100,9 +100,9 @@ def judged_examples(
     assert isinstance(model, nn.Module)
     if isinstance(examples, ImageExamples):
         watch = Pace(progress=progress).watch(0, len(examples))
-        return evaluate_labelled(model, examples.pixels, examples, "single", watch=watch), examples, notes
+        return evaluate_labelled(model, examples.values, examples, "single", watch=watch), examples, notes
     if isinstance(examples, NumberExamples):
-        return evaluate_labelled(model, examples.numbers, examples, model_problem(bundle)), examples, notes
+        return evaluate_labelled(model, examples.values, examples, model_problem(bundle)), examples, notes
     rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
     watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
     judgement = evaluate_labelled(model, rows, examples, model_problem(bundle), watch=watch)
@@ -159,7 +159,7 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
 
 def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -> None:
     """Refuse parallel text, which is for translators."""
-    if len(config.files) > 1 and config.label is None and parallel(config.files, config.encoding, beginnings):
+    if len(config.files) > 1 and config.label is None and is_parallel(config.files, beginnings):
         wanted = "words with tags, as CoNLL" if kind == "tagger" else "a table with a label in each row"
         raise InputError(
             f"{config.files[0]} and {config.files[1]}: look like a text and its translation, without labels; the model "

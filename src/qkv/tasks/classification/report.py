@@ -133,7 +133,7 @@ def mistakes(judgement: LabelledScore, examples: Examples, most: int = MISTAKES)
         if isinstance(examples, ImageExamples):
             each["text"] = f"picture {each['row'] + 1}"
         elif isinstance(examples, NumberExamples):
-            numbers = examples[each["row"]].numbers.tolist()
+            numbers = examples[each["row"]].values.tolist()
             each["text"] = shortened(", ".join(f"{n}={v:.4g}" for n, v in zip(examples.columns, numbers, strict=True)))
         else:
             example = examples[each["row"]]
@@ -152,7 +152,7 @@ def card_content(
     rows = figures | {
         "labels": ", ".join(names[:MOST_LABELS]) + more,
         "data": ", ".join(recipe.corpus.files),
-        "examples": ", ".join(f"{len(examples):,} {side}" for side, examples in data.sides),
+        "examples": ", ".join(f"{len(examples):,} {side}" for side, examples in data.splits),
         **{f"{side} examples scored": f"{len(task.scored(side)):,} of {len(getattr(data, side)):,}" for side in found},
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "steps": f"{steps}, {session.epochs:.2f} epochs",

@@ -199,7 +199,7 @@ def solved(kind: str, problem: str) -> bool:
 def fit(model: nn.Module, problem: Problem, train: NumberExamples, device: str) -> None:
     """The columns come on one scale, and numbers to predict on theirs; a linear regression is solved at once."""
     assert isinstance(model, LinearTable | MLPTable)
-    x, y = torch.from_numpy(train.numbers).to(device), None
+    x, y = torch.from_numpy(train.values).to(device), None
     if problem == "regression":
         y = torch.from_numpy(train.targets.astype(np.float32)).unsqueeze(-1).to(device)
     if y is not None and isinstance(model, LinearTable):

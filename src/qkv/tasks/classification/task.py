@@ -150,7 +150,7 @@ class ClassificationTask(Task):
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]
         if isinstance(found.train, ImageExamples):
-            shape = found.train.all_pixels.shape[1:]
+            shape = found.train.all_values.shape[1:]
             encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
             if encoder["kind"] == "patches" and "patch" not in {**given, **given.get("encoder", {})}:
                 encoder["patch"] = systems.patch_of(

@@ -8,7 +8,7 @@ import numpy as np
 
 from qkv.data.columns import header_of
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import labelled, parallel
+from qkv.data.detect import is_labelled, is_parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
@@ -149,8 +149,8 @@ def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
     require(bundle)
     unsaid = config.source is None and config.target is None
     beginnings = Beginnings(config.encoding)
-    pairs = unsaid and parallel(config.files, config.encoding, beginnings)
-    if unsaid and not pairs and labelled(config.files, config.encoding, beginnings=beginnings):
+    pairs = unsaid and is_parallel(config.files, beginnings)
+    if unsaid and not pairs and is_labelled(config.files, beginnings):
         raise InputError(
             f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is scored on parallel text. "
             "Give source and target file, or name the columns: --source NAME --target NAME."
