@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from qkv.recipe.recipe import FORMAT, TRAINING, UNITS
+from qkv.recipe.recipe import CORPUS, FORMAT, TRAINING, UNITS
 from qkv.tasks.registry import load_recipe
 from reliability import families
 from reliability.families import Family
@@ -25,9 +25,10 @@ def as_format_1(path: Path) -> None:
     unit = UNITS.get(task["kind"], "tokens")
     training["evaluate_tokens"] = task.pop(f"evaluation_{unit}")
     training["evaluate_last"] = task.pop(f"final_evaluation_{unit}", 2000)
-    for old, new in TRAINING.items():
-        if new in training:
-            training[old] = training.pop(new)
+    for section, names in ((training, TRAINING), (values["corpus"], CORPUS)):
+        for old, new in names.items():
+            if new in section:
+                section[old] = section.pop(new)
     path.write_text(tomli_w.dumps(values), encoding="utf-8")
 
 

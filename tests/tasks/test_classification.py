@@ -154,12 +154,13 @@ def test_what_is_said_is_kept(data: dict[str, Path], tmp_path: Path) -> None:
     said = {"kind": "bert", "layers": 1, "heads": 2, "width": 8, "pooling": "first", "pooler": "none", "dropout": 0.0}
     session = begun(
         data["classification"], tmp_path / "run", "classification", model=said,
-        training={"learning_rate": 0.5, "steps": 7, "patience": 1}, corpus={"longest": 9}, task={"weights": "balanced"},
+        training={"learning_rate": 0.5, "steps": 7, "patience": 1}, corpus={"max_tokens": 9},
+        task={"weights": "balanced"},
     )  # fmt: skip
     recipe: Any = session.recipe
     assert (recipe.model.pooling, recipe.model.dropout, recipe.model.encoder.dropout) == ("first", 0.0, 0.0)
     assert (recipe.training.learning_rate, recipe.training.steps, recipe.training.patience) == (0.5, 7, 1)
-    assert recipe.model.context == recipe.corpus.longest == 9
+    assert recipe.model.context == recipe.corpus.max_tokens == 9
     assert session.objective.batch(0, 16).read.tokens.size(1) <= 9
     assert session.objective.weights is not None
     assert any("longer than the context of 9 tokens" in note for note in session.task.notes)

@@ -72,8 +72,8 @@ class ExamplesConfig:
     filter: str | None = None
     """Which files of a folder or archive to read, such as "*.csv"."""
     encoding: str = "utf-8"
-    longest: CountOrZero = 0
-    """How many tokens of a text are read; 0: as many as nearly all texts have."""
+    max_tokens: CountOrZero = 0
+    """How many tokens of a text are read; longer texts are cut. 0: as many as nearly all texts have."""
     fingerprint: str = ""
     """Of the examples, once they have been read."""
 
@@ -111,8 +111,8 @@ class ParallelConfig:
     seed: CountOrZero = 0
     """Another seed holds out other pairs."""
     encoding: str = "utf-8"
-    longest: CountOrZero = 0
-    """How many tokens a text may have to be learned from; 0: as many as nearly all texts have."""
+    max_tokens: CountOrZero = 0
+    """How many tokens a text may have; longer pairs are not learned from. 0: as many as nearly all texts have."""
     fingerprint: str = ""
     """Of the pairs, once they have been read."""
 

@@ -67,11 +67,13 @@ class EncodedRows:
             done = "cut there" if self.places is None else "read in parts"
             some = f"{self.cut:,} {what} are" if self.cut > 1 else f"one of the {what} is"
             notes.append(f"{some} longer than the context of {context:,} tokens; {done}.")
-        if self.unknown == 1:
-            notes.append(f"one token of the {what} is not in the vocabulary and becomes UNK.")
-        elif self.unknown:
-            notes.append(f"{self.unknown:,} tokens of the {what} are not in the vocabulary and become UNK.")
-        return notes
+        return [*notes, *_unknown(self.unknown, what)]
+
+
+def _unknown(count: int, what: str) -> list[str]:
+    if count == 1:
+        return [f"one token of the {what} is not in the vocabulary and becomes UNK."]
+    return [f"{count:,} tokens of the {what} are not in the vocabulary and become UNK."] if count else []
 
 
 class _RowBuilder:
@@ -95,11 +97,11 @@ class _RowBuilder:
     def end_row(self) -> None:
         self.starts.append(len(self.ids))
 
-    def rows(
-        self, seconds: Numbers | None = None, places: Numbers | None = None, words: Numbers | None = None
-    ) -> EncodedRows:
+    def rows(self, **columns: array[int]) -> EncodedRows:
+        """The rows, with further columns of `EncodedRows`."""
         ids = np.frombuffer(self.ids, dtype=self.ids.typecode) if self.ids else np.zeros(0, dtype=self.ids.typecode)
-        return EncodedRows(ids, _int64(self.starts), seconds, places, words, self.cut, self.unknown)
+        more = {name: _int64(column) for name, column in columns.items()}
+        return EncodedRows(ids, _int64(self.starts), **more, cut=self.cut, unknown=self.unknown)
 
 
 def _int64(values: array[int]) -> Numbers:
@@ -143,7 +145,7 @@ def encode_texts(tokenizer: Tokenizer, texts: Iterable[TextOrPair], context: int
         if not rows.length:  # a text without a token
             rows.ids.append(tokenizer.separator)
         rows.end_row()
-    return rows.rows(_int64(seconds) if pairs else None)
+    return rows.rows(seconds=seconds) if pairs else rows.rows()
 
 
 def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> Iterator[tuple[list[int], list[int]]]:
@@ -157,9 +159,8 @@ def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> 
 def _shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
     """The longer of the two gives way until both fit."""
     short = min(len(first), len(second), room // 2)
-    if len(first) <= len(second):
-        return first[: max(short, room - len(second))], second[: room - short]
-    return first[: room - short], second[: max(short, room - len(first))]
+    sizes = (short, room - short) if len(first) <= len(second) else (room - short, short)
+    return first[: sizes[0]], second[: sizes[1]]
 
 
 def sentences_of(examples: TagExamples) -> Iterator[Sequence[str]]:
@@ -191,7 +192,7 @@ def encode_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]], conte
             held += len(ids)
         rows.cut += cut
         close()
-    return rows.rows(None, _int64(places), _int64(words))
+    return rows.rows(places=places, words=words)
 
 
 def _encoded_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> Iterator[list[list[int]]]:
@@ -222,9 +223,7 @@ class PairRows:
         if self.left_out:
             whole = len(self) + self.left_out
             notes.append(f"{self.left_out:,} of {whole:,} {what} are longer than {longest:,} tokens and left out.")
-        if unknown := self.sources.unknown + self.targets.unknown:
-            notes.append(f"{unknown:,} tokens of the {what} are not in the vocabulary and become UNK.")
-        return notes
+        return [*notes, *_unknown(self.sources.unknown + self.targets.unknown, what)]
 
 
 def tag_of(language: str) -> str:
@@ -276,7 +275,9 @@ def encode_pairs(
             rows.end_row()
         kept.append(number)
     if left_out and not kept:
-        raise InputError(f"all {left_out:,} pairs are longer than {longest:,} tokens. Allow more (corpus.longest).")
+        raise InputError(
+            f"all {left_out:,} pairs are longer than {longest:,} tokens. Allow more with --set corpus.max_tokens=N."
+        )
     return PairRows(sources.rows(), targets.rows(), _int64(kept), left_out)
 
 

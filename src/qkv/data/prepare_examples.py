@@ -250,8 +250,8 @@ class PreparedPairs:
 
     @property
     def context(self) -> int:
-        """corpus.longest, else what nearly all texts need."""
-        return self.config.longest or default_context(self.longest)
+        """corpus.max_tokens, else what nearly all texts need."""
+        return self.config.max_tokens or default_context(self.longest)
 
     def rows(self, pairs: Pairs, longest: int = 0) -> PairRows:
         """Pairs as rows of ids; to learn from, bounded by `context`, to evaluate on, as they are."""

@@ -34,7 +34,7 @@ from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lin
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import example_notes, held_out
 from qkv.data.identity import MOST_TEXTS, passage_keys
-from qkv.data.labels import LABEL_BREAK, Gathered, TextCollector, Values, decide, listed, word
+from qkv.data.labels import LABEL_BREAK, Gathered, TextCollector, decide, listed, word
 from qkv.data.number_tables import NumberReader, holds_numbers
 from qkv.data.split_files import ExampleFile, Split, SplitFiles, find_examples
 from qkv.errors import ConfigError, DataError
@@ -85,7 +85,8 @@ def read_examples(
         refuse_unused(config, ("text", "text2", "label", "id"), f"{files.train[0].shown} has no columns")
     gathered, columns = _gathered(content, files, config, findings, watch)
     values = gathered["train"].values
-    _require_some(values, files.train[0])
+    if not len(values):
+        raise DataError(files.train[0].shown, "no row can be used", "Give rows with text and label.")
     asked = config.task if content in ("text", "numbers") else "classification"
     scheme = decide(values, gathered["train"].several, asked, values.place(0), findings, learn=purpose != "evaluate")
     parts = {
@@ -139,18 +140,6 @@ def _gathered(
         conll.note_scheme(gathered["train"], files.train[0].shown, findings)
     columns = texts.columns or numbers.columns
     return gathered, columns.named() if columns else {}
-
-
-def _require_some(values: Values, first: ExampleFile) -> None:
-    if not len(values):
-        if first.kind == "text" and first.label is None:
-            raise _no_labels(first)
-        raise DataError(first.shown, "no row can be used", "Give rows with text and label.")
-
-
-def _no_labels(file: ExampleFile) -> DataError:
-    remedy = "Expected a table, LABEL and TAB before the text, __label__NAME, CoNLL, or sub-folders named for labels."
-    return DataError(file.shown, "is text without labels", remedy)
 
 
 def _require_distinct(train: Examples, where: str) -> None:
@@ -235,7 +224,10 @@ class TextReader:
             elif file.label is not None:
                 self._whole_file(file, file.label, found, folders)
             else:
-                raise _no_labels(file)
+                expected = (
+                    "a table, LABEL and TAB before the text, __label__NAME, CoNLL, or sub-folders named for labels"
+                )
+                raise DataError(file.shown, "is text without labels", f"Expected {expected}.")
         folders.finish()
         return found.gathered()
 
@@ -253,8 +245,8 @@ class TextReader:
         self._rows(table, self.columns, found)
 
     def _rows(self, table: Table, columns: TextColumns, found: TextCollector) -> None:
-        named = (("text", columns.text), ("text2", columns.second), ("label", columns.label))
-        texts = [place_of(table, name, role) for role, name in named[:2] if name is not None]
+        named = (("text", columns.text), ("text2", columns.second))
+        texts = [place_of(table, name, role) for role, name in named if name is not None]
         label = place_of(table, columns.label, "label")
         key = table.columns.index(columns.id) if columns.id in table.columns else None
         for line, row in table.rows:
@@ -307,15 +299,13 @@ class TextReader:
         where = file.shown
         if file.kind == "picture":
             raise DataError(where, "is a picture among texts", "Keep pictures and texts in folders of their own.")
-        parts: list[str] = []
-        held = 0
+        whole = ""
         for text in decode(watched(read_bytes(file.source), self.watch), where, self.config.encoding, self.findings):
-            parts.append(text)
-            held += len(text)
-            if held > LONGEST_ROW:
+            whole += text
+            if len(whole) > LONGEST_ROW:
                 raise DataError(where, f"a text of more than {LONGEST_ROW:,} characters", "Cut it into smaller files.")
         bad.rows += 1
-        if (whole := "".join(parts)).strip():
+        if whole.strip():
             found.add([whole], label, where, 0)
         else:  # however many there are, the first bad file does not end the reading
             bad.bad += 1

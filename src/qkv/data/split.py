@@ -1,7 +1,7 @@
-"""Which text is held out for validation, what stands on both sides, and an order of rows that is even everywhere.
+"""Which text is held out for validation, what training and validation share, and an even order of rows.
 
 Several documents are split by document: a hash of its content decides where a document goes, so the split does not
-depend on the order of the files, and a document that occurs twice never lands on both sides. One document is split at a
+depend on the order of the files, and a document that occurs twice never lands in both parts. One document is split at a
 character: its tail is held out, all of it contiguous (for Tiny Shakespeare exactly the usual last tenth).
 
 Where a few long documents make the hash's choice miss the wanted share by more than a factor of two, it is asked again
@@ -9,8 +9,8 @@ among the documents that are no longer than the share; where no whole documents 
 
 The overlap is how much of the validation text the training text holds as well: a score on such text says little.
 Compared are lines. A line is cut into its sentences where these are long; a line without a long one counts whole, so
-that lists of names and verses are compared too. Each distinct one counts once and by its length, and lines without two
-letters or digits side by side not at all: `}` and `else:`, which are everywhere, hardly weigh. Whole documents are
+that lists of names and verses are compared too. Each distinct one counts once and by its length, and lines without
+two adjacent letters or digits not at all: `}` and `else:`, which are everywhere, hardly weigh. Whole documents are
 compared by their hash.
 
 A part of a set is scored where the whole would take too long, and files are often sorted: by label, by length, by
@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from qkv.data.findings import Caution
 from qkv.data.formats.text import DocumentPiece
-from qkv.data.identity import hash64
+from qkv.data.identity import Keys, hash64
 
 GOLDEN = (5**0.5 - 1) / 2
 
@@ -49,10 +49,11 @@ def even_order(count: int, most: int | None = None) -> npt.NDArray[np.int64]:
         draws *= 2
 
 
-# the border between the sides is drawn from this many documents; those that follow are held against it
+# the border between the parts is drawn from this many documents; it decides about the others too
 SAMPLE = 2_000_000
 
 Mask = npt.NDArray[np.bool_]
+Sizes = npt.NDArray[np.float64]
 
 
 class SplitText(NamedTuple):
@@ -64,7 +65,7 @@ class SplitText(NamedTuple):
 
 
 class Census:
-    """Counts and hashes the documents as they pass by, to draw the border between the sides afterwards."""
+    """Counts and hashes the documents as they are read, to draw the border between the parts afterwards."""
 
     def __init__(self) -> None:
         self.keys = array("Q")
@@ -92,7 +93,7 @@ class Census:
         return len(np.unique(np.frombuffer(self.keys, dtype=np.uint64))) if self.keys else 0
 
     def border(self, fraction: float) -> Border:
-        """Draw the border so that about `fraction` of the characters is held out, and something is on either side."""
+        """Draw the border so that about `fraction` of the characters is held out, and neither part is empty."""
         keys = np.frombuffer(self.keys, dtype=np.uint64)
         if self.documents == 1:
             return Border(np.zeros(1, bool), np.ones(1, bool), int((1 - fraction) * self.characters))
@@ -101,11 +102,14 @@ class Census:
         valid = by_hash(keys, lengths, fraction)
         if fits(lengths[valid[: len(lengths)]].sum() / lengths.sum(), fraction):
             return Border(valid, nothing, 0)
-        # the smaller side is chosen, whichever it is
-        groups = DocumentGroups(keys, lengths, min(fraction, 1 - fraction))
-        if (chosen := groups.chosen()) is not None:
+        # the smaller part is chosen, whichever it is, from documents with their copies, which stay together
+        smaller = min(fraction, 1 - fraction)
+        own, groups, copies = np.unique(keys[: len(lengths)], return_inverse=True, return_counts=True)  # sorted by key
+        sizes: Sizes = np.bincount(groups, weights=lengths).astype(np.float64)
+        if (chosen := whole_documents(keys, own, sizes, smaller)) is not None:
             return Border(chosen if fraction <= 0.5 else ~chosen, nothing, 0)
-        longest, share = groups.longest()
+        group = int(np.argmax(sizes))  # the longest document, with its copies
+        longest, share = keys == own[group], round(smaller * float(lengths.sum()) / copies[group])
         length = int(lengths[longest[: len(lengths)]][0])
         if length < 2:  # a handful of characters
             return Border(valid, nothing, 0)
@@ -115,7 +119,7 @@ class Census:
         return Border(~longest, longest, place)
 
 
-def by_hash(keys: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], fraction: float) -> Mask:
+def by_hash(keys: Keys, lengths: npt.NDArray[np.int64], fraction: float) -> Mask:
     """The documents that come first in the order of their hash, as many as come closest to the fraction."""
     order = np.argsort(keys[: len(lengths)], kind="stable")
     held = np.cumsum(lengths[order])
@@ -129,43 +133,28 @@ def by_hash(keys: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], fracti
 
 
 def fits(share: float, wanted: float) -> bool:
-    """Whether neither side misses its size by more than a factor of two."""
+    """Whether neither part misses its size by more than a factor of two."""
     return all(0.5 * size <= found <= 2 * size for found, size in ((share, wanted), (1 - share, 1 - wanted)))
 
 
-class DocumentGroups:
-    """Documents with their copies, each a group that stays together; the smaller side is chosen from them."""
-
-    def __init__(self, keys: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], fraction: float) -> None:
-        self.keys, self.fraction = keys, fraction
-        # sorted by key
-        self.own, groups, self.copies = np.unique(keys[: len(lengths)], return_inverse=True, return_counts=True)
-        self.sizes = np.bincount(groups, weights=lengths)
-        self.total = float(lengths.sum())
-
-    def chosen(self) -> Mask | None:
-        """Whole documents that come close to the fraction; None when there are none."""
-        small = np.flatnonzero(self.sizes <= self.fraction * self.total)
-        larger = np.flatnonzero(self.sizes > self.fraction * self.total)
-        choices: list[npt.NDArray[np.intp]] = []
-        if len(small):
-            held = np.cumsum(self.sizes[small])
-            choices.append(small[: np.argmin(np.abs(held - self.fraction * self.total)) + 1])
-        if len(larger):
-            choices.append(larger[[np.argmin(self.sizes[larger])]])
-        fitting = [choice for choice in choices if fits(self.sizes[choice].sum() / self.total, self.fraction)]
-        if not fitting:
-            return None
-        best = min(fitting, key=lambda choice: abs(float(self.sizes[choice].sum()) - self.fraction * self.total))
-        if self.sizes[best[0]] > self.fraction * self.total:
-            return np.isin(self.keys, self.own[best])
-        # a bound, so that it also holds for documents beyond the sample
-        return (self.keys <= self.own[best[-1]]) & ~np.isin(self.keys, self.own[larger])
-
-    def longest(self) -> tuple[Mask, int]:
-        """The longest document, with its copies, and how many of its characters make up the fraction."""
-        group = int(np.argmax(self.sizes))
-        return self.keys == self.own[group], round(self.fraction * self.total / self.copies[group])
+def whole_documents(keys: Keys, own: Keys, sizes: Sizes, fraction: float) -> Mask | None:
+    """Documents that come close to the fraction; None where none do. `own` are the distinct keys, in order, and `sizes`
+    the characters of each document with its copies."""
+    wanted = fraction * float(sizes.sum())
+    small, larger = np.flatnonzero(sizes <= wanted), np.flatnonzero(sizes > wanted)
+    choices: list[npt.NDArray[np.intp]] = []
+    if len(small):
+        choices.append(small[: np.argmin(np.abs(np.cumsum(sizes[small]) - wanted)) + 1])
+    if len(larger):
+        choices.append(larger[[np.argmin(sizes[larger])]])
+    fitting = [choice for choice in choices if fits(sizes[choice].sum() / sizes.sum(), fraction)]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda choice: abs(float(sizes[choice].sum()) - wanted))
+    if sizes[best[0]] > wanted:
+        return np.isin(keys, own[best])
+    # a bound, so that it also holds for documents beyond the sample
+    return (keys <= own[best[-1]]) & ~np.isin(keys, own[larger])
 
 
 class Border(NamedTuple):
@@ -212,9 +201,9 @@ _WORD = re.compile(r"\w\w")
 
 
 class Overlap:
-    """Watches the sides pass by for text that stands on both.
+    """Finds text that is in training and in validation.
 
-    Hashes are kept of a sample that is thinned out as it grows, the same sample on both sides, so memory is bounded.
+    It keeps hashes of a sample that is thinned out as it grows, the same sample of both parts, so memory is bounded.
     """
 
     def __init__(self) -> None:
@@ -223,12 +212,12 @@ class Overlap:
         self.limit = 2**64
         self._held = ["", ""]
 
-    def add(self, side: SplitText) -> None:
-        self.documents[side.valid].add(side.text, side.ends)
-        text, self._held[side.valid] = self._held[side.valid] + side.text, ""
-        if not side.ends and len(text) - (end := text.rfind("\n") + 1) < LONGEST_LINE:
-            text, self._held[side.valid] = text[:end], text[end:]
-        self._count(self.units[side.valid], text)
+    def add(self, piece: SplitText) -> None:
+        self.documents[piece.valid].add(piece.text, piece.ends)
+        text, self._held[piece.valid] = self._held[piece.valid] + piece.text, ""
+        if not piece.ends and len(text) - (end := text.rfind("\n") + 1) < LONGEST_LINE:
+            text, self._held[piece.valid] = text[:end], text[end:]
+        self._count(self.units[piece.valid], text)
 
     def _count(self, mine: dict[int, int], text: str) -> None:
         for unit in units(text):
@@ -237,9 +226,9 @@ class Overlap:
                 mine[key] = len(unit)
         if len(mine) > MOST_UNITS:
             self.limit //= 2
-            for side in self.units:
-                for key in [key for key in side if key >= self.limit]:
-                    del side[key]
+            for hashes in self.units:
+                for key in [key for key in hashes if key >= self.limit]:
+                    del hashes[key]
 
     def share(self) -> float:
         """The part of the validation text's lines and sentences that stands in the training text."""
@@ -248,12 +237,12 @@ class Overlap:
 
     def copies(self) -> int:
         """How many validation documents are training documents as well."""
-        train, valid = (np.frombuffer(side.keys, dtype=np.uint64) for side in self.documents)
+        train, valid = (np.frombuffer(part.keys, dtype=np.uint64) for part in self.documents)
         return int(np.isin(valid, train).sum())
 
     def note(self) -> str:
         share, copies, documents = self.share(), self.copies(), self.documents[True].documents
-        if not self.units[True] and copies:  # nothing in it has two letters side by side
+        if not self.units[True] and copies:  # nothing in it has two adjacent letters
             share = copies / documents
         whole = f", and {copies:,} of {documents:,} documents whole" if copies else ""
         note = f"overlap: {share:.1%} of the lines and sentences held out also stand in the training text{whole}."

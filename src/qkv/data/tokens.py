@@ -96,7 +96,7 @@ class Cutter:
 
 
 class TokenWriter:
-    """Encodes one side of a corpus into a file as the text passes by."""
+    """Encodes one split of a corpus into a file, piece by piece."""
 
     def __init__(self, path: Path, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer

@@ -39,6 +39,7 @@ TRAINING = {  # keys of [training] in format 1, and what they are called now
     "turns": "steps_changes",
     "evaluations": "evaluate_every_changes",
 }
+CORPUS = {"longest": "max_tokens"}  # and of [corpus]
 UNITS = {"classification": "examples", "tagging": "examples", "translation": "sentences"}
 """What an evaluation counts, by tasks of format 1; tokens in all others."""
 
@@ -115,9 +116,9 @@ def current(values: NewSection, newest: int, where: str) -> NewSection:
 
 
 def _from_format_1(values: NewSection) -> NewSection:
-    """Rename keys of [training], and move to [task] how much is evaluated, with its unit in the name."""
-    training, task = values.get("training"), values.get("task", {})
-    if not isinstance(training, dict) or not isinstance(task, dict):
+    """Rename keys of [training] and [corpus], and move to [task] how much is evaluated, with its unit in the name."""
+    training, task, corpus = values.get("training"), values.get("task", {}), values.get("corpus", {})
+    if not isinstance(training, dict) or not isinstance(task, dict) or not isinstance(corpus, dict):
         return values  # which is refused where the sections are checked
     training = {TRAINING.get(key, key): value for key, value in training.items()}
     unit = UNITS.get(str(task.get("kind")), "tokens")
@@ -127,7 +128,8 @@ def _from_format_1(values: NewSection) -> NewSection:
         task.setdefault(f"evaluation_{unit}", during)
     if final and unit != "examples":  # all examples are evaluated at the end
         task.setdefault(f"final_evaluation_{unit}", final)
-    return {**values, "training": training, "task": task}
+    corpus = {CORPUS.get(key, key): value for key, value in corpus.items()}
+    return {**values, "corpus": corpus, "training": training, "task": task}
 
 
 def check_sections(values: Mapping[str, object], where: str) -> None:

@@ -102,7 +102,7 @@ class ClassificationTask(Task):
             tokenizer = origin.opened(recipe.training.start).pieces
         prepared = prepare_examples(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
         require_same(prepared.config.fingerprint, recipe, folder)
-        return cls(prepared, systems.known(recipe.model), corpus.longest)
+        return cls(prepared, systems.known(recipe.model), corpus.max_tokens)
 
     @property
     def problem(self) -> Problem:
@@ -158,7 +158,7 @@ class ClassificationTask(Task):
                 )
         else:
             assert self.prepared.tokenizer is not None
-            wanted = self.prepared.config.longest or self.prepared.context
+            wanted = self.prepared.config.max_tokens or self.prepared.context
             if not start:
                 encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
                 encoder["context"] = encoder.get("context") or wanted
@@ -168,7 +168,7 @@ class ClassificationTask(Task):
                 encoder["context"] = max(wanted, encoder["context"])
             parse_model(model, draft.where)  # the context is computed with before the recipe is complete
             self.context = min(wanted, encoder["context"])
-            self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.context))
+            self.prepared = replace(self.prepared, config=replace(self.prepared.config, max_tokens=self.context))
         if found.task != "tagging":
             model |= {"problem": self.problem, "texts": 2 if found.pairs else 1}
         if self.problem == "regression":

@@ -147,7 +147,7 @@ class TranslationTask(Task):
         model["vocabulary"] = self.prepared.tokenizer.vocabulary
         if own := model.get("target_vocabulary"):
             raise ConfigError(f"model.target_vocabulary = {own!r}: it follows from the tokenizer. Leave it out.")
-        self.prepared = replace(self.prepared, config=replace(self.prepared.config, longest=self.longest))
+        self.prepared = replace(self.prepared, config=replace(self.prepared.config, max_tokens=self.longest))
         train = self.side("train")
         self.said += train.notes("training pairs", self.longest)
         held = int(max(train.sources.lengths.sum(), train.targets.lengths.sum()))
