@@ -54,7 +54,7 @@ class Description:
 
 
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
-    words = _Words()
+    words = _WordCount()
     with standard_input.received_once(corpus) as spool:
         parts = Parts.of(corpus, spool, whole=True, progress=progress)
         surveyed = survey(parts, progress, words.add)
@@ -84,7 +84,7 @@ def _kinds(parts: Parts) -> str:
     return ", ".join(kind if count == 1 else f"{count:,} of {kind}" for kind, count in counts.items())
 
 
-class _Words:
+class _WordCount:
     """The beginning of a text that comes in pieces, and how many words it has."""
 
     def __init__(self) -> None:
