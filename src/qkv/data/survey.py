@@ -43,9 +43,14 @@ class Parts:
 
     @classmethod
     def of(
-        cls, corpus: CorpusConfig, spool: Path | None = None, whole: bool = False, progress: Progress = silent
+        cls,
+        corpus: CorpusConfig,
+        spool: Path | None = None,
+        whole: bool = False,
+        progress: Progress = silent,
+        writes: bool = False,
     ) -> Parts:
-        """Follow the names; `whole` when nothing is to be held out or validated on."""
+        """Follow the names; `whole`: nothing is held out or validated on; `writes`: `documents` is for output too."""
         findings = Findings()
         if spool is not None:
             files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
@@ -55,7 +60,7 @@ class Parts:
             formats = {"text" if isinstance(file, Builtin) else file.format for file in files}
             if formats == {"text"}:
                 refuse_unused(corpus, ("text",), f"{files[0].shown} has no columns")
-            elif "text" not in formats:
+            elif "text" not in formats and not writes:
                 refuse_unused(corpus, ("documents",), f"a row of {files[0].shown} is a document")
         valid: Sequence[Source | Builtin] = [] if whole else own_validation(corpus, findings, progress)
         if corpus.valid and not whole:

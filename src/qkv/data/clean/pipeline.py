@@ -170,7 +170,7 @@ def clean(
 ) -> CleaningReport:
     """Write the documents that pass to `out` and the others to `dropped`; where nothing passes, `out` is not made."""
     with standard_input.received_once(corpus) as spool:
-        parts = Parts.of(corpus, spool, whole=True, progress=progress)
+        parts = Parts.of(corpus, spool, whole=True, progress=progress, writes=True)
         for path in (out, dropped):
             _require_apart(path, parts.files)
         stamp, findings = Stamp.of(parts.files), Findings()
