@@ -184,15 +184,14 @@ def read_toml(path: Path) -> JsonObject:
         raise ConfigError(f"{path}: not a TOML file: {error}.") from None
 
 
-def set_value(values: JsonObject, assignment: str) -> None:
-    """Apply one `--set section.key=value`; the value is TOML, a bare word is a string."""
+def assigned(assignment: str) -> tuple[str, object]:
+    """Key and value of one `--set section.key=value`; the value is TOML, a bare word is a string."""
     path, equals, text = assignment.partition("=")
-    section, dot, key = path.strip().partition(".")
-    if not (equals and dot and key):
+    if not (equals and path.strip().partition(".")[2]):
         raise ConfigError(f"--set {assignment}: expected section.key=value, as in --set model.layers=4.")
     value: object = text.strip()
     with suppress(ValueError):  # a number as people type it, which TOML does not take (.02)
         value = float(text)
     with suppress(tomllib.TOMLDecodeError):
         value = tomllib.loads(f"value = {text}")["value"]
-    values.setdefault(section, {})[key] = value
+    return path.strip(), value

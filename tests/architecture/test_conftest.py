@@ -27,5 +27,5 @@ def test_the_cache_is_temporary() -> None:
 
 
 def test_annotations_are_checked() -> None:
-    with pytest.raises(Exception, match="set_value"):
-        config.set_value({}, 3)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="assigned"):
+        config.assigned(3)  # type: ignore[arg-type]

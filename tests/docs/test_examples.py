@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from cli.commands import run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TASKS = sorted(path.stem for path in (DOCS / "tasks").glob("*.md") if path.stem != "index")
-PAGES = ["index", "reference/recipe", "reference/models/index", *(f"tasks/{name}" for name in TASKS)]
+PAGES = ["index", "own-model", "reference/recipe", "reference/models/index", *(f"tasks/{name}" for name in TASKS)]
 SHORT = ["--steps", "2", "--set", "training.threads=1"]
 
 
@@ -32,7 +33,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 def shortened(words: list[str]) -> list[str]:
-    if words[0] != "train":
+    if words[0] != "train" or "--resume" in words:
         return words
     for option in ("--minutes", "--steps"):
         if option in words:
@@ -44,6 +45,7 @@ def shortened(words: list[str]) -> list[str]:
 def written(folder: Path) -> None:
     """The files that the pages name, as a reader has them."""
     drawn = random.Random(0)
+    shutil.copy(DOCS.parent / "examples" / "mingru.py", folder)
     (folder / "book.txt").write_text("Once upon a time there was a dog. The dog had a cat. " * 100)
     (folder / "other.txt").write_text("Once there was a cat. " * 20)
     for name, task in (("lines", "classification"), ("rents", "regression"), ("names", "tagging")):

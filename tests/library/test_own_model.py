@@ -14,7 +14,7 @@ import qkv
 from qkv.errors import InputError, QkvError, RefusedError
 from qkv.recipe import own_model
 
-OWN = Path(__file__).parent / "own"
+OWN = Path(__file__).parents[2] / "examples"
 FILES = {"mingru": OWN / "mingru.py", "gpt-alibi": OWN / "alibi.py"}
 TEXTS = [f"the dog sat on mat {number} and the cat saw it" for number in range(300)]
 SETTINGS = {"training.checkpoint_every": 4, "training.threads": 1, "training.dtype": "f32", "training.device": "cpu"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qkv.config import set_value
+from qkv.config import assigned
 
 
 @lru_cache(maxsize=1)
@@ -159,11 +159,12 @@ class Made:
     def values(self) -> dict[str, Any]:
         """The recipe, but for the corpus."""
         kind, *words = self.settings.split()
-        values: dict[str, Any] = {"tokenizer": {"kind": "characters"}}
-        set_value(values, f"model.kind={kind}")
+        values: dict[str, Any] = {"tokenizer": {"kind": "characters"}, "model": {"kind": kind}}
         said = [each for word in words for each in SHORTHANDS.get(word, word).split()]
         for each in ["training.threads=1", "training.device=cpu", "training.dtype=f32", *said]:
-            set_value(values, each if "." in each.split("=")[0] else f"training.{each}")
+            key, value = assigned(each if "." in each.split("=")[0] else f"training.{each}")
+            section, _, name = key.partition(".")
+            values.setdefault(section, {})[name] = value
         return values
 
 

@@ -11,7 +11,7 @@ import pytest
 import small_pairs
 import small_tasks
 from qkv import session as sessions
-from qkv.config import set_value
+from qkv.config import assigned
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
@@ -97,18 +97,17 @@ def checked(values: dict[str, Section]) -> Recipe:
 
 
 def test_set_values() -> None:
-    values: dict[str, object] = {}
     numbers = ("model.layers=4", "training.learning_rate=1e-3", "training.clip=.5")
-    for assignment in (*numbers, "model.kind=gpt", "corpus.files=['a', 'b']"):
-        set_value(values, assignment)
-    assert values == {
-        "model": {"layers": 4, "kind": "gpt"},
-        "training": {"learning_rate": 1e-3, "clip": 0.5},
-        "corpus": {"files": ["a", "b"]},
+    assert dict(map(assigned, (*numbers, "model.kind=gpt", "corpus.files=['a', 'b']"))) == {
+        "model.layers": 4,
+        "model.kind": "gpt",
+        "training.learning_rate": 1e-3,
+        "training.clip": 0.5,
+        "corpus.files": ["a", "b"],
     }
     for wrong in ("layers=4", "model.layers", "=3", "model.=3"):
         with pytest.raises(ConfigError, match=r"section\.key=value"):
-            set_value({}, wrong)
+            assigned(wrong)
 
 
 def test_presets_unfold_and_can_be_changed() -> None:

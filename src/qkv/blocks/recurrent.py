@@ -93,7 +93,7 @@ class LearnedStart(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """An `nn.RNN`, `nn.GRU` or `nn.LSTM` with a start, as a layer (B, T, D) -> (B, T, D)."""
+    """An `nn.RNN`, `nn.GRU` or `nn.LSTM` with a start, as a layer (B, T, D) -> (B, T, hidden size)."""
 
     def __init__(self, layer: nn.RNNBase, start: nn.Module) -> None:
         super().__init__()

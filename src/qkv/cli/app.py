@@ -33,7 +33,7 @@ VERBS = {
     "tokenize": ("qkv.cli.tokenize:tokenize", "show tokens, ids and compression of a text; train a tokenizer"),
     "data": ("qkv.cli.data:app", "list and fetch data sets; describe, check and clean your files"),
 }
-"""Where each verb is, and what it does: the same words as in the README."""
+"""Where each verb is, and what it does: as the README's list of commands begins."""
 
 HELP = """\
 qkv trains, inspects and exports Transformers, and the models they replaced,
@@ -129,7 +129,7 @@ def perform(words: list[str]) -> int:
 
 
 def with_own_model(words: list[str]) -> list[str]:
-    """Load the file of `--model FILE.py`, a model of the user's own; a verb that takes a kind gets its kind."""
+    """Load the file of `--model FILE.py`; train and tune get its kind instead, other verbs do not get the option."""
     for place, word in enumerate(words):
         name, equals, file = word.partition("=")
         file = file if equals else (words[place + 1] if place + 1 < len(words) else "")

@@ -40,9 +40,9 @@ def classify(
     qkv classify runs/reviews-lstm --file reviews.txt > labels.tsv
     qkv classify runs/iris-mlp --file rows.csv
 
-    Prints label, probability and text, separated by tabs; control characters within them, tabs and line ends too, are
-    shown as escapes (\\t, \\n, \\x1b), and --json has them as they are. Long
-    files and slow pipes are answered as they are read, in their order.
+    Prints label, probability and text, separated by tabs. White space within the text becomes one blank, other control
+    characters are shown as escapes (\\x1b); --json has them as they are. Long files and slow pipes are answered while
+    they are read, in their order.
 
     Args:
         model: A run folder or a model folder, of a classifier.

@@ -18,11 +18,9 @@ from qkv.cli.options import (
     TokenizerName,
     TrainingSeed,
     data_files,
-    tokenizer_section,
     within,
 )
 from qkv.cli.output import OUTPUT, STARTED, Json, document, note, print_answer, show
-from qkv.cli.train import stem
 from qkv.ranges import Range
 
 
@@ -65,6 +63,7 @@ def compare(
         run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
     """
     from qkv.cli import progress as shown
+    from qkv.library.new_run import stem, tokenizer_section
     from qkv.studies import comparison as study
     from qkv.studies import picture as drawing
     from qkv.studies.study import ComparisonPlan

@@ -18,7 +18,6 @@ from qkv.cli.options import (
     TokenizerName,
     data_files,
     read_config,
-    tokenizer_by_name,
     within,
 )
 from qkv.cli.output import Json, document, notes, print_answer, show
@@ -245,16 +244,19 @@ def check(
     tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
-    """Report everything that would go wrong in training, before it does. Exit code 2 when training would refuse.
+    """Check plain text before a language model is trained on it. Exit code 2 if training would refuse it.
 
     Args:
-        context: The context, in tokens. Default: that of a run with --steps.
+        context: The context, in tokens. Default: by the size of the text.
     """
     from qkv.data.check import check as check_corpus
     from qkv.data.corpus import CorpusConfig
+    from qkv.library.new_run import tokenizer_by_name
     from qkv.recipe.resolve import context_for
 
-    corpus = read_config(CorpusConfig, data, "data check", reading, "qkv data check reads plain text")
+    corpus = read_config(
+        CorpusConfig, data, "data check", reading, "qkv data check reads plain text", example="book.txt"
+    )
     config, given = tokenizer_by_name(tokenizer or "auto")
     with bar() as watch:
         report = check_corpus(corpus, config, lambda tokens: context or context_for(tokens), given, watch)

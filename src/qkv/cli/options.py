@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, TypeVar, Unpack
 
 from cyclopts import Group, Parameter
 
@@ -19,7 +19,7 @@ from qkv.errors import DataError, InputError
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
-    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+    pass
 
 Config = TypeVar("Config")
 DATA, MODEL, TIME = (Group(name, sort_key=at) for at, name in enumerate(("Data", "Model", "Time")))
@@ -223,28 +223,6 @@ def require_languages(languages: list[str] | None) -> None:
     for word in languages or ():
         if os.path.lexists(word) or "." in word or "/" in word:
             raise InputError(f"--languages {word}: expected a language, as en. Name the files before --languages.")
-
-
-def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
-    """What `--tokenizer NAME` means: a kind, a tokenizer.json, or the folder of a model."""
-    from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-
-    if name in TOKENIZERS:
-        return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
-    path = Path(name)
-    places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
-    file = next((place for place in places if place.is_file()), None)
-    if file is None:
-        expected = f"{', '.join(TOKENIZERS)}, a tokenizer.json, or the folder of a model"
-        raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
-    return TokenizerConfig(kind="file", file=str(file)), Tokenizer.load(file)
-
-
-def tokenizer_section(name: str | None) -> dict[str, Any]:
-    """What `--tokenizer NAME` means in a recipe's section [tokenizer]; by default nothing."""
-    from qkv.config import plain
-
-    return plain(tokenizer_by_name(name)[0]) if name else {}
 
 
 def typed_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.options import Flag, Prompt, refuse, tokenizer_by_name, typed_text, within
+from qkv.cli.options import Flag, Prompt, refuse, typed_text, within
 from qkv.cli.output import Json, document, notes, show
 from qkv.cli.progress import reading
 from qkv.errors import InputError
@@ -89,6 +89,8 @@ def _choose(
 
     if kind is not None and tokenizer is not None:
         raise InputError("--kind and --tokenizer both name a tokenizer; give one of them.")
+    from qkv.library.new_run import tokenizer_by_name
+
     config, given = tokenizer_by_name(tokenizer or kind or "auto")
     if given is not None:
         if train or size is not None:

@@ -29,11 +29,10 @@ from qkv.cli.options import (
     TokenizerName,
     TrainingOptions,
     positionals,
-    tokenizer_section,
     within,
 )
 from qkv.cli.output import STARTED, Json, document, notes, print_answer, print_message, program, show
-from qkv.errors import ConfigError, InputError, InterruptedRun, OutputError, signal_of
+from qkv.errors import InputError, InterruptedRun, OutputError, signal_of
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from qkv.tasks.protocol import Session
     from qkv.tasks.report import NextCommand
 
-COMMON_NAMES = ("train", "training", "dev", "valid", "test", "data", "input", "model", "best")  # of files: say nothing
 OPTION_NAMES = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", "task.kind": "task"}  # by their keys
 
 
@@ -100,6 +98,8 @@ def finetune(
         lora: Train LoRA adapters of this rank, as 8.
         layer_decay: Each layer's learning rate, relative to the layer above, as 0.9.
     """
+    from qkv.library.new_run import stem
+
     if freeze and lora:
         raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers as they are.")
     own = {
@@ -121,14 +121,12 @@ def perform(
     model: str = "",
 ) -> None:
     """Start or resume the run that the options describe, and train it; `model` is its part of the run's name."""
-    translation = reading.task == "translation"
     options = {
         **own,
         "training.steps": training.steps,
         "training.seed": training.seed,
         "corpus.files": positionals(data, verb) or None,
-        **{f"corpus.{name}": value for name, value in reading.given().items() if not (name == "task" and translation)},
-        "task.kind": "translation" if translation else None,
+        **{f"corpus.{name}": value for name, value in reading.given().items()},
         "task.weights": "balanced" if training.class_weights else None,
     }
     given = {key: value for key, value in options.items() if value is not None}
@@ -140,48 +138,19 @@ def perform(
 
 def started(options: dict[str, Any], training: TrainingOptions, model: str) -> Session:
     """A new run from a recipe file, the options above it and every --set above those."""
-    from qkv import session as sessions
-    from qkv.config import set_value
-    from qkv.recipe.recipe import read
-    from qkv.tasks.registry import detected_of
+    from qkv.config import assigned
+    from qkv.library.new_run import start
 
-    settings, minutes = training.set or [], training.minutes
-    # where a clock once moved the end does not matter when the number of steps is given anew
-    new_steps = training.steps is not None or any(
-        setting.partition("=")[0].strip() == "training.steps" for setting in settings
-    )
-    if minutes is not None and new_steps:
-        raise InputError("--minutes and the number of steps both set how long to train. Give one of them.")
-    values: dict[str, Any] = read(training.recipe) if training.recipe else {}
-    moved = ("steps_changes", "evaluate_every_changes")  # by the clock of the run that the recipe is of
-    for settled in ("steps", *moved) if minutes is not None else moved if new_steps else ():
-        values.get("training", {}).pop(settled, None)
-    if tokenizer := options.pop("tokenizer.kind", None):
-        size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
-        values["tokenizer"] = {**size, **tokenizer_section(tokenizer)}
-    for key, value in options.items():
-        section, _, name = key.partition(".")
-        values.setdefault(section, {})[name] = value
-    for assignment in settings:
-        set_value(values, assignment)
-    files = values.get("corpus", {}).get("files")
-    if not files:
-        for side in ("valid", "test"):
-            if taken := values.get("corpus", {}).get(side):
-                remedy = f"Name it before --{side}, which takes all files that follow it."
-                raise ConfigError(f"no text to train on: --{side} has {', '.join(map(str, taken))}. {remedy}")
-        raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
-    detected = detected_of(values)
-    target = training.run or Path("runs") / f"{stem(files[0])}-{model or model_name(values, detected)}"
     with shown.reading() as progress:
-        return sessions.start(
-            values,
-            target,
-            numbered=training.run is None,
-            minutes=minutes or 5.0,
-            began=STARTED,
+        return start(
+            options,
+            recipe=training.recipe,
+            settings=dict(map(assigned, training.set or [])),
+            minutes=training.minutes,
+            run=training.run,
+            names=("", model),
             progress=progress,
-            detected=detected,
+            began=STARTED,
         )
 
 
@@ -195,6 +164,7 @@ def model_name(values: dict[str, Any], detected: Detected) -> str:
 def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any]) -> Session:
     """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be given again."""
     from qkv import session as sessions
+    from qkv.library.new_run import stem
     from qkv.tasks.registry import detected_of, load_recipe
 
     run = training.run
@@ -222,15 +192,6 @@ def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str,
             raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
     with shown.reading() as progress:
         return sessions.resume(run, progress)
-
-
-def stem(name: str) -> str:
-    """The run's name for a data file: book.txt.gz -> book; sst2/train.tsv -> sst2, for train says nothing."""
-    path = Path(name)
-    base = path.name.lstrip(".").split(".")[0] or "text"
-    if base in COMMON_NAMES and (above := path.absolute().parent.name):
-        base = above.lstrip(".") or base
-    return "stdin" if name == "-" else base
 
 
 def work(session: Session, tensorboard: bool, json: bool) -> None:

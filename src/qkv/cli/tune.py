@@ -19,12 +19,10 @@ from qkv.cli.options import (
     TokenizerName,
     TrainingSeed,
     data_files,
-    tokenizer_section,
     within,
 )
 from qkv.cli.output import OUTPUT, Json, document, note, print_answer, program, show
 from qkv.cli.progress import reading as reading_bar
-from qkv.cli.train import stem
 from qkv.errors import InputError
 from qkv.tasks.report import TableSection
 
@@ -63,6 +61,7 @@ def tune(
         store: A file, or an SQL address as sqlite:///study.db. Default: a journal in --run.
         run: The folder of the search. Default: runs/tune-DATA.
     """
+    from qkv.library.new_run import stem, tokenizer_section
     from qkv.studies import search
 
     files = data_files(data, "tune")

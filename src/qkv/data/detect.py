@@ -37,7 +37,7 @@ Content = Literal["text", "examples", "pairs"]
 PAIRED = ("source", "target", "languages", "directions")
 """Keys of a corpus that only parallel text has."""
 LABELLED = ("label", "text2", "id", "task", "header")
-"""Keys of a corpus that only labelled examples have."""
+"""Keys that are read as labelled examples, where none of parallel text decides."""
 
 
 @contextmanager
@@ -56,8 +56,8 @@ LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral",
 _ABOUT_THE_DATA = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
 COMPARED_LINES = 100  # at the beginning of two files that may be aligned
 FEW = 0.1
-MOST_UNEQUAL = 4
-"""Texts of two columns that translate each other have about the same mean length."""
+MAX_LENGTH_RATIO = 4
+"""All texts of one language together may be this many times as long as those of the other."""
 _ATTRIBUTION = "CC-BY"
 _FAILURES = (QkvError, OSError, TypeError, ValueError, LookupError)
 
@@ -72,8 +72,8 @@ class Detected:
     """Of the files, for those who read them."""
 
     @property
-    def columns_given(self) -> bool:
-        """Whether an option that only labelled examples have is given."""
+    def labelled_options_given(self) -> bool:
+        """Whether an option of labelled examples is given."""
         return any(self.corpus.get(name) is not None for name in LABELLED)
 
     @cached_property
@@ -107,7 +107,7 @@ def detect(corpus: Mapping[str, Any]) -> Detected:
     elif not documents and is_labelled(files, beginnings, pattern):
         content = "examples"
     elif corpus.get("test") and files and all(_label_folders(name, beginnings) for name in files):
-        content = "examples"  # only labelled examples have a test set, so the folders are labels
+        content = "examples"  # parallel text was ruled out above: with a test set, the folders are labels
     return Detected(corpus, content, beginnings)
 
 
@@ -144,7 +144,7 @@ def _aligned_files(files: Sequence[str], beginnings: Beginnings) -> bool:
 
 
 def _lines_match(group: PairFiles, beginnings: Beginnings) -> bool:
-    """Whether the first lines of two files are blank in the same places and have about the same length.
+    """Whether the first lines of two files agree: a tenth may be blank in one alone, and one is up to 4 times as long.
 
     All lines are counted where the files are read: a file that lost its end is refused there, not taken for plain text.
     """
@@ -163,7 +163,7 @@ def _lines_match(group: PairFiles, beginnings: Beginnings) -> bool:
 
 def _same_length(first: Sequence[str], second: Sequence[str]) -> bool:
     shorter, longer = sorted(sum(map(len, texts)) for texts in (first, second))
-    return longer <= MOST_UNEQUAL * max(1, shorter)
+    return longer <= MAX_LENGTH_RATIO * max(1, shorter)
 
 
 def _table_of_pairs(source: Source, beginnings: Beginnings) -> bool:
@@ -186,7 +186,7 @@ def _table_of_pairs(source: Source, beginnings: Beginnings) -> bool:
 
 
 def _look_translated(table: Table, columns: Direction) -> bool:
-    """Whether two columns hold sentences of about the same length: no labels, no numbers, no single words."""
+    """Whether two columns hold sentences of comparable length: no labels, no numbers, in one mostly several words."""
     texts = [[str(value or "").strip() for value in table.column(table.columns.index(name))] for name in columns]
     for column in texts:
         if len(set(column)) < len(column) / 4 or sum(map(is_number, column)) > FEW * len(column):

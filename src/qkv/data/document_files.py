@@ -81,6 +81,8 @@ class PlainTextWriter(DocumentWriter):
 
     def finish(self) -> None:
         if self.documents == "files" and self._only is not None:
+            self.count = 1
+            self._require_fit(self._only)
             self.write(_line_end_before(self._only) + self._only)
 
     def _add(self, text: str) -> None:

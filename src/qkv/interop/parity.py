@@ -23,7 +23,7 @@ from qkv.objectives.objective import padded
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.vocabulary import tags
 
-TOLERANCE = 1e-4  # of the largest answer, at least of one
+TOLERANCE = 1e-4  # relative to the largest output, or to 1 if that is smaller
 GREEDY = 200
 SENTENCES = (
     "The animal didn't cross the street because it was too tired.",
@@ -32,14 +32,14 @@ SENTENCES = (
     "for index, word in enumerate(words):\n    print(index, word)\n",
 )
 
-# ids (B, T), who is present (B, T), and of pairs which text each belongs to, to answers (B, T, _) or (B, _); or
-# sources (B, S), who is present (B, S), what is written (B, T), to scores (B, T, V)
+# (token ids (B, T), attention mask (B, T)[, segment ids (B, T)]) -> outputs (B, T, _) or (B, _); of translators
+# (source ids (B, S), attention mask (B, S), target ids (B, T)) -> logits (B, T, V)
 Reader = Callable[..., Tensor]
 
 
 @runtime_checkable
 class Exportable(Protocol):
-    """What is needed of a model to write it (recipe.bundle.Bundle has it)."""
+    """What an export needs of a model (recipe.bundle.Bundle has it)."""
 
     @property
     def model(self) -> Any: ...
@@ -59,7 +59,7 @@ class Exportable(Protocol):
 
 @dataclass(frozen=True)
 class Parity:
-    """What two readers of one model answer."""
+    """How far the outputs of a copy differ from those of the original."""
 
     reader: str  # whose answers were compared with the original's
     largest: float  # difference of any answer
@@ -85,7 +85,7 @@ def texts(tokenizer: Tokenizer, opening: Sequence[int], closing: Sequence[int], 
 
 
 def greedy(model: LanguageModel, prompt: list[int], vocabulary: int) -> list[int]:
-    """What the model writes after a prompt, at most as long as its context."""
+    """What the model writes after a prompt: at most GREEDY tokens, within its context."""
     length = max(1, min(GREEDY, model.context - len(prompt)))
     steps = write(model, prompt, Sampling(temperature=0.0), length=length, vocabulary=vocabulary)
     return [step[0].token for step in steps if step[0]]
@@ -101,7 +101,7 @@ def reads(model: nn.Module) -> Reader:
 
 
 def coupled(tokenizer: Tokenizer, context: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each sentence with the next one after it, as pairs are read: ids, who is present, and whose each is."""
+    """Each sentence with the next one after it, as pairs are read: ids, attention mask, segment ids."""
     rows = encode_texts(tokenizer, zip(SENTENCES, (*SENTENCES[1:], SENTENCES[0]), strict=True), context, pairs=True)
     tokens, present = padded([rows.row(number) for number in range(len(rows))], tokenizer.filler)
     assert rows.seconds is not None
@@ -121,7 +121,7 @@ class Case:
 
 @torch.inference_mode()
 def compare(bundle: Exportable, others: Mapping[str, Reader]) -> list[Parity]:
-    """The answers of each reader and the model's own, on real sentences and on what the model writes."""
+    """Compare the outputs of each reader with the model's, on real sentences and on what the model writes."""
     own = reads(bundle.model.eval())
     cases = translation_cases(bundle) if isinstance(bundle.model, Translator) else reading_cases(bundle)
     expected = [own(*case.inputs) for case in cases]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args, overload
+from typing import Literal, overload
 
 import torch
 from torch import nn
@@ -20,24 +20,20 @@ from qkv import session as sessions
 from qkv.api import Model, load
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import Documents
-from qkv.data.corpus import Task as LabelledTask
 from qkv.errors import InputError, require_type
 from qkv.library.arguments import (
     FinetuneOptions,
     Metrics,
     OwnMetric,
-    RecipeSource,
     RunOptions,
     Stop,
     TaskName,
     TrainOptions,
     checked,
     corpus_section,
-    model_section,
     python_names,
-    start,
-    stem,
 )
+from qkv.library.new_run import RecipeSource, model_section, start, stem
 from qkv.models.registry import ModelConfig
 from qkv.recipe import own_model
 from qkv.tasks.protocol import Session
@@ -251,8 +247,6 @@ def _train(data: object, options: RunOptions, own: Mapping[str, object], model: 
         shared = {"training.steps": options.get("steps"), "training.seed": options.get("seed"), "task.weights": weights}
         given = {key: value for key, value in {**own, **shared}.items() if value is not None}
         given |= {f"corpus.{key}": value for key, value in corpus.items()}
-        if (task := given.pop("corpus.task", None)) is not None:
-            given["corpus.task" if task in get_args(LabelledTask) else "task.kind"] = task
         return start(
             given,
             recipe=options.get("recipe"),

@@ -24,8 +24,8 @@ from qkv.library.arguments import (
     checked,
     corpus_section,
     python_names,
-    tokenizer_section,
 )
+from qkv.library.new_run import tokenizer_section
 from qkv.ranges import ComparedMetric
 from qkv.recipe import bundle
 from qkv.studies import comparison, search

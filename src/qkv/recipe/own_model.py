@@ -24,6 +24,8 @@ from qkv.models import registry
 from qkv.models.language_model import LanguageModel
 
 GROUP = "qkv.models"
+FIELDS = ("kind", "vocabulary", "layers", "width", "context")
+EXPECTED = f"a dataclass with {', '.join(FIELDS)} and a method build"
 KEY = "own_model"
 """The key under which a saved recipe and a model's config.json name the file."""
 
@@ -81,7 +83,7 @@ def load_file(name: str | Path) -> OwnModel:
     classes = [value for value in vars(sys.modules[module_name]).values() if _is_config(value, module_name)]
     if len(classes) != 1:
         names = ", ".join(each.__name__ for each in classes) or "none"
-        raise InputError(f"{file}: expected one config class, a dataclass with `kind` and `build`; there are: {names}.")
+        raise InputError(f"{file}: expected one config class, {EXPECTED}; there are: {names}.")
     return _registered(classes[0], str(file), digest)
 
 
@@ -91,7 +93,7 @@ def from_config(config: object) -> OwnModel | None:
     if kind.__module__.startswith("qkv."):
         return None
     if not _is_config(kind, kind.__module__):
-        raise InputError(f"model: {kind.__name__} is no config: expected a dataclass with `kind` and `build`.")
+        raise InputError(f"model: {kind.__name__} is not a config: expected {EXPECTED}.")
     try:
         file = inspect.getsourcefile(kind)
         source = Path(file).read_bytes() if file and Path(file).is_file() else inspect.getsource(kind).encode()
@@ -139,7 +141,7 @@ def _is_config(value: object, module: str) -> bool:
         isinstance(value, type)
         and value.__module__ == module
         and dataclasses.is_dataclass(value)
-        and {"kind", "vocabulary", "layers", "width", "context"} <= {field.name for field in dataclasses.fields(value)}
+        and set(FIELDS) <= {field.name for field in dataclasses.fields(value)}
         and callable(getattr(value, "build", None))
     )
 

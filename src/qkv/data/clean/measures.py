@@ -108,7 +108,7 @@ class Measures:
     consonant_pairs: Counts
     """Those of them that are both consonants."""
     broken: Counts
-    """Control, private-use and replacement characters."""
+    """Control, private-use and replacement characters, surrogates and byte order marks."""
     signs: Counts
     """Runs of # and …, and every "..."."""
     words: Counts

@@ -15,4 +15,4 @@ def claims(draft: Draft, detected: Detected) -> bool:
     """Parallel text; and any data where model or metric are of translations and no columns of labels are named."""
     model = str(draft.model.get("kind"))
     wanted = model in TRANSLATORS or preset(TRANSLATORS, model) is not None or "metric" in draft.task
-    return detected.content == "pairs" or (wanted and not detected.columns_given)
+    return detected.content == "pairs" or (wanted and not detected.labelled_options_given)

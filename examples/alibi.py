@@ -5,12 +5,13 @@ softmax(q kᵀ / √K - slope · distance), slopes 2^(-8/H), 2^(-16/H), ...     
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from qkv.blocks.attention import MultiHeadAttention, scores, weights
+from qkv.blocks.block import PreNorm
 from qkv.blocks.positions import NoPositions
 from qkv.config import strict
 from qkv.models.gpt import GPT, GPTConfig
@@ -23,20 +24,23 @@ class AlibiConfig(GPTConfig):
     def build(self) -> GPT:
         model = GPT(self)
         model.positions = NoPositions()
-        for block in model.blocks:
-            block.attention.sublayer = AlibiAttention(block.attention.sublayer)
+        for part in model.modules():
+            if isinstance(part, PreNorm) and isinstance(part.sublayer, MultiHeadAttention):
+                part.sublayer = AlibiAttention(part.sublayer)
         return model
 
 
 class AlibiAttention(MultiHeadAttention):
+    slopes: Tensor
+
     def __init__(self, plain: MultiHeadAttention) -> None:
         parts = plain.query, plain.key, plain.value, plain.output
         super().__init__(*parts, heads=plain.heads, dropout=plain.dropout)
         self.register_buffer("slopes", 2.0 ** (-8 * torch.arange(1, plain.heads + 1) / plain.heads), persistent=False)
-        self.mix = biased
+        self.mix = biased  # type: ignore[assignment]
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, **more: object) -> Tensor:
-        self.places = more.get("places")
+    def forward(self, x: Tensor, memory: Tensor | None = None, **more: Any) -> Tensor:
+        self.places = more["places"]
         return super().forward(x, memory, **more)
 
 

@@ -1,0 +1,122 @@
+"""A new run, from a recipe and from options by their keys: for the command line and for calls from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+from qkv import session as sessions
+from qkv.config import plain
+from qkv.data.corpus import Task as LabelledTask
+from qkv.data.findings import Progress
+from qkv.errors import ConfigError, InputError
+from qkv.models.registry import ModelConfig
+from qkv.recipe import own_model
+from qkv.recipe import recipe as recipes
+from qkv.recipe.draft import Values
+from qkv.tasks.protocol import Session
+from qkv.tasks.registry import default_model, detected_of
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+
+RecipeSource = str | Path | Mapping[str, Mapping[str, object]]
+COMMON_NAMES = ("train", "training", "dev", "valid", "test", "data", "input", "model", "best")  # of files
+TOKENIZERS = ("auto", "characters", "words", "bpe", "wordpiece")
+DEFAULT_MINUTES = 5.0
+
+
+def start(
+    options: Mapping[str, object],
+    *,
+    recipe: RecipeSource | None = None,
+    settings: Mapping[str, object],
+    minutes: float | None,
+    run: Path | None,
+    names: tuple[str, str],
+    progress: Progress | None = None,
+    began: float | None = None,
+) -> Session:
+    """A new run from a recipe, `options` by their keys above it, and `settings` above those.
+
+    `names` are the data's and the model's part of the run's name; an empty one follows from the data.
+    """
+    values: Values = {}
+    if isinstance(recipe, Mapping):
+        values = {section: dict(content) for section, content in recipe.items()}
+    elif recipe is not None:
+        values = recipes.read(Path(recipe))
+    new_steps = "training.steps" in {*options, *settings}
+    if minutes is not None and new_steps:
+        raise InputError("--minutes and the number of steps both set how long to train. Give one of them.")
+    # where a clock once moved the end does not matter when the number of steps is decided anew
+    moved = ("steps_changes", "evaluate_every_changes")
+    for settled in ("steps", *moved) if minutes is not None else moved if new_steps else ():
+        values.get("training", {}).pop(settled, None)
+    options = dict(options)
+    if (task := options.pop("corpus.task", None)) is not None:  # the tasks of labelled examples share one reader
+        options["corpus.task" if task in get_args(LabelledTask) else "task.kind"] = task
+    if tokenizer := options.pop("tokenizer.kind", None):
+        size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
+        values["tokenizer"] = {**size, **tokenizer_section(str(tokenizer))}
+    for key, value in (*options.items(), *settings.items()):
+        section, dot, name = key.partition(".")
+        if not (dot and name):
+            raise ConfigError(f"settings: {key!r}: expected section.key, such as 'model.layers'.")
+        values.setdefault(section, {})[name] = value
+    files = values.get("corpus", {}).get("files")
+    if not files:
+        for split in ("valid", "test"):
+            if taken := values.get("corpus", {}).get(split):
+                remedy = f"Name it before --{split}, which takes all files that follow it."
+                raise ConfigError(f"no text to train on: --{split} has {', '.join(map(str, taken))}. {remedy}")
+        raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
+    detected = detected_of(values)
+    data_name, model_name = names[0] or stem(str(files[0])), names[1]
+    model_name = model_name or str(values.get("model", {}).get("kind") or default_model(values, detected))
+    return sessions.start(
+        values,
+        run or Path("runs") / f"{data_name}-{model_name}",
+        numbered=run is None,
+        minutes=minutes or DEFAULT_MINUTES,
+        began=began,
+        progress=progress,
+        detected=detected,
+    )
+
+
+def stem(name: str) -> str:
+    """The run's name for a data file: book.txt.gz -> book; sst2/train.tsv -> sst2, because train says nothing."""
+    path = Path(name)
+    base = path.name.lstrip(".").split(".")[0] or "text"
+    if base in COMMON_NAMES and (above := path.absolute().parent.name):
+        base = above.lstrip(".") or base
+    return "stdin" if name == "-" else base
+
+
+def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
+    """What `model` means, by the keys of a recipe: a kind, a file of the user's own, or a config with its sizes."""
+    if isinstance(model, str | Path):
+        own = own_model.load_file(model) if str(model).endswith(".py") else None
+        return {"model.kind": own.kind if own else str(model)}
+    if model is None:
+        return {}
+    own_model.from_config(model)
+    return {f"model.{key}": value for key, value in plain(model).items() if key != "vocabulary"}
+
+
+def tokenizer_section(name: str | None) -> dict[str, object]:
+    """What the name of a tokenizer means in a recipe's section [tokenizer]; by default nothing."""
+    return plain(tokenizer_by_name(name)[0]) if name else {}
+
+
+def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
+    """What the name of a tokenizer means: a kind, a tokenizer.json, or the folder of a model."""
+    if name in TOKENIZERS:
+        return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
+    path = Path(name)
+    places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
+    file = next((place for place in places if place.is_file()), None)
+    if file is None:
+        expected = f"{', '.join(TOKENIZERS)}, a tokenizer.json, or the folder of a model"
+        raise InputError(f"{name}: no tokenizer here. Expected {expected}.")
+    return TokenizerConfig(kind="file", file=str(file)), Tokenizer.load(file)
