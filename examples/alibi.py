@@ -23,7 +23,7 @@ class AlibiConfig(GPTConfig):
 
     def build(self) -> GPT:
         model = GPT(self)
-        model.positions = NoPositions()
+        model.positions = NoPositions()  # type: ignore[assignment]
         for part in model.modules():
             if isinstance(part, PreNorm) and isinstance(part.sublayer, MultiHeadAttention):
                 part.sublayer = AlibiAttention(part.sublayer)
