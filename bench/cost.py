@@ -99,7 +99,7 @@ def one_more(layer: nn.Module, x: Tensor, options: Any, state: Any) -> float:
     def run() -> None:
         place = torch.tensor(state.lengths)
         if isinstance(state, RingState):
-            mask = masks.within(place, state.answering(1, place.device), WINDOW)
+            mask = masks.within(place, state.key_places(1, place.device), WINDOW)
         else:
             mask = masks.causal(place, state.lengths[0] + 1)
         layer(token, mask=mask, state=state)

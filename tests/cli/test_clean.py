@@ -131,7 +131,7 @@ def test_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         (["CRAWL"], "--out corpus.jsonl"),
         (["--dry-run"], "no data was given"),
         (["CRAWL", "--out", "corpus.csv"], ".jsonl.gz"),
-        (["CRAWL", "--out", "gone/corpus.txt"], "the folder gone is not there"),
+        (["CRAWL", "--out", "gone/corpus.txt"], "the folder gone does not exist"),
         (["CRAWL", "--out", "a.jsonl", "--keep-dropped", "a.jsonl"], "named twice"),
         (["CRAWL", "--out", "a.jsonl", "--keep-dropped", "a.txt"], "a.txt: cannot be written"),
         (["CRAWL", "--out", "CRAWL", "--force"], "is one of the files that are read"),

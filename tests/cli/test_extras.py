@@ -117,6 +117,7 @@ def test_every_optional_package_is_hidden_here() -> None:
         for name in (re.split(r"[<>=]", each)[0] for each in needed)
     }
     assert listed.pop("pytorch-lightning") == "lightning"  # of examples/lightning.py only
+    assert listed.pop("lm-eval") == "lm-eval"  # of library/lm_eval_adapter.py only
     assert listed == errors.EXTRAS
     assert REFUSED.keys() | NOTED.keys() == listed.keys()
 

@@ -222,7 +222,7 @@ def test_library(trained: Path) -> None:
     assert streamed == model.generate("an", length=25, seed=5)
     assert model.evaluate("anna\nbob\n").tokens == 10
     assert sum(row.probability for row in model.next("an", top=100)) == pytest.approx(1.0)
-    steps = list(library.train(real("names/names.txt"), trained / "library", recipe={
+    steps = list(library.train(real("names/names.txt"), run=trained / "library", stream=True, recipe={
         "model": {"layers": 1, "heads": 1, "width": 8, "context": 8},
         "training": {"steps": 3, "threads": 1},
     }))  # fmt: skip

@@ -204,8 +204,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "corpus": {"documents": documents},
             "training": training,
         }
-        for _ in qkv.train(folder / data, folder / name, recipe=recipe):
-            pass
+        qkv.train(folder / data, run=folder / name, recipe=recipe)
     return folder
 
 

@@ -132,7 +132,7 @@ def before_a_write(folder: str, step: int, go: str) -> int:
     try:
         _write(folder, step, go)
     except QkvError as error:  # as the command says it
-        return app.say(str(error), error.exit_code)
+        return app.print_error(str(error), error.exit_code)
     return 0
 
 
@@ -158,7 +158,7 @@ def before_an_export(model: str, folder: str, go: str, force: bool) -> int:
     try:
         export.write(Path(folder), opened.bundle, "tiny", force=force, outside=False)
     except QkvError as error:  # as the command says it
-        return app.say(str(error), error.exit_code)
+        return app.print_error(str(error), error.exit_code)
     return 0
 
 

@@ -235,8 +235,8 @@ def _rotary(values: Settings, architecture: str, stretched: bool) -> Values:
         expected = " or ".join(map(repr, known))
         raise ConfigError(f"{architecture}: rope_type = {kind!r} is not supported; expected {expected}.")
     require(scaling, {"partial_rotary_factor": 1.0}, architecture)
-    default = 10000.0 if stretched or not values.get("rope_parameters") else None
-    base = {"rope_theta": values.get("rope_theta", default), **scaling}
+    inside = not stretched and values.get("rope_parameters")  # Qwen3 has the base there, or nothing but the base
+    base = {**({} if inside else {"rope_theta": values.get("rope_theta", 10000.0)}), **scaling}
     return renamed(base, {"rotary_base": "rope_theta", **(STRETCH if kind == "llama3" else {})})
 
 

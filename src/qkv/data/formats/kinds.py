@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import tee
 from typing import Literal
+from weakref import ref
 
 from qkv.data.files.unpack import CHUNK, Source, read_bytes
 from qkv.data.findings import Findings
@@ -111,12 +112,15 @@ class Beginnings:
         """The bytes of a file, the first of them from memory."""
         while len(self._held) >= MOST_HELD and source not in self._held:
             del self._held[next(iter(self._held))]
-        chunks, self._held[source] = tee(self._held.get(source) or self._read(source))
+        chunks, self._held[source] = tee(self._held.get(source) or _read(source, ref(self)))
         return chunks
 
-    def _read(self, source: Source) -> Iterator[bytes]:
-        try:
-            yield from read_bytes(source)
-        except DataError:  # whoever asks again is to get the same error
-            self._held.pop(source, None)
-            raise
+
+def _read(source: Source, holder: ref[Beginnings]) -> Iterator[bytes]:
+    """The bytes of a file. The holder is held weakly: in a cycle, open files wait for the garbage collector."""
+    try:
+        yield from read_bytes(source)
+    except DataError:  # whoever asks again is to get the same error
+        if (beginnings := holder()) is not None:
+            beginnings._held.pop(source, None)
+        raise
