@@ -11,7 +11,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from io import TextIOWrapper
 from pathlib import Path
@@ -116,32 +116,33 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentW
         return
     aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     remove_older(path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"), LEFT_OVER_SECONDS)
-    try:
-        with writing(path):
-            plain = aside.open("wb")
-    except OSError as error:  # a name that this file system does not accept
-        raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
-    # without a name and a time in it, the same documents give the same bytes
-    packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
-    # a lone surrogate, which a few encodings let through, becomes a question mark
-    text = TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="\n")
-    is_json = path.name.lower().removesuffix(".gz").endswith(".jsonl")
-    writer = DocumentWriter(path, text) if is_json else PlainTextWriter(path, text, documents)
-    try:
-        yield writer
-        writer.finish()
-        with writing(path):
-            text.close()
-            plain.close()
-            if writer.wanted:
-                flush(aside)
-                aside.replace(path)
-                flush(path.parent)
-    finally:
-        for file in (text, packed, plain):
-            with suppress(OSError):  # what could not be written before cannot be written now
-                file.close()
-        aside.unlink(missing_ok=True)
+    with ExitStack() as cleanup:
+        cleanup.callback(aside.unlink, missing_ok=True)  # before it is opened: a signal may come at any moment
+        try:
+            with writing(path):
+                plain = aside.open("wb")
+        except OSError as error:  # a name that this file system does not accept
+            raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
+        # without a name and a time in it, the same documents give the same bytes
+        packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
+        # a lone surrogate, which a few encodings let through, becomes a question mark
+        text = TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="\n")
+        is_json = path.name.lower().removesuffix(".gz").endswith(".jsonl")
+        writer = DocumentWriter(path, text) if is_json else PlainTextWriter(path, text, documents)
+        try:
+            yield writer
+            writer.finish()
+            with writing(path):
+                text.close()
+                plain.close()
+                if writer.wanted:
+                    flush(aside)
+                    aside.replace(path)
+                    flush(path.parent)
+        finally:
+            for file in (text, packed, plain):
+                with suppress(OSError):  # what could not be written before cannot be written now
+                    file.close()
 
 
 def _line_end_before(beginning: str) -> str:
