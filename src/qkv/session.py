@@ -18,7 +18,7 @@ from torch import nn
 
 from qkv.data import catalog
 from qkv.data.detect import Detected
-from qkv.data.findings import Progress, silent
+from qkv.data.findings import Progress, no_progress
 from qkv.errors import InputError, UnusablePathError
 from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.draft import Draft
@@ -102,7 +102,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         return session(recipe, task, folder)
 
 
-def finish(session: Session, doctor: Doctor | None, progress: Progress = silent) -> RunReport:
+def finish(session: Session, doctor: Doctor | None, progress: Progress = no_progress) -> RunReport:
     """Score the best model on what was held out, write the card, and report."""
     report = session.task.report(session, doctor, progress)
     write_card(session, report.card)

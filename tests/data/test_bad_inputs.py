@@ -9,7 +9,7 @@ import pytest
 from data.bad_inputs import Case, build, state
 from qkv.data.check import check
 from qkv.data.corpus import CorpusConfig
-from qkv.data.findings import shown
+from qkv.data.findings import display_name
 from qkv.text.tokenizer import TokenizerConfig
 
 
@@ -44,7 +44,7 @@ def test_bad_input(cases: dict[str, Case], name: str) -> None:
         assert case.must_mention in str(error), str(error)
         assert "\n" not in str(error)
         if "needs at least" not in str(error):
-            assert shown(case.path) in str(error)
+            assert display_name(case.path) in str(error)
     else:
         assert not report.problems, str(report.problems[0])
         assert case.must_mention in "\n".join([*report.notes, *report.warnings])

@@ -15,7 +15,7 @@ from data.bad_examples import Case, build
 from data.bad_parallel import OBJECTS, SOURCE, TARGET, every, jsonl
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import is_parallel
-from qkv.data.findings import shown
+from qkv.data.findings import display_name
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, QkvError
@@ -51,7 +51,7 @@ def test_bad_parallel(case: Case, tmp_path: Path) -> None:
     assert case.mention in said
     assert "\n" not in said
     assert re.search(r"[.?] [A-Z][^.]+|; (?:expected|did you mean) ", said), "no remedy"
-    assert case.name in WITHOUT_FILE or "languages names" in said or shown(tmp_path) in said
+    assert case.name in WITHOUT_FILE or "languages names" in said or display_name(tmp_path) in said
     assert sorted(tmp_path.rglob("*")) == before
 
 

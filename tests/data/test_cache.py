@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qkv.data import cache
-from qkv.data.cache import PART, cache_folder
+from qkv.data.cache import PART_SUFFIX, cache_folder
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Source
@@ -91,7 +91,7 @@ def test_a_folder_that_another_process_repaired_stays(own: Path, monkeypatch: py
 
     folder = cache.obtain("room", "key", build)
     inode = folder.stat().st_ino
-    real, asked = cache.is_whole, []
+    real, asked = cache.is_intact, []
 
     def late(place: Path) -> bool:
         asked.append(place)
@@ -105,7 +105,7 @@ def test_a_folder_that_another_process_repaired_stays(own: Path, monkeypatch: py
 
 
 def spooled(content: bytes, name: str) -> Path:
-    path = cache_folder("input") / f"{name}{PART}"
+    path = cache_folder("input") / f"{name}{PART_SUFFIX}"
     path.write_bytes(content)
     return path
 

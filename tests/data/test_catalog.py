@@ -88,7 +88,10 @@ def test_fetch_once(server: str, own_cache: Path) -> None:
 
 def test_two_processes_do_not_share_an_unfinished_copy(server: str) -> None:
     file = entry(server)
-    with catalog.fetching(catalog.fetched(file)), pytest.raises(InputError, match="another process is fetching"):
+    with (
+        catalog.download_lock(catalog.download_path(file)),
+        pytest.raises(InputError, match="another process is fetching"),
+    ):
         file.obtain()
     assert not Server.asked
     assert file.obtain().read_bytes() == CONTENT
@@ -192,7 +195,7 @@ def test_a_packed_copy_is_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
                 content = gzip.decompress(real(file.path).read_bytes())
                 assert hashlib.sha256(content).hexdigest() == file.original_sha256
                 assert len(content) == file.original_bytes
-                assert catalog.fetched(file).suffix != ".gz"
+                assert catalog.download_path(file).suffix != ".gz"
 
 
 def test_what_every_python_has() -> None:

@@ -26,7 +26,7 @@ from qkv.data.clean.deduplicate import (
 from qkv.data.clean.deduplicate import similarity as estimate
 from qkv.data.clean.filters import compressed_share, line_shares, markup_share
 from qkv.data.clean.measures import GRAMS, UNSPACED, flags, measure, measured, total
-from qkv.data.identity import mixed
+from qkv.data.identity import fmix64
 
 texts = st.lists(st.text(st.sampled_from("ab Z9\n.,#…字ก้é😀'-\u200b\ufffd"), max_size=40), min_size=1, max_size=6)
 
@@ -161,11 +161,11 @@ def test_an_index_is_a_dictionary(batches: list[list[int]], spread: int) -> None
 def test_an_index_grows() -> None:
     rows = KeyRows(1)
     index = RowIndex(rows)
-    keys = mixed(np.arange(20_000, dtype=np.uint64))[:, None]
+    keys = fmix64(np.arange(20_000, dtype=np.uint64))[:, None]
     for start in range(0, 20_000, 3000):
         index.add(rows.add(keys[start : start + 3000]))
     assert index.find(keys[:, 0]).tolist() == list(range(20_000))
-    assert (index.find(mixed(np.arange(20_000, 30_000, dtype=np.uint64))) == -1).all()
+    assert (index.find(fmix64(np.arange(20_000, 30_000, dtype=np.uint64))) == -1).all()
     assert rows.bytes + index.bytes < 25 * 20_000
 
 

@@ -14,7 +14,7 @@ import pytest
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.descriptions import describe_pairs
 from qkv.data.detect import detect
-from qkv.data.findings import silent
+from qkv.data.findings import no_progress
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import DataError
@@ -125,7 +125,7 @@ def test_several_languages_are_parallel_text_and_which_is_asked_for(tmp_path: Pa
 
 def test_pairs_described_are_the_pairs_that_are_learned_from(tmp_path: Path) -> None:
     path = written(tmp_path, "rows.tsv", PAIRS)
-    description = describe_pairs(ParallelConfig(files=(path,)), silent, detect({"files": [path]}).beginnings)
+    description = describe_pairs(ParallelConfig(files=(path,)), no_progress, detect({"files": [path]}).beginnings)
     assert description.task == "translation"
     assert description.splits == {"train": 60}
     assert description.columns == {"source": "source", "target": "target"}

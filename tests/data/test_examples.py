@@ -22,7 +22,7 @@ from qkv.data.examples import ImageExamples, Labelled, LabelMap, PackedTexts, Ta
 from qkv.data.formats.delimited import has_header, sniff
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.hold_out import held_out
-from qkv.data.identity import key_of
+from qkv.data.identity import text_key
 from qkv.data.read_examples import read_examples
 from qkv.errors import MissingExtraError
 
@@ -48,8 +48,8 @@ def test_packed_texts(texts: list[str]) -> None:
 
 
 def test_keys_do_not_see_case_and_space() -> None:
-    assert key_of("A  b\n") == key_of("a b")
-    assert key_of("a", "b") != key_of("a b")
+    assert text_key("A  b\n") == text_key("a b")
+    assert text_key("a", "b") != text_key("a b")
 
 
 plain = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(str.strip)
@@ -58,7 +58,7 @@ plain = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(plain, st.sampled_from(["good", "bad"])), min_size=4, max_size=20), st.sampled_from(",;\t|"))
 def test_what_is_written_is_read(tmp_path: Path, rows: list[tuple[str, str]], mark: str) -> None:
-    assume(len({label for _, label in rows}) == 2 and len({key_of(text) for text, _ in rows}) > 2)
+    assume(len({label for _, label in rows}) == 2 and len({text_key(text) for text, _ in rows}) > 2)
     out = io.StringIO()
     writer = csv.writer(out, delimiter=mark, quoting=csv.QUOTE_ALL)
     writer.writerows([("text", "label"), *rows])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from data.bad_examples import DIGITS, GOOD, OBJECTS, PIXELS, Case, build, conll, every, idx, jsonl, npz, universal
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.findings import shown
+from qkv.data.findings import display_name
 from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, QkvError
 
@@ -36,7 +36,7 @@ def test_bad_examples(case: Case, tmp_path: Path) -> None:
     assert refused.value.exit_code == 2
     assert case.mention in said
     assert "\n" not in said
-    assert case.options.keys() & {"task", "stdin", "encoding"} or shown(tmp_path) in said
+    assert case.options.keys() & {"task", "stdin", "encoding"} or display_name(tmp_path) in said
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from data_at_hand import real
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.identity import key_of, passage_keys
+from qkv.data.identity import passage_keys, text_key
 from qkv.data.read_examples import read_examples
 
 
 def keys(texts: list[str]) -> np.ndarray:
-    own = np.array([key_of(text) for text in texts], dtype=np.uint64)
+    own = np.array([text_key(text) for text in texts], dtype=np.uint64)
     return passage_keys(texts, own)
 
 
@@ -32,7 +32,7 @@ def test_parts_go_with_the_whole_and_others_do_not() -> None:
     found = keys(texts)
     assert len(set(found[:4].tolist())) == 1
     assert len(set(found.tolist())) == 3
-    assert found[1] == key_of(whole)
+    assert found[1] == text_key(whole)
 
 
 def test_chains_end_at_the_longest() -> None:
@@ -45,13 +45,13 @@ def test_chains_end_at_the_longest() -> None:
 def test_every_part_follows_one_that_holds_it(sentences: list[list[str]]) -> None:
     texts = [" ".join(words) for words in sentences]
     found = keys(texts)
-    own = {key_of(text) for text in texts}
+    own = {text_key(text) for text in texts}
     assert set(found.tolist()) <= own
     longest: dict[int, int] = {}
     for text in texts:
-        longest[key_of(text)] = len(text.split())
+        longest[text_key(text)] = len(text.split())
     assert all(longest[int(key)] >= len(text.split()) for key, text in zip(found, texts, strict=True))
-    order = np.argsort([key_of(text) for text in texts], kind="stable")  # the order of the rows changes nothing for
+    order = np.argsort([text_key(text) for text in texts], kind="stable")  # the order of the rows changes nothing for
     again = keys([texts[row] for row in order])  # texts without rivals of their own length
     alone = len({len(text.split()) for text in texts}) == len(texts)
     assert not alone or found[order].tolist() == again.tolist()

@@ -14,7 +14,7 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.descriptions import describe_examples
 from qkv.data.detect import is_labelled
 from qkv.data.examples import NumberExamples, TextExamples
-from qkv.data.findings import silent
+from qkv.data.findings import no_progress
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.number_tables import number_in
 from qkv.data.read_examples import read_examples
@@ -108,7 +108,7 @@ def test_text_is_still_text(tmp_path: Path) -> None:
 def test_described(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(csv([("" if n == 2 else n, n / 2, "ab"[n % 2]) for n in range(60)], "x,y,class"))
-    found = describe_examples(ExamplesConfig(files=(str(path),)), silent)
+    found = describe_examples(ExamplesConfig(files=(str(path),)), no_progress)
     assert found.unit == "columns"
     assert found.ranges["x"] == {
         "lowest": 0.0,

@@ -22,7 +22,7 @@ from qkv.data.examples import Pair, Pairs, Parallel
 from qkv.data.findings import Caution
 from qkv.data.formats.aligned import aligned, named
 from qkv.data.formats.kinds import Beginnings
-from qkv.data.identity import connected
+from qkv.data.identity import component_keys
 from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, InputError
@@ -273,7 +273,7 @@ def test_both_directions_share_neither_text(tmp_path: Path) -> None:
 
 def test_what_is_connected() -> None:
     first, second = np.array([5, 5, 7, 9, 3], dtype=np.uint64), np.array([1, 2, 2, 4, 4], dtype=np.uint64)
-    assert connected(first, second).tolist() == [5, 5, 5, 3, 3]
+    assert component_keys(first, second).tolist() == [5, 5, 5, 3, 3]
 
 
 def test_several_languages(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_race_that_is_lost() -> None:
         shutil.copytree(winner, aside.parent / "key")  # while we build, another process puts its own in place
 
     folder = cache.obtain("room", "key", build)
-    assert cache.facts(folder) == {"by": "the winner"}
+    assert cache.read_facts(folder) == {"by": "the winner"}
     assert [path.name for path in folder.parent.iterdir()] == ["key"]
 
 

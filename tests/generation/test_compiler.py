@@ -13,7 +13,7 @@ import pytest
 
 import qkv
 from cli.commands import run
-from qkv.data.cache import cache_folder, only_mine
+from qkv.data.cache import cache_folder, only_user_can_write
 from qkv.generation import compiler
 from qkv.models.gpt import GPTConfig
 from qkv.recipe import bundle
@@ -107,7 +107,7 @@ def test_folders_of_the_cache_are_for_one_user(tmp_path: Path) -> None:
         if each.is_dir():
             assert stat.S_IMODE(each.stat().st_mode) == 0o700, each
     (made,) = libraries(tmp_path / "shared")
-    assert only_mine(made, tmp_path / "shared")
+    assert only_user_can_write(made, tmp_path / "shared")
 
 
 @pytest.mark.parametrize("above", range(4))

@@ -18,8 +18,8 @@ import pytest
 import qkv
 from cli.commands import run
 from interop import tiny_folder
-from qkv.data.cache import PART
-from qkv.data.catalog import fetching
+from qkv.data.cache import PART_SUFFIX
+from qkv.data.catalog import download_lock
 from qkv.errors import InputError
 from qkv.interop import hub
 
@@ -136,7 +136,7 @@ def test_a_whole_model_is_fetched(server: Hub) -> None:
 def test_two_processes_do_not_share_an_unfinished_copy(server: Hub) -> None:
     folder = hub.fetch("hf:org/tiny")
     (folder / "config.json").unlink()
-    with fetching(folder / "config.json"), pytest.raises(InputError, match="another process is fetching"):
+    with download_lock(folder / "config.json"), pytest.raises(InputError, match="another process is fetching"):
         hub.fetch("hf:org/tiny")
     assert held(hub.fetch("hf:org/tiny")) == tiny_folder.files()
 
@@ -180,7 +180,7 @@ def test_another_content_than_was_listed(server: Hub, name: str) -> None:
         hub.fetch("hf:org/tiny")
     left = [path.name for path in Path(hub.cache_folder("hub", "org", "tiny", COMMIT)).iterdir()]
     assert name not in left
-    assert not [each for each in left if each.endswith(PART)]
+    assert not [each for each in left if each.endswith(PART_SUFFIX)]
     server.files[name] = good
     assert held(hub.fetch("hf:org/tiny"))[name] == good
 

@@ -18,7 +18,7 @@ from qkv.safe_json import JsonObject, read_json
 from qkv.storage import PARTIAL, TRASH, advised, locked, new_folder, remove_folder, remove_older, verify
 
 FACTS = "facts.json"
-PART = ".part"
+PART_SUFFIX = ".part"
 """The ending of a file that is still coming in."""
 REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
 _LEFT_OVER_SECONDS, _OLD_PART_SECONDS = 2 * 24 * 3600, 24 * 3600
@@ -27,13 +27,13 @@ _LEFT_OVER_SECONDS, _OLD_PART_SECONDS = 2 * 24 * 3600, 24 * 3600
 def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
     """The folder of a key: as it is there, or as `build` fills it now. `note` hears of a damaged one."""
     folder = cache_folder(room) / key
-    if is_whole(folder):
+    if is_intact(folder):
         return folder
     remove_older((path for path in folder.parent.iterdir() if path.name.endswith((PARTIAL, TRASH))), _LEFT_OVER_SECONDS)
     for room in ("input", "sets"):  # killed pipes and broken downloads
-        remove_older((root() / room).rglob(f"*{PART}"), _OLD_PART_SECONDS)
+        remove_older((root() / room).rglob(f"*{PART_SUFFIX}"), _OLD_PART_SECONDS)
     if folder.exists():
-        if not _removed_damaged(folder) and is_whole(folder):
+        if not _removed_damaged(folder) and is_intact(folder):
             return folder
         if note:
             note(f"{folder}: this part of the cache was damaged or altered; it is made anew.")
@@ -42,12 +42,12 @@ def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[s
             build(aside)
     except OSError:
         # another process put the same thing in place while we built ours
-        if not is_whole(folder):
+        if not is_intact(folder):
             raise
     return folder
 
 
-def is_whole(folder: Path) -> bool:
+def is_intact(folder: Path) -> bool:
     """Whether all files of the manifest are there with their sha256.
 
     About a second a gigabyte, which the text itself, hashed at each start to see whether it changed, costs as well.
@@ -69,7 +69,7 @@ def _removed_damaged(folder: Path) -> bool:
     while True:
         with locked(folder.parent) as held:
             if held:
-                damaged = folder.exists() and not is_whole(folder)
+                damaged = folder.exists() and not is_intact(folder)
                 if damaged:
                     remove_folder(folder)
                 return damaged
@@ -80,7 +80,7 @@ def write_facts(folder: Path, facts: Mapping[str, object]) -> None:
     (folder / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def facts(folder: Path) -> JsonObject:
+def read_facts(folder: Path) -> JsonObject:
     return read_json(folder / FACTS)
 
 
@@ -102,7 +102,7 @@ def cache_folder(*parts: str) -> Path:
     return folder
 
 
-def only_mine(path: Path, top: Path) -> bool:
+def only_user_can_write(path: Path, top: Path) -> bool:
     """Whether nobody but this user, and root, can write `path` or put something else in its place.
 
     As ssh asks it of keys: of the owner and mode of the file, its folder, and so on up to `top`. Only `top` may be open
@@ -123,10 +123,10 @@ def only_mine(path: Path, top: Path) -> bool:
 def root() -> Path:
     """Where the cache is."""
     folder = os.environ.get("QKV_CACHE")
-    return Path(folder) if folder else own_root()
+    return Path(folder) if folder else default_root()
 
 
-def own_root() -> Path:
+def default_root() -> Path:
     """This user's own place for caches, whatever QKV_CACHE says."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "qkv" / "Cache"

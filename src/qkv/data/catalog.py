@@ -23,8 +23,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlparse
 
-from qkv.data.cache import PART, REMEDY, cache_folder, root
-from qkv.data.findings import Progress, silent
+from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder, root
+from qkv.data.findings import Progress, no_progress
 from qkv.errors import DataError, InputError
 from qkv.storage import advised, locked, sha256, writing
 
@@ -44,13 +44,13 @@ class CatalogFile:
         """The file as it is at hand, checked, or None."""
         folders = [Path(folder) for folder in os.environ.get("QKV_DATA", "").split(os.pathsep) if folder]
         places = [(folder / self.path, self.sha256) for folder in folders]
-        for path, expected in [*places, (fetched(self), self.original_sha256 or self.sha256)]:
+        for path, expected in [*places, (download_path(self), self.original_sha256 or self.sha256)]:
             if path.is_file():
                 _require_sum(path, expected)
                 return path
         return None
 
-    def obtain(self, progress: Progress = silent) -> Path:
+    def obtain(self, progress: Progress = no_progress) -> Path:
         """The file, fetched if it is not at hand."""
         return self.locate() or fetch(self, progress)
 
@@ -147,31 +147,31 @@ class _KeyStaysHome(urllib.request.HTTPRedirectHandler):
         return sent
 
 
-def opened(address: str, headers: Mapping[str, str]) -> Any:
+def open_url(address: str, headers: Mapping[str, str]) -> Any:
     """The answer of a server, to be read."""
     request = urllib.request.Request(address, headers={"User-Agent": "qkv", **headers})
     return urllib.request.build_opener(_KeyStaysHome).open(request, timeout=TIMEOUT_SECONDS)
 
 
-def fetched(file: CatalogFile) -> Path:
+def download_path(file: CatalogFile) -> Path:
     """Where a fetched file is kept: under the name of the original, which may not be packed as our own copy is."""
     path = PurePosixPath(file.path)
     name = PurePosixPath(urlparse(file.address).path).name if file.address else path.name
     return root() / "sets" / path.parent / name
 
 
-def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
+def fetch(file: CatalogFile, progress: Progress = no_progress) -> Path:
     """Download a file into the cache and return its place."""
     if file.address is None:
         raise InputError(
             f"{file.path}: not at hand, and there is no single address to fetch it from. Put it below a folder and set "
             "QKV_DATA to that folder; `qkv data list` names its source."
         )
-    final = fetched(file)
+    final = download_path(file)
     cache_folder("sets", *PurePosixPath(file.path).parent.parts)
-    part = final.with_name(final.name + PART)
+    part = final.with_name(final.name + PART_SUFFIX)
     size = file.original_bytes or file.bytes
-    with fetching(final), advised(REMEDY), writing(final, size):
+    with download_lock(final), advised(REMEDY), writing(final, size):
         download(file.address, part, size, progress, OFFLINE)
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()
@@ -184,7 +184,7 @@ def fetch(file: CatalogFile, progress: Progress = silent) -> Path:
 
 
 @contextmanager
-def fetching(final: Path) -> Iterator[None]:
+def download_lock(final: Path) -> Iterator[None]:
     """One process at a time brings a file: two would write into one unfinished copy of it."""
     name = hashlib.sha256(os.fsencode(final.absolute())).hexdigest()[:32]
     with locked(cache_folder("locks", name)) as held:
@@ -205,7 +205,7 @@ def download(
         return
     reach = {"Range": f"bytes={done}-"} if done else {}
     try:
-        with opened(address, {**(headers or {}), **reach}) as answer:
+        with open_url(address, {**(headers or {}), **reach}) as answer:
             continued = getattr(answer, "status", 200) == 206
             done = done if continued else 0
             promised = done + int(answer.headers.get("Content-Length") or 0)

@@ -16,7 +16,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
 from qkv.data.files.discover import expand, own_validation
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Caution, Findings, Progress, counted, silent
+from qkv.data.findings import Caution, Findings, Progress, byte_counter, no_progress
 from qkv.data.formats.text import read_source
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import Cutter, require
@@ -59,7 +59,7 @@ def check(
     tokenizer: TokenizerConfig,
     context: Callable[[int], int],
     given_tokenizer: Tokenizer | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> DataReport:
     """Prepare the corpus as training would, then examine its text; `context` maps the number of tokens to a length."""
     report = DataReport()
@@ -101,11 +101,11 @@ def _require_enough(report: DataReport, prepared: Prepared, context: int) -> Non
 def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> None:
     """One pass over the text for odd characters and lines; after a file that cannot be read the others are examined."""
     findings, odd = Findings(), _OddText()
-    watch = counted(progress, "checking")
+    on_read = byte_counter(progress, "checking")
     for source in _sources(corpus, report):
         cutter = Cutter()
         try:
-            for text, ends in read_source(source, corpus, findings, watch):
+            for text, ends in read_source(source, corpus, findings, on_read):
                 for part, _ in cutter.parts(text, ends):
                     odd.add(part)
         except QkvError as error:

@@ -37,7 +37,7 @@ def given_column(table: Table, wanted: str | None, role: str) -> str | None:
     raise missing_column(table, wanted, role)
 
 
-def place_of(table: Table, column: str, role: str) -> int:
+def column_index(table: Table, column: str, role: str) -> int:
     if column not in table.columns:
         raise missing_column(table, column, role)
     return table.columns.index(column)
@@ -65,7 +65,7 @@ def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) ->
     """Whether a table is left out since it has no labels, as the test file of a folder may."""
     lacks = may_lack and label not in table.columns
     if lacks:
-        findings.say(Caution(f"{table.where}: has no column {label!r} and is not used."))
+        findings.add_note(Caution(f"{table.where}: has no column {label!r} and is not used."))
     return lacks
 
 
@@ -257,7 +257,7 @@ class PairColumns:
         if self.nested:
             places = [table.columns.index(names.NESTED)] * 2
         else:
-            places = [place_of(table, name, role) for role, name in columns.items()]
+            places = [column_index(table, name, role) for role, name in columns.items()]
         for line, row in table.rows:
             texts = dict(zip(columns.values(), (row[place] for place in places), strict=True))
             if self.nested:

@@ -20,7 +20,7 @@ from qkv.data.formats.kinds import Beginnings
 from qkv.data.formats.text import read
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
-from qkv.data.survey import Parts, survey
+from qkv.data.survey import CorpusFiles, survey
 from qkv.text.vocabulary import choose
 
 SAMPLE = 400
@@ -56,7 +56,7 @@ class Description:
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
     words = _WordCount()
     with standard_input.received_once(corpus) as spool:
-        parts = Parts.of(corpus, spool, whole=True, progress=progress)
+        parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress)
         surveyed = survey(parts, progress, words.add)
         validation = expand(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
     held_out = sum(len(text) for text, _ in read(validation, corpus, Findings())) if validation else None
@@ -76,7 +76,7 @@ def describe(corpus: CorpusConfig, progress: Progress) -> Description:
     )
 
 
-def _kinds(parts: Parts) -> str:
+def _kinds(parts: CorpusFiles) -> str:
     counts: Counter[str] = Counter()
     for source in parts.files:
         packed = "" if isinstance(source, Builtin) or source.packing == "plain" else f" in {source.packing}"

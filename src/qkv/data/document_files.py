@@ -18,7 +18,7 @@ from pathlib import Path
 
 from qkv.data.corpus import Documents
 from qkv.data.files.decode import binary_format
-from qkv.data.findings import shown
+from qkv.data.findings import display_name
 from qkv.errors import DataError, InputError, StorageError
 from qkv.storage import PARTIAL, flush, remove_older, writing
 
@@ -28,7 +28,7 @@ LEFT_OVER_SECONDS = 24 * 3600
 
 def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
     """Refuse a name that cannot be, or must not be, written."""
-    where = shown(path)
+    where = display_name(path)
     if not path.name.lower().endswith(endings):
         raise InputError(f"{where}: cannot be written. Expected a name that ends in {' or '.join(endings)}.")
     if os.path.isdir(path):
@@ -36,7 +36,7 @@ def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise InputError(f"{where}: already exists. Choose another name, or replace it with --force.")
     if not os.path.isdir(path.parent):
-        raise InputError(f"{where}: the folder {shown(path.parent)} does not exist. Make it first.")
+        raise InputError(f"{where}: the folder {display_name(path.parent)} does not exist. Make it first.")
 
 
 class DocumentWriter:
@@ -104,7 +104,7 @@ class PlainTextWriter(DocumentWriter):
             remedy = ", or make each paragraph a document: --documents paragraphs"
         else:
             return
-        where = f"{shown(self.path)}: document {self.count:,} ({shown(excerpt(text, 40))})"
+        where = f"{display_name(self.path)}: document {self.count:,} ({display_name(excerpt(text, 40))})"
         raise DataError(where, problem, f"Write .jsonl, which takes any document{remedy}.")
 
 
@@ -122,7 +122,7 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentW
             with writing(path):
                 plain = aside.open("wb")
         except OSError as error:  # a name that this file system does not accept
-            raise StorageError(f"{shown(path)}: {error.strerror}. Choose another name or place.") from None
+            raise StorageError(f"{display_name(path)}: {error.strerror}. Choose another name or place.") from None
         # without a name and a time in it, the same documents give the same bytes
         packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
         # a lone surrogate, which a few encodings let through, becomes a question mark

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.corpus import Task
-from qkv.data.identity import Keys, mixed
+from qkv.data.identity import Keys, fmix64
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -285,7 +285,7 @@ class Pairs(ExampleSet[Pair]):
     @property
     def keys(self) -> Keys:
         """Equal for pairs whose texts are equal, but for case and white space."""
-        return mixed(self.source_keys[self.rows]) + self.target_keys[self.rows]
+        return fmix64(self.source_keys[self.rows]) + self.target_keys[self.rows]
 
     def select(self, which: Mask | Numbers | slice) -> Pairs:
         return replace(self, rows=self.rows[which], backward=self.backward[which])

@@ -14,7 +14,7 @@ from pathlib import Path
 from qkv.visible import visible
 
 
-def shown(path: str | Path) -> str:
+def display_name(path: str | Path) -> str:
     """A file's name fit for a message: one line, no control characters, whatever bytes it is made of."""
     text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
     return visible(text)
@@ -50,7 +50,7 @@ class Findings:
     """The text column that was guessed, by file."""
     remarks: list[str] = field(default_factory=list)
 
-    def say(self, line: str) -> None:
+    def add_note(self, line: str) -> None:
         if line not in self.remarks:
             self.remarks.append(line)
 
@@ -84,21 +84,21 @@ class Findings:
 
 
 Progress = Callable[[str, int, int | None], None]
-Watch = Callable[[int], None]
+OnRead = Callable[[int], None]
 """Called with the number of bytes that were just read."""
 
 
-def silent(stage: str, done: int, total: int | None) -> None:
+def no_progress(stage: str, done: int, total: int | None) -> None:
     pass
 
 
-def counted(progress: Progress, stage: str, total: int | None = None) -> Watch:
+def byte_counter(progress: Progress, stage: str, total: int | None = None) -> OnRead:
     """Report the sum of the bytes that were read so far."""
     done = 0
 
-    def watch(count: int) -> None:
+    def on_read(count: int) -> None:
         nonlocal done
         done += count
         progress(stage, done, total)
 
-    return watch
+    return on_read

@@ -17,25 +17,25 @@ import numpy.typing as npt
 from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, Pairs, Parallel, TagExamples
 from qkv.data.findings import Caution, Leak
-from qkv.data.identity import Keys, connected, mixed
+from qkv.data.identity import Keys, component_keys, fmix64
 from qkv.data.split import Mask
 from qkv.errors import DataError
 
-FEWEST_TRAIN, FEWEST_VALID = 8, 2
+MIN_TRAIN_EXAMPLES, MIN_VALID_EXAMPLES = 8, 2
 """Distinct examples that a model is trained on, and evaluated on, at least: a score of one example means nothing."""
 
 
 def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str, what: str = "examples") -> None:
     """Refuse splits that are too small; `fraction` is the part held out, None where a validation set was given."""
     counts = [len(np.unique(keys)) for keys in (train, valid)]
-    if counts[0] >= FEWEST_TRAIN and counts[1] >= FEWEST_VALID:
+    if counts[0] >= MIN_TRAIN_EXAMPLES and counts[1] >= MIN_VALID_EXAMPLES:
         return
     if fraction is None:
-        short = counts[0] < FEWEST_TRAIN
-        count, needed = (counts[0], FEWEST_TRAIN) if short else (counts[1], FEWEST_VALID)
+        short = counts[0] < MIN_TRAIN_EXAMPLES
+        count, needed = (counts[0], MIN_TRAIN_EXAMPLES) if short else (counts[1], MIN_VALID_EXAMPLES)
         split = "training" if short else "validation"
         raise DataError(where, f"{count:,} {split} {what} that differ are too few", f"Give at least {needed}.")
-    needed = max(FEWEST_TRAIN + FEWEST_VALID, math.ceil((FEWEST_VALID - 0.5) / fraction))
+    needed = max(MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES, math.ceil((MIN_VALID_EXAMPLES - 0.5) / fraction))
     problem = f"{sum(counts):,} {what} that differ are too few to train on and to hold some out"
     raise DataError(where, problem, f"Give at least {needed}.")
 
@@ -44,7 +44,7 @@ def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: 
     """Which rows are held out; there must be two distinct keys at least."""
     own, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     strata = classes[first]
-    order = np.lexsort((mixed(own ^ mixed(np.array([seed], dtype=np.uint64))), strata))
+    order = np.lexsort((fmix64(own ^ fmix64(np.array([seed], dtype=np.uint64))), strata))
     sorted_strata = strata[order]
     begins = np.concatenate([[True], sorted_strata[1:] != sorted_strata[:-1]])
     free = order[~begins]
@@ -92,7 +92,7 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
     """Training pairs and those held out."""
     keys = train.source_keys[train.rows]
     if config.directions == "both":
-        keys = connected(keys, train.target_keys[train.rows])
+        keys = component_keys(keys, train.target_keys[train.rows])
     count = len(np.unique(keys))
     if count < 2:
         same = "every source is the same, so that nothing can be held out"

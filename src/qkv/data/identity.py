@@ -26,7 +26,7 @@ def hash64(content: bytes) -> int:
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
-def key_of(*texts: str) -> int:
+def text_key(*texts: str) -> int:
     """Equal for texts that differ in case, white space or Unicode's form only, and hardly ever for others."""
     plain = "\0".join(" ".join(text.lower().split()) for text in texts)
     if not plain.isascii():
@@ -38,7 +38,7 @@ def as_keys(keys: array[int]) -> Keys:
     return np.array(keys, dtype=np.uint64)
 
 
-def mixed(hashes: Keys) -> Keys:
+def fmix64(hashes: Keys) -> Keys:
     """Every bit of the result depends on every bit of the input (the end of MurmurHash3, Appleby 2011)."""
     found = hashes ^ (hashes >> np.uint64(33))
     found *= np.uint64(0xFF51AFD7ED558CCD)
@@ -48,7 +48,7 @@ def mixed(hashes: Keys) -> Keys:
     return found
 
 
-def connected(first: Keys, second: Keys) -> Keys:
+def component_keys(first: Keys, second: Keys) -> Keys:
     """The least key of the first kind that each row is bound to by rows that share a key with it, and so on."""
     groups = [np.unique(keys, return_inverse=True)[1] for keys in (first, second)]
     least = first
@@ -109,7 +109,7 @@ def _runs(ids: Keys, ends: np.ndarray, size: int) -> tuple[Keys, np.ndarray]:
     count = len(ids) - size + 1
     found = np.zeros(count, dtype=np.uint64)
     for place in range(size):
-        found = mixed(found + ids[place : place + count])
+        found = fmix64(found + ids[place : place + count])
     row_of = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     inside = row_of[:count] == row_of[size - 1 :]
     return found[inside], row_of[:count][inside]

@@ -20,7 +20,7 @@ from qkv.data.corpus import Task
 from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.identity import as_keys, key_of
+from qkv.data.identity import as_keys, text_key
 from qkv.errors import DataError
 from qkv.visible import visible
 
@@ -33,7 +33,7 @@ MOST_CELLS = 2**31
 NO_LABEL = ("", "nan", "null")
 
 
-class Values:
+class RawLabels:
     """The labels of many examples: a number each, and once for each distinct label its spelling and first place."""
 
     def __init__(self) -> None:
@@ -78,12 +78,12 @@ class LabelScheme:
     numeric: bool = False
     """Classes are whole numbers, which files may spell as 1 or 1.0."""
 
-    def targets(self, values: Values, split: str, findings: Findings) -> tuple[Targets, Mask]:
+    def targets(self, values: RawLabels, split: str, findings: Findings) -> tuple[Targets, Mask]:
         """The numbers to learn, and which examples can be used."""
         codes, names = values.array(), values.names
         table: Targets
         if self.task == "regression":
-            table = np.array([number(name) for name in names], dtype=np.float32)
+            table = np.array([parse_number(name) for name in names], dtype=np.float32)
             good = np.isfinite(table)
             problem = "is not a number"
         elif self.task == "multi-label":
@@ -104,9 +104,9 @@ class LabelScheme:
         return table[codes], good[codes]
 
     def spelling(self, name: str) -> str:
-        return whole(name) if self.numeric else name
+        return integer_spelling(name) if self.numeric else name
 
-    def _report(self, values: Values, good: Mask, split: str, problem: str, findings: Findings) -> None:
+    def _report(self, values: RawLabels, good: Mask, split: str, problem: str, findings: Findings) -> None:
         if good.all():
             return
         bad = np.flatnonzero(~good)
@@ -121,15 +121,15 @@ class LabelScheme:
             known = listed(self.labels.names) or "numbers"
             raise DataError(where, problem, f"Known are {known}. Repair the labels, or use another --task.")
         left = f"{rows:,} of {len(values):,} {split} rows left out"
-        findings.say(Caution(f"{where}: {left}: the label {label!r} {problem}."))
+        findings.add_note(Caution(f"{where}: {left}: the label {label!r} {problem}."))
 
 
 def decide(
-    values: Values, several: bool, wanted: Task | None, where: str, findings: Findings, learn: bool = True
+    values: RawLabels, several: bool, wanted: Task | None, where: str, findings: Findings, learn: bool = True
 ) -> LabelScheme:
     """The task that the labels of the training examples make, and the map; what cannot be learned is refused."""
     counts = values.counts()
-    numbers = [number(name) for name in counts]
+    numbers = [parse_number(name) for name in counts]
     numeric = all(math.isfinite(each) for each in numbers)
     if wanted == "regression" or (
         wanted is None and numeric and not several and _measured(numbers, len(values), where, findings)
@@ -141,7 +141,7 @@ def decide(
         task: Task = "multi-label"
     else:
         task = "classification"
-        names = {whole(name) for name in counts} if numeric else set(counts)
+        names = {integer_spelling(name) for name in counts} if numeric else set(counts)
         if learn:
             _require_classes(names, len(values), wanted, where)
     labels = LabelMap(tuple(sorted(names, key=_order)))
@@ -149,7 +149,7 @@ def decide(
     return LabelScheme(task, labels, mark, numeric)
 
 
-def word(value: object) -> str | None:
+def label_text(value: object) -> str | None:
     """A label as text; None where there is none."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -161,16 +161,16 @@ def word(value: object) -> str | None:
     return None if spelled.lower() in NO_LABEL else spelled
 
 
-def number(name: str) -> float:
+def parse_number(name: str) -> float:
     try:
         return float(name) if "_" not in name else math.nan
     except ValueError:
         return math.nan
 
 
-def whole(name: str) -> str:
+def integer_spelling(name: str) -> str:
     """1.0 is 1; 007 stays what it is."""
-    value = number(name)
+    value = parse_number(name)
     return str(int(value)) if math.isfinite(value) and value == int(value) and re.search(r"[.eE]", name) else name
 
 
@@ -179,7 +179,7 @@ def parts(name: str, mark: str | None) -> list[str]:
 
 
 def _order(name: str) -> tuple[float, str]:
-    value = number(name)
+    value = parse_number(name)
     return (value if math.isfinite(value) else math.inf, name)
 
 
@@ -192,7 +192,7 @@ def _measured(numbers: Sequence[float], rows: int, where: str, findings: Finding
         return True
     if distinct > 2:
         classes = f"{distinct} whole numbers are taken for classes"
-        findings.say(f"{where}: {classes}; --task regression learns them as numbers.")
+        findings.add_note(f"{where}: {classes}; --task regression learns them as numbers.")
     return False
 
 
@@ -220,7 +220,7 @@ def _mark(counts: Mapping[str, int], several: bool, wanted: Task | None, where: 
             wanted == "multi-label" or (often and 2 <= len(names) < len(counts) and max(map(len, names)) <= 40)
         ):
             several_labels = f"labels such as {mixed[0].replace(LABEL_BREAK, ', ')!r} are several labels"
-            findings.say(f"{where}: {several_labels}; --task classification takes each as one class.")
+            findings.add_note(f"{where}: {several_labels}; --task classification takes each as one class.")
             return mark
     return LABEL_BREAK if wanted == "multi-label" else None
 
@@ -237,14 +237,14 @@ def _require_classes(names: set[str], rows: int, wanted: Task | None, where: str
 def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:
     if "-1" in counts and len(labels) > 2:
         rows = f"the label -1 ({counts['-1']:,} rows) is taken for a class"
-        findings.say(Caution(f"{where}: {rows}; remove these rows if it means that there is none."))
+        findings.add_note(Caution(f"{where}: {rows}; remove these rows if it means that there is none."))
     folded: dict[str, str] = {}
     for name in labels.names:
         other = folded.setdefault(normalize("NFC", name.casefold()), name)
         if other != name:
             how = "" if other.casefold() == name.casefold() else ", written with other characters of Unicode"
             note = f"the labels {other!r} and {name!r} are two classes{how}; make them one if they mean the same."
-            findings.say(Caution(f"{where}: {note}"))
+            findings.add_note(Caution(f"{where}: {note}"))
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
@@ -252,11 +252,11 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class RawSplit:
     """The examples of one split as they stand in the files, and their labels as they are spelled there."""
 
     examples: Examples
-    values: Values
+    values: RawLabels
     several: bool = False
     """Whether some example has several labels."""
 
@@ -265,7 +265,7 @@ class TextCollector:
     """Takes the texts of one split, one after the other."""
 
     def __init__(self) -> None:
-        self.texts, self.values = PackedTexts(), Values()
+        self.texts, self.values = PackedTexts(), RawLabels()
         self.second: PackedTexts | None = None
         self.ids: PackedTexts | None = None
         self.keys = array("Q")
@@ -278,9 +278,9 @@ class TextCollector:
         if self.ids is not None:
             self.ids.append(id or "")
         self.values.append(label, where, line)
-        self.keys.append(key_of(*texts))
+        self.keys.append(text_key(*texts))
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> RawSplit:
         keys = as_keys(self.keys)
         examples = TextExamples(texts=self.texts, second=self.second, ids=self.ids, all_keys=keys)
-        return Gathered(examples, self.values, self.several)
+        return RawSplit(examples, self.values, self.several)

@@ -15,14 +15,14 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import given_column, lacks_label, listed_columns, place_of
+from qkv.data.columns import column_index, given_column, lacks_label, listed_columns
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import NumberExamples
-from qkv.data.findings import Caution, Findings, Watch
+from qkv.data.findings import Caution, Findings, OnRead
 from qkv.data.formats import column_names as names
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.identity import hash64
-from qkv.data.labels import Gathered, Values, word
+from qkv.data.labels import RawLabels, RawSplit, label_text
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
@@ -145,7 +145,7 @@ class NumberColumns:
             *([f"not used: {listed_columns(unused)}"] if unused else []),
         ]
         how = f" ({table.note})" if table.note else ""
-        findings.say(f"{table.where}: {'; '.join(parts)}{how}. --label names another column to learn.")
+        findings.add_note(f"{table.where}: {'; '.join(parts)}{how}. --label names another column to learn.")
         return cls(label, tuple(found))
 
 
@@ -188,11 +188,13 @@ class NumberCells:
         if self.missing:
             most = ", ".join(f"{name}: {count:,}" for name, count in self.missing.most_common(5))
             total = sum(self.missing.values())
-            findings.say(f"{where}: {total:,} numbers are missing ({most}); read as the mean of the training rows.")
+            findings.add_note(
+                f"{where}: {total:,} numbers are missing ({most}); read as the mean of the training rows."
+            )
         if self.strange:
             words = ", ".join(repr(each) for each, _ in self.strange.most_common(3))
             total = sum(self.strange.values())
-            findings.say(
+            findings.add_note(
                 Caution(f"{where}: {total:,} cells have words that the first training rows lack ({words}); read as 0.")
             )
 
@@ -212,30 +214,30 @@ def _place(table: Table, name: str, columns: Sequence[str]) -> tuple[int, str | 
 class NumberReader:
     """Reads the splits of one set; the columns are those that the first table of the training split has."""
 
-    def __init__(self, config: ExamplesConfig, findings: Findings, watch: Watch) -> None:
-        self.config, self.findings, self.watch = config, findings, watch
+    def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
+        self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: NumberColumns | None = None
 
-    def read(self, files: Sequence[ExampleFile]) -> Gathered:
-        numbers, values = array("f"), Values()
+    def read(self, files: Sequence[ExampleFile]) -> RawSplit:
+        numbers, values = array("f"), RawLabels()
         for file in files:
             if file.kind != "table":
                 problem = "is no table, and the other files are tables of numbers"
-                raise DataError(file.shown, problem, "Give files of one kind.")
-            table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.watch)
+                raise DataError(file.display_name, problem, "Give files of one kind.")
+            table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
             table.require_rows()
             self.columns = self.columns or NumberColumns.guess(table, self.config, self.findings)
-            if not lacks_label(table, self.columns.label, file.found and file.split == "test", self.findings):
+            if not lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
                 self._read(table, self.columns, numbers, values)
         columns = self.columns.columns if self.columns else ()
         rows = np.array(numbers, dtype=np.float32).reshape(-1, max(1, len(columns)))
         keys = np.array([hash64(row.tobytes()) for row in rows], dtype=np.uint64)
-        return Gathered(NumberExamples(all_values=rows, columns=columns, all_keys=keys), values)
+        return RawSplit(NumberExamples(all_values=rows, columns=columns, all_keys=keys), values)
 
-    def _read(self, table: Table, columns: NumberColumns, numbers: array[float], values: Values) -> None:
-        label, cells = place_of(table, columns.label, "label"), NumberCells(table, columns.columns)
+    def _read(self, table: Table, columns: NumberColumns, numbers: array[float], values: RawLabels) -> None:
+        label, cells = column_index(table, columns.label, "label"), NumberCells(table, columns.columns)
         for line, row in table.rows:
-            spelled, taken = word(row[label]), cells.take(row)
+            spelled, taken = label_text(row[label]), cells.take(row)
             if isinstance(taken, str):
                 table.bad.reject(line, taken)
             elif spelled is None:

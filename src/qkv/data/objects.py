@@ -22,7 +22,7 @@ from typing import IO, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from qkv.data.cache import PART, REMEDY, cache_folder
+from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder
 from qkv.errors import InputError, WrongTypeError
 from qkv.storage import advised, writing
 
@@ -282,7 +282,7 @@ def _stored(write: Callable[[IO[bytes]], None], suffix: str) -> Path:
     with (
         advised(REMEDY),
         writing(folder),
-        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART, delete=False) as file,
+        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART_SUFFIX, delete=False) as file,
     ):
         try:
             write(file)

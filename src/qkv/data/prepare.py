@@ -19,9 +19,9 @@ from qkv.config import plain
 from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.findings import Caution, Progress, silent
+from qkv.data.findings import Caution, Progress, no_progress
 from qkv.data.split import Overlap
-from qkv.data.survey import Parts, Stamp, Survey, fingerprint, survey
+from qkv.data.survey import CorpusFiles, Stamp, Survey, fingerprint, survey
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
 from qkv.errors import ConfigError, DataError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
@@ -62,7 +62,7 @@ def prepare(
     """Read, split and encode a corpus; `given_tokenizer` is one that a model already has, `resumed` its own run."""
     if not 0 < corpus.valid_fraction < 1:
         raise ConfigError(f"corpus.valid_fraction = {corpus.valid_fraction}: expected a share between 0 and 1.")
-    work = _Work(corpus, progress or silent, resumed=resumed or given_tokenizer is not None)
+    work = _Work(corpus, progress or no_progress, resumed=resumed or given_tokenizer is not None)
     if tokenizer.kind == "file" and given_tokenizer is None:
         given_tokenizer = train_tokenizer(tokenizer, ())
     if given_tokenizer is None:
@@ -87,7 +87,7 @@ def learn_tokenizer(
     corpus: CorpusConfig, config: TokenizerConfig, *, progress: Progress | None = None
 ) -> tuple[Tokenizer, TokenizerConfig, tuple[str, ...]]:
     """A tokenizer alone, learned from all of the text; with it the resolved config and the notes."""
-    work = _Work(replace(corpus, valid=()), progress or silent, whole=True)
+    work = _Work(replace(corpus, valid=()), progress or no_progress, whole=True)
     learned, resolved = work.learned(config)
     return learned, resolved, tuple(work.notes)
 
@@ -96,7 +96,7 @@ def stream(
     tokenizer: Tokenizer, corpus: CorpusConfig, *, progress: Progress | None = None
 ) -> tuple[TokenStream, tuple[str, ...]]:
     """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
-    work = _Work(replace(corpus, valid=()), progress or silent, whole=True)
+    work = _Work(replace(corpus, valid=()), progress or no_progress, whole=True)
     _, (whole,), notes = work.streams(tokenizer)
     return whole, notes
 
@@ -126,7 +126,7 @@ class _Work:
         self.progress = progress
         self.whole = whole  # nothing is held out
         spool = standard_input.received(corpus, resumed)
-        self.parts = Parts.of(corpus, spool, whole, progress)
+        self.parts = CorpusFiles.of(corpus, spool, whole, progress)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
         if spool is not None:
             self.parts = self.parts.moved(standard_input.keep(spool, self.fingerprint))
@@ -162,7 +162,7 @@ class _Work:
             cache.write_facts(aside, {"config": plain(resolved)})
 
         folder = cache.obtain("tokenizers", key, learn, self.notes.append)
-        resolved = TokenizerConfig(**cache.facts(folder)["config"])
+        resolved = TokenizerConfig(**cache.read_facts(folder)["config"])
         if config.kind is None:
             size = f" of {resolved.size:,}" if resolved.size else ""
             chosen = f"tokenizer: {resolved.kind}{size}, chosen for this text"
@@ -185,7 +185,7 @@ class _Work:
         """The key of this corpus under a tokenizer, its streams (one where nothing is held out), and all notes."""
         key = _key("whole" if self.whole else "tokens", str(LAYOUT_VERSION), self.fingerprint, tokenizer.fingerprint)
         folder = cache.obtain("tokens", key, lambda aside: self.encode(tokenizer, aside), self.notes.append)
-        facts = cache.facts(folder)
+        facts = cache.read_facts(folder)
         names = ("train",) if self.whole else ("train", "valid")
         notes = (Caution(note) if caution else note for note, caution in facts["notes"])
         return key, [_open(folder, name, facts[name], tokenizer) for name in names], (*self.notes, *notes)

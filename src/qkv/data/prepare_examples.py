@@ -42,7 +42,7 @@ from qkv.data.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.findings import Progress, silent
+from qkv.data.findings import Progress, no_progress
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.hold_out import PAIR_FRACTION, require_enough
 from qkv.data.read_examples import EXAMPLES_VERSION, read_examples
@@ -123,7 +123,7 @@ def prepare_examples(
     beginnings: Beginnings | None = None,
 ) -> PreparedExamples:
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
-    watch = progress or silent
+    watch = progress or no_progress
     data = read_examples(config, watch, beginnings=beginnings)
     fraction = config.valid_fraction if data.valid.all_keys is data.train.all_keys else None
     require_enough(data.train.keys, data.valid.keys, fraction, config.files[0])
@@ -268,7 +268,7 @@ def prepare_parallel(
     beginnings: Beginnings | None = None,
 ) -> PreparedPairs:
     """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
-    watch = progress or silent
+    watch = progress or no_progress
     data = read_parallel(config, watch, beginnings=beginnings)
     held_out = data.valid.source_keys is data.train.source_keys
     fraction = (config.valid_fraction or PAIR_FRACTION) if held_out else None

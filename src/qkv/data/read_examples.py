@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import TextColumns, guess_columns, lacks_label, place_of, text_problem
+from qkv.data.columns import TextColumns, column_index, guess_columns, lacks_label, text_problem
 from qkv.data.corpus import ExamplesConfig, Task, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
 from qkv.data.examples import (
@@ -27,14 +27,14 @@ from qkv.data.examples import (
 )
 from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
 from qkv.data.files.unpack import read_bytes
-from qkv.data.findings import Findings, Progress, TaskNote, Watch, counted, silent
+from qkv.data.findings import Findings, OnRead, Progress, TaskNote, byte_counter, no_progress
 from qkv.data.formats import conll, images
 from qkv.data.formats.kinds import FASTTEXT, Beginnings
-from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lines, encodable, watched
+from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lines, encodable, report_reads
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import example_notes, held_out
 from qkv.data.identity import MOST_TEXTS, passage_keys
-from qkv.data.labels import LABEL_BREAK, Gathered, TextCollector, decide, listed, word
+from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, decide, label_text, listed
 from qkv.data.number_tables import NumberReader, holds_numbers
 from qkv.data.split_files import ExampleFile, Split, SplitFiles, find_examples
 from qkv.errors import ConfigError, DataError
@@ -63,7 +63,7 @@ _OF_KIND: dict[str, Content] = {
 
 def read_examples(
     config: ExamplesConfig,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     purpose: Purpose = "train",
     beginnings: Beginnings | None = None,
 ) -> Labelled:
@@ -72,7 +72,7 @@ def read_examples(
     `beginnings` are those of the files, where they have been opened before.
     """
     require_encoding(config.encoding)
-    findings, watch = Findings(), counted(progress, "reading")
+    findings, on_read = Findings(), byte_counter(progress, "reading")
     beginnings = beginnings or Beginnings(config.encoding)
     files = images.with_own_splits(find_examples(config, findings, progress, beginnings))
     content = _content(files, config, beginnings)
@@ -80,13 +80,13 @@ def read_examples(
     if config.task is not None and content not in wanted:
         raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")
     refuse_idle_filter(config)
-    refuse_unused(config, _UNUSED.get(content, ()), f"{files.train[0].shown} holds {_HOLD[content]}")
+    refuse_unused(config, _UNUSED.get(content, ()), f"{files.train[0].display_name} holds {_HOLD[content]}")
     if content == "text" and not any(file.kind == "table" for file in files.all()):
-        refuse_unused(config, ("text", "text2", "label", "id"), f"{files.train[0].shown} has no columns")
-    gathered, columns = _gathered(content, files, config, findings, watch)
+        refuse_unused(config, ("text", "text2", "label", "id"), f"{files.train[0].display_name} has no columns")
+    gathered, columns = _gathered(content, files, config, findings, on_read)
     values = gathered["train"].values
     if not len(values):
-        raise DataError(files.train[0].shown, "no row can be used", "Give rows with text and label.")
+        raise DataError(files.train[0].display_name, "no row can be used", "Give rows with text and label.")
     asked = config.task if content in ("text", "numbers") else "classification"
     scheme = decide(values, gathered["train"].several, asked, values.place(0), findings, learn=purpose != "evaluate")
     parts = {
@@ -96,17 +96,17 @@ def read_examples(
     }
     train, valid, test = parts["train"], parts.get("valid"), parts.get("test")
     if purpose != "evaluate":
-        _require_distinct(train, files.train[0].shown)
+        _require_distinct(train, files.train[0].display_name)
     if config.report is not None:
         train, valid, test = _three_splits(train, valid, test, config, findings)
     if valid is None:
         valid = train.select(slice(0))
         if purpose == "train":
             train, valid = _split(train, config)
-            findings.say(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
+            findings.add_note(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
     task: Task = content if content == "tagging" or content == "images" else scheme.task
     result = Labelled(train=train, valid=valid, test=test, columns=columns, task=task, labels=scheme.labels)
-    findings.say(TaskNote(_task_in_words(result)))
+    findings.add_note(TaskNote(_task_in_words(result)))
     notes = (*findings.notes(), *example_notes(result))
     return replace(result, notes=notes, fingerprint=_fingerprint(result))
 
@@ -116,8 +116,8 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, beginnings
     contents: list[Content] = [_OF_KIND.get(file.kind, "text") for file in files]
     for file, content in zip(files, contents, strict=True):
         if content != contents[0]:
-            problem = f"holds {_HOLD[content]}, {files[0].shown} holds {_HOLD[contents[0]]}"
-            raise DataError(file.shown, problem, "Give files of one kind.")
+            problem = f"holds {_HOLD[content]}, {files[0].display_name} holds {_HOLD[contents[0]]}"
+            raise DataError(file.display_name, problem, "Give files of one kind.")
     first = splits.train[0]
     if first.kind == "table" and holds_numbers(beginnings.table(first.source, config.header), config):
         return "numbers"
@@ -125,19 +125,19 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, beginnings
 
 
 def _gathered(
-    content: Content, files: SplitFiles[ExampleFile], config: ExamplesConfig, findings: Findings, watch: Watch
-) -> tuple[dict[Split, Gathered], dict[str, str]]:
+    content: Content, files: SplitFiles[ExampleFile], config: ExamplesConfig, findings: Findings, on_read: OnRead
+) -> tuple[dict[Split, RawSplit], dict[str, str]]:
     """The examples of each split, and which column served as what."""
-    texts, numbers = TextReader(config, findings, watch), NumberReader(config, findings, watch)
-    readers: dict[Content, Callable[[Sequence[ExampleFile]], Gathered]] = {
-        "tagging": lambda part: conll.gather(part, config, findings, watch),
-        "images": lambda part: images.gather(part, findings, watch),
+    texts, numbers = TextReader(config, findings, on_read), NumberReader(config, findings, on_read)
+    readers: dict[Content, Callable[[Sequence[ExampleFile]], RawSplit]] = {
+        "tagging": lambda part: conll.gather(part, config, findings, on_read),
+        "images": lambda part: images.gather(part, findings, on_read),
         "numbers": numbers.read,
         "text": texts.read,
     }
     gathered = {name: readers[content](part) for name, part in files.items()}
     if content == "tagging":
-        conll.note_scheme(gathered["train"], files.train[0].shown, findings)
+        conll.note_scheme(gathered["train"], files.train[0].display_name, findings)
     columns = texts.columns or numbers.columns
     return gathered, columns.named() if columns else {}
 
@@ -174,12 +174,18 @@ def _three_splits(
     if own is not test or not valid:
         train, valid = _split(train, config, seed=1)
     _require_distinct(train, config.files[0])
-    findings.say(f"{len(own):,} examples are reported, and nothing is chosen on them; {len(valid):,} are chosen on.")
+    findings.add_note(
+        f"{len(own):,} examples are reported, and nothing is chosen on them; {len(valid):,} are chosen on."
+    )
     return train, valid, own
 
 
 def _task_in_words(data: Labelled) -> str:
-    kind = {"images": "pictures, one class each", "tagging": "a tag for each word", "regression": "a number to predict"}
+    kind = {
+        "images": "pictures, one class each",
+        "tagging": "a tag for each word",
+        "regression": "a number to predict",
+    }
     kind |= {"classification": "one class each", "multi-label": "any number of labels each"}
     pairs = "pairs of texts, " if data.pairs else "rows of numbers, " if data.numeric else ""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in data.splits if len(split))
@@ -209,11 +215,11 @@ def _fingerprint(data: Labelled) -> str:
 class TextReader:
     """Reads texts out of tables, fastText files and folders; the columns are those of the first training table."""
 
-    def __init__(self, config: ExamplesConfig, findings: Findings, watch: Watch) -> None:
-        self.config, self.findings, self.watch = config, findings, watch
+    def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
+        self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: TextColumns | None = None
 
-    def read(self, files: Sequence[ExampleFile]) -> Gathered:
+    def read(self, files: Sequence[ExampleFile]) -> RawSplit:
         found = TextCollector()
         folders = BadRows("files in folders", self.findings)
         for file in files:
@@ -227,17 +233,17 @@ class TextReader:
                 expected = (
                     "a table, LABEL and TAB before the text, __label__NAME, CoNLL, or sub-folders named for labels"
                 )
-                raise DataError(file.shown, "is text without labels", f"Expected {expected}.")
+                raise DataError(file.display_name, "is text without labels", f"Expected {expected}.")
         folders.finish()
         return found.gathered()
 
     def _table(self, file: ExampleFile, found: TextCollector) -> None:
-        table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.watch)
+        table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
         table.require_rows()
         if self.columns is None:
             self.columns = guess_columns(table, self.config)
-            self.findings.say(self.columns.note(table))
-        elif lacks_label(table, self.columns.label, file.found and file.split == "test", self.findings):
+            self.findings.add_note(self.columns.note(table))
+        elif lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
             return
         if not len(found.texts):
             found.second = PackedTexts() if self.columns.second else None
@@ -246,8 +252,8 @@ class TextReader:
 
     def _rows(self, table: Table, columns: TextColumns, found: TextCollector) -> None:
         named = (("text", columns.text), ("text2", columns.second))
-        texts = [place_of(table, name, role) for role, name in named if name is not None]
-        label = place_of(table, columns.label, "label")
+        texts = [column_index(table, name, role) for role, name in named if name is not None]
+        label = column_index(table, columns.label, "label")
         key = table.columns.index(columns.id) if columns.id in table.columns else None
         for line, row in table.rows:
             cells, spelled = [row[place] for place in texts], self._label(row[label], found)
@@ -269,13 +275,13 @@ class TextReader:
         """A label as text; several are put together. None where there is none."""
         if isinstance(value, list | tuple):
             found.several = True
-            spelled = [word(each) for each in value]
+            spelled = [label_text(each) for each in value]
             return None if None in spelled else LABEL_BREAK.join(each for each in spelled if each)
-        return word(value)
+        return label_text(value)
 
     def _fasttext(self, file: ExampleFile, found: TextCollector) -> None:
-        bad = BadRows(file.shown, self.findings)
-        lines = decoded_lines(file.source, self.config.encoding, self.findings, self.watch)
+        bad = BadRows(file.display_name, self.findings)
+        lines = decoded_lines(file.source, self.config.encoding, self.findings, self.on_read)
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -292,15 +298,17 @@ class TextReader:
                 bad.reject(number, "no text")
             else:
                 found.several |= len(labels) > 1
-                found.add([text], LABEL_BREAK.join(labels), file.shown, number)
+                found.add([text], LABEL_BREAK.join(labels), file.display_name, number)
         bad.finish()
 
     def _whole_file(self, file: ExampleFile, label: str, found: TextCollector, bad: BadRows) -> None:
-        where = file.shown
+        where = file.display_name
         if file.kind == "picture":
             raise DataError(where, "is a picture among texts", "Keep pictures and texts in folders of their own.")
         whole = ""
-        for text in decode(watched(read_bytes(file.source), self.watch), where, self.config.encoding, self.findings):
+        for text in decode(
+            report_reads(read_bytes(file.source), self.on_read), where, self.config.encoding, self.findings
+        ):
             whole += text
             if len(whole) > LONGEST_ROW:
                 raise DataError(where, f"a text of more than {LONGEST_ROW:,} characters", "Cut it into smaller files.")

@@ -23,12 +23,12 @@ from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.decode import require_encoding
 from qkv.data.files.discover import is_zip
 from qkv.data.files.unpack import Source, unreadable, zip_members
-from qkv.data.findings import Caution, Findings, Progress, TaskNote, Watch, counted, shown, silent
+from qkv.data.findings import Caution, Findings, OnRead, Progress, TaskNote, byte_counter, display_name, no_progress
 from qkv.data.formats.aligned import aligned_lines, named
 from qkv.data.formats.kinds import Beginnings
 from qkv.data.formats.tabular import open_table
 from qkv.data.hold_out import pair_notes, split_pairs
-from qkv.data.identity import as_keys, key_of
+from qkv.data.identity import as_keys, text_key
 from qkv.data.read_examples import Purpose
 from qkv.data.split_files import UNNAMED, PairFiles, SplitFiles, find_pairs, split_of
 from qkv.errors import ConfigError, DataError
@@ -57,8 +57,8 @@ class _Count:
 class PairReader:
     """Reads the splits of one set; the columns are those that the first table of the training split has."""
 
-    def __init__(self, config: ParallelConfig, findings: Findings, watch: Watch) -> None:
-        self.config, self.findings, self.watch = config, findings, watch
+    def __init__(self, config: ParallelConfig, findings: Findings, on_read: OnRead) -> None:
+        self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: PairColumns | None = None
 
     def read(self, groups: Sequence[PairFiles], learn: bool) -> Pairs:
@@ -80,8 +80,8 @@ class PairReader:
                 count.identical += first == second
                 source.append(first)
                 target.append(second)
-                keys[0].append(key_of(first))
-                keys[1].append(key_of(second))
+                keys[0].append(text_key(first))
+                keys[1].append(text_key(second))
             self._note(count, group)
             table = self.columns if group.second is None and group.languages == UNNAMED else None
             languages.append(group.languages if table is None else table.languages)
@@ -98,18 +98,18 @@ class PairReader:
 
     def _lines(self, group: PairFiles) -> Iterator[tuple[int, str, str]]:
         if group.second is not None:
-            refuse_unused(self.config, ("source", "target"), f"{group.first.shown} has no columns")
-            both = aligned_lines(group.first, group.second, self.config.encoding, self.findings, self.watch)
+            refuse_unused(self.config, ("source", "target"), f"{group.first.display_name} has no columns")
+            both = aligned_lines(group.first, group.second, self.config.encoding, self.findings, self.on_read)
             return ((line, first, second) for line, (first, second) in enumerate(both, 1))
-        table = open_table(group.first, self.config.encoding, self.findings, header_of(self.config), self.watch)
+        table = open_table(group.first, self.config.encoding, self.findings, header_of(self.config), self.on_read)
         table.require_rows()
         if self.columns is None:
             self.columns = guess_pair(table, self.config)
-            self.findings.say(self.columns.note(table))
+            self.findings.add_note(self.columns.note(table))
         return self.columns.rows(table)
 
     def _note(self, count: _Count, group: PairFiles) -> None:
-        where = group.first.shown
+        where = group.first.display_name
         unused = sum(number for _, number in count.left_out.values())
         if count.pairs == count.blank:
             problem = "holds nothing but blank lines" if count.pairs else "is empty"
@@ -121,12 +121,12 @@ class PairReader:
                 remedy = "Check that the texts are translations of each other, line by line."
                 raise DataError(f"{where}:{line}", problem, remedy)
             note = f"{where}:{line}: {number:,} of {count.pairs:,} pairs left out, the first here: {reason}."
-            self.findings.say(Caution(note))
+            self.findings.add_note(Caution(note))
         if count.blank:
-            self.findings.say(f"{where}: {count.blank:,} pairs of blank lines left out.")
+            self.findings.add_note(f"{where}: {count.blank:,} pairs of blank lines left out.")
         if count.identical:
             note = f"{where}: in {count.identical:,} of {count.pairs:,} pairs source and target are the same."
-            self.findings.say(Caution(note) if count.identical > MANY_IDENTICAL * solid else note)
+            self.findings.add_note(Caution(note) if count.identical > MANY_IDENTICAL * solid else note)
 
 
 def _reason(first: str, second: str, learn: bool) -> str | None:
@@ -146,7 +146,7 @@ PAIRS_VERSION = 1
 
 def read_parallel(
     config: ParallelConfig,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
     purpose: Purpose = "train",
     beginnings: Beginnings | None = None,
 ) -> Parallel:
@@ -160,7 +160,7 @@ def read_parallel(
     files = find_pairs(config, findings, progress, beginnings)
     if learn:
         add_neighbours(files, findings)
-    reader = PairReader(config, findings, counted(progress, "reading"))
+    reader = PairReader(config, findings, byte_counter(progress, "reading"))
     train = reader.read(files.train, learn)
     train = replace(train, languages=_languages(train.languages, files.train))
     turned = [(second, first) for first, second in train.languages] if config.directions == "both" else []
@@ -170,14 +170,14 @@ def read_parallel(
         valid = train.select(slice(0))
         if purpose == "train":
             train, valid = split_pairs(train, config)
-            findings.say(f"{len(valid):,} of {len(valid) + len(train):,} pairs are held out for validation.")
+            findings.add_note(f"{len(valid):,} of {len(valid) + len(train):,} pairs are held out for validation.")
     if config.directions == "both":
         train, valid = train.both_ways(), valid.both_ways()
         test = None if test is None else test.both_ways()
     columns = reader.columns
     named = {} if columns is None or columns.nested else {"source": columns.source, "target": columns.target}
     result = Parallel(train=train, valid=valid, test=test, directions=directions, columns=named)
-    findings.say(TaskNote(_task_in_words(result)))
+    findings.add_note(TaskNote(_task_in_words(result)))
     return replace(result, notes=(*findings.notes(), *pair_notes(result)), fingerprint=_fingerprint(result))
 
 
@@ -186,10 +186,14 @@ def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) ->
     known = [each for each in languages if each != UNNAMED]
     if known and len(known) < len(languages):
         unknown = next(group for group, each in zip(groups, languages, strict=True) if each == UNNAMED)
-        raise ConfigError(f"{unknown.shown}: no language is in the names. Give all of them: --languages en de en cs.")
+        raise ConfigError(
+            f"{unknown.display_name}: no language is in the names. Give all of them: --languages en de en cs."
+        )
     for group, (first, second) in zip(groups, languages, strict=True):
         if first == second:
-            raise ConfigError(f"{group.shown}: source and target language are both {first!r}. Give two languages.")
+            raise ConfigError(
+                f"{group.display_name}: source and target language are both {first!r}. Give two languages."
+            )
     return languages
 
 
@@ -203,10 +207,12 @@ def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, direct
         if only == UNNAMED or direction in directions or (len(targets) > 1 and direction[1] in targets):
             continue
         if direction == UNNAMED:
-            raise ConfigError(f"{group.shown}: no language is in the names, and several are learned. Rename the files.")
+            raise ConfigError(
+                f"{group.display_name}: no language is in the names, and several are learned. Rename the files."
+            )
         learned = ", ".join(f"{source} to {target}" for source, target in directions)
         problem = f"translates {direction[0]} to {direction[1]}; learned is {learned}"
-        raise DataError(group.first.shown, problem, "Name files of these languages, source first.")
+        raise DataError(group.first.display_name, problem, "Name files of these languages, source first.")
     return replace(found, languages=languages if only != UNNAMED else (UNNAMED,) * len(groups))
 
 
@@ -233,7 +239,9 @@ def add_neighbours(groups: SplitFiles[PairFiles], findings: Findings) -> None:
         if not files:
             files += [other for group in groups.train if (other := _neighbour(group, split, findings)) is not None]
             if files:
-                findings.say(f"{use} {'; '.join(group.shown for group in files)}; choose others with --{split}.")
+                findings.add_note(
+                    f"{use} {'; '.join(group.display_name for group in files)}; choose others with --{split}."
+                )
 
 
 def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | None:
@@ -243,7 +251,9 @@ def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | 
     first, second = (_of_language(source, split) for source in (group.first, group.second))
     both = sorted(first.keys() & second.keys())
     if len(both) > 1:
-        findings.say(f"{len(both)} sets of files next to {group.first.shown} are named {split}; the first is taken.")
+        findings.add_note(
+            f"{len(both)} sets of files next to {group.first.display_name} are named {split}; the first is taken."
+        )
     return replace(group, first=first[both[0]], second=second[both[0]]) if both else None
 
 
@@ -253,13 +263,13 @@ def _of_language(source: Source, split: str) -> dict[str, Source]:
         return {}
     if source.member:
         folder = PurePath(source.member).parent
-        members = zip_members(source.path, shown(source.path), Findings())
+        members = zip_members(source.path, display_name(source.path), Findings())
         files = [Source(source.path, member) for member in members if PurePath(member).parent == folder]
     else:
         try:
             paths = sorted(source.path.parent.iterdir())
         except OSError as error:
-            raise unreadable(shown(source.path.parent), error) from None
+            raise unreadable(display_name(source.path.parent), error) from None
         files = [Source(path) for path in paths if path.is_file() and not is_zip(path)]
     others: dict[str, Source] = {}
     for file in files:

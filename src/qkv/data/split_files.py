@@ -17,7 +17,7 @@ from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, contents, is_zip, leads_to_folder, matches
 from qkv.data.files.unpack import Source, require_packages
-from qkv.data.findings import Findings, Progress, shown, silent
+from qkv.data.findings import Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import SOURCE, TARGET, aligned, named
 from qkv.data.formats.kinds import DATA_KINDS, Beginnings, Kind, kind_by_name
 from qkv.errors import ConfigError, DataError
@@ -48,12 +48,12 @@ class ExampleFile:
     split: Split | None = None
     label: str | None = None
     """The folder's name, where folders are labels."""
-    found: bool = False
+    discovered: bool = False
     """Whether it was found in a folder, an archive or a named set, and not named itself."""
 
     @property
-    def shown(self) -> str:
-        return self.source.shown
+    def display_name(self) -> str:
+        return self.source.display_name
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,19 @@ class PairFiles:
     first: Source
     second: Source | None
     languages: Direction
-    found: bool = False
+    discovered: bool = False
 
     @property
     def split(self) -> Split | None:
         return split_of(self.first.file_name)
 
     @property
-    def shown(self) -> str:
-        return self.first.shown if self.second is None else f"{self.first.shown} and {self.second.shown}"
+    def display_name(self) -> str:
+        return (
+            self.first.display_name
+            if self.second is None
+            else f"{self.first.display_name} and {self.second.display_name}"
+        )
 
 
 File = TypeVar("File", ExampleFile, PairFiles)
@@ -94,13 +98,13 @@ class SplitFiles(Generic[File]):
     def of(cls, files: list[File], valid: list[File], test: list[File], findings: Findings) -> SplitFiles[File]:
         """Assign files to splits by their names, unless validation or test files were named."""
         if valid or test:  # of a folder or set only its training files are meant then
-            train = [file for file in files if file.split in ("train", None) or not file.found]
+            train = [file for file in files if file.split in ("train", None) or not file.discovered]
             return cls(train or files, valid, test)
         if len({file.split for file in files}) < 2:
             return cls(files)
         splits = cls(*([file for file in files if (file.split or "train") == name] for name in SPLITS))
         if not splits.train:  # dev and test only: dev is the larger one
-            findings.say(f"no file is named train: {splits.valid[0].shown} is learned from.")
+            findings.add_note(f"no file is named train: {splits.valid[0].display_name} is learned from.")
             splits.train, splits.valid = splits.valid, []
         return splits
 
@@ -120,7 +124,7 @@ def _has_contents(name: str, what: str) -> bool:
 
 
 def find_examples(
-    config: ExamplesConfig, findings: Findings, progress: Progress = silent, beginnings: Beginnings | None = None
+    config: ExamplesConfig, findings: Findings, progress: Progress = no_progress, beginnings: Beginnings | None = None
 ) -> SplitFiles[ExampleFile]:
     """The files of labelled examples; DataError for a name that leads nowhere."""
     beginnings = beginnings or Beginnings(config.encoding)
@@ -143,7 +147,7 @@ def _example_files(
         in_catalog: list[ExampleFile] = []
         for file in entry.files:
             source, split = Source(file.obtain(progress)), SPLITS[file in entry.valid]
-            in_catalog.append(ExampleFile(source, beginnings.kind(source), split, found=True))
+            in_catalog.append(ExampleFile(source, beginnings.kind(source), split, discovered=True))
         return in_catalog
     if not _has_contents(name, "examples"):
         source = Source(Path(name))
@@ -157,20 +161,20 @@ def _example_files(
         parents = [part for part in place.parts[:-1] if part.lower() not in SPLIT_WORDS]
         kind = kind_by_name(source) if parents else beginnings.kind(source)
         if kind in DATA_KINDS:
-            data.append(ExampleFile(source, kind, own or split_of(place.name), found=True))
+            data.append(ExampleFile(source, kind, own or split_of(place.name), discovered=True))
         elif parents and parents[-1].lower() not in UNLABELLED:
-            labelled.append(ExampleFile(source, kind or "text", own, shown(parents[-1]), found=True))
+            labelled.append(ExampleFile(source, kind or "text", own, display_name(parents[-1]), discovered=True))
     if unused := len(inside) - len(data or labelled):
         findings.skipped["without labels"] += unused
     if not data and not labelled:
         among = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
         remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
-        raise DataError(shown(name), f"{among} looks like labelled data", remedy)
+        raise DataError(display_name(name), f"{among} looks like labelled data", remedy)
     return data or labelled
 
 
 def find_pairs(
-    config: ParallelConfig, findings: Findings, progress: Progress = silent, beginnings: Beginnings | None = None
+    config: ParallelConfig, findings: Findings, progress: Progress = no_progress, beginnings: Beginnings | None = None
 ) -> SplitFiles[PairFiles]:
     """The files of parallel text; DataError for a name that leads nowhere."""
     beginnings = beginnings or Beginnings(config.encoding)
@@ -199,7 +203,7 @@ def _pair_files(
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
         inside = [source for path in paths for source, _ in contents(path, findings)]
         if not inside and is_zip(Path(name)):
-            raise DataError(shown(name), "nothing is in this zip", "Give a zip with the texts.")
+            raise DataError(display_name(name), "nothing is in this zip", "Give a zip with the texts.")
         require_packages(inside)
         if entry or Path(name).is_dir() or len(inside) > 1:
             groups += _group_by_name(inside, languages, name, findings, beginnings, in_catalog=bool(entry))
@@ -225,7 +229,7 @@ def _group_in_order(sources: Sequence[Source], languages: Sequence[str], beginni
         if not waiting:
             count = f"{len(sources)} files" if len(sources) > 1 else "one file"
             problem = f"is a text without its translation ({count} named, no table of two columns)"
-            raise DataError(first.shown, problem, "Name source and target file, one after the other.")
+            raise DataError(first.display_name, problem, "Name source and target file, one after the other.")
         second = waiting.pop(0)
         _require_two(first, second)
         groups.append(PairFiles(first, second, own or UNNAMED))
@@ -241,11 +245,15 @@ def _language_name(source: Source) -> str:
 def _require_two(first: Source, second: Source) -> None:
     """Refuse one file named twice, and two of the same language that do not belong together."""
     if second.path.samefile(first.path) and first.member == second.member:
-        raise DataError(first.shown, "is named both as source and as target", "Name the file of the translations.")
+        raise DataError(
+            first.display_name, "is named both as source and as target", "Name the file of the translations."
+        )
     one, other = named(_language_name(first)), named(_language_name(second))
     if one is not None and other is not None and one.language == other.language and one.rest != other.rest:
-        problem = f"is in the language {one.language!r}, as {first.shown} is"
-        raise DataError(second.shown, problem, "Name source and target file one after the other: A.en A.de B.en B.de.")
+        problem = f"is in the language {one.language!r}, as {first.display_name} is"
+        raise DataError(
+            second.display_name, problem, "Name source and target file one after the other: A.en A.de B.en B.de."
+        )
 
 
 def _with_languages(groups: list[PairFiles], languages: Sequence[str]) -> list[PairFiles]:
@@ -278,7 +286,7 @@ def _group_by_name(
     if together:
         known = list(dict.fromkeys(language for files in together for language in files))
         groups = [
-            PairFiles(files[first], files[second], (first, second), found=True)
+            PairFiles(files[first], files[second], (first, second), discovered=True)
             for first, second in _directions(known, languages, name, findings, in_catalog)
             for files in together
             if first in files and second in files
@@ -287,11 +295,11 @@ def _group_by_name(
         tables = [source for source in sources if kind_by_name(source) == "table"]
         if not tables and len(sources) <= MOST_OPENED:
             tables = [source for source in sources if beginnings.kind(source) == "table"]
-        groups = _with_languages([PairFiles(source, None, UNNAMED, found=True) for source in tables], languages)
+        groups = _with_languages([PairFiles(source, None, UNNAMED, discovered=True) for source in tables], languages)
     if not groups:
         problem = "nothing in it looks like texts and their translations"
         remedy = "Expected files such as train.en and train.de, or tables with the columns source and target."
-        raise DataError(shown(name), problem, remedy)
+        raise DataError(display_name(name), problem, remedy)
     used = {source for group in groups for source in (group.first, group.second)}
     if unused := sum(source not in used for source in sources):
         findings.skipped["without translations"] += unused
@@ -306,12 +314,12 @@ def _directions(
         raise ConfigError(f"languages names {len(asked)}: {', '.join(asked)}; expected source and target.")
     if missing := next((language for language in asked if language not in known), None):
         problem = f"no file is in {missing!r}; there are: {', '.join(known)}"
-        raise DataError(shown(name), problem, "Name others with --languages.")
+        raise DataError(display_name(name), problem, "Name others with --languages.")
     if asked:
         return list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
     if len(known) > 2 and not in_catalog:
         problem = f"which languages? There are: {', '.join(known)}"
         remedy = "Give source and target with --languages, or name two files."
-        raise AmbiguousLanguagesError(shown(name), problem, remedy)
-    findings.say(f"{shown(name)}: {known[0]} is translated to {known[1]}; choose others with --languages.")
+        raise AmbiguousLanguagesError(display_name(name), problem, remedy)
+    findings.add_note(f"{display_name(name)}: {known[0]} is translated to {known[1]}; choose others with --languages.")
     return [(known[0], known[1])]

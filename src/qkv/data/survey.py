@@ -25,7 +25,7 @@ from qkv.data.files.unpack import (
     require_stored,
     unreadable,
 )
-from qkv.data.findings import Caution, Findings, Progress, Watch, counted, silent
+from qkv.data.findings import Caution, Findings, OnRead, Progress, byte_counter, no_progress
 from qkv.data.formats.text import read
 from qkv.data.split import Border, Census, SplitText
 from qkv.data.tokens import Cutter
@@ -33,7 +33,7 @@ from qkv.text.vocabulary import Counting, Statistics
 
 
 @dataclass(frozen=True)
-class Parts:
+class CorpusFiles:
     """A corpus with its names followed to the files: those to split or to learn from, and those to validate on."""
 
     corpus: CorpusConfig
@@ -47,9 +47,9 @@ class Parts:
         corpus: CorpusConfig,
         spool: Path | None = None,
         whole: bool = False,
-        progress: Progress = silent,
+        progress: Progress = no_progress,
         writes: bool = False,
-    ) -> Parts:
+    ) -> CorpusFiles:
         """Follow the names; `whole`: nothing is held out or validated on; `writes`: `documents` is for output too."""
         findings = Findings()
         if spool is not None:
@@ -59,9 +59,9 @@ class Parts:
             refuse_idle_filter(corpus)
             formats = {"text" if isinstance(file, Builtin) else file.format for file in files}
             if formats == {"text"}:
-                refuse_unused(corpus, ("text",), f"{files[0].shown} has no columns")
+                refuse_unused(corpus, ("text",), f"{files[0].display_name} has no columns")
             elif "text" not in formats and not writes:
-                refuse_unused(corpus, ("documents",), f"a row of {files[0].shown} is a document")
+                refuse_unused(corpus, ("documents",), f"a row of {files[0].display_name} is a document")
         valid: Sequence[Source | Builtin] = [] if whole else own_validation(corpus, findings, progress)
         if corpus.valid and not whole:
             valid = expand(corpus.valid, corpus.filter, findings, progress)
@@ -71,14 +71,14 @@ class Parts:
     def sources(self) -> tuple[Source | Builtin, ...]:
         return (*self.files, *self.valid)
 
-    def moved(self, path: Path) -> Parts:
+    def moved(self, path: Path) -> CorpusFiles:
         """The same, standard input having found its place in the cache."""
         return replace(self, files=(Source(path, name="standard input"),))
 
 
 @dataclass(frozen=True)
 class Survey:
-    parts: Parts
+    parts: CorpusFiles
     statistics: Statistics
     """Of all the text, held out or not: `auto` must not depend on the split."""
     census: Census
@@ -124,17 +124,19 @@ class Survey:
             yield f"{documents:,} documents: {whole:,} of them ({share} of the text) {verb} held out for validation."
 
 
-def survey(parts: Parts, progress: Progress, observe: Callable[[str, bool], None] = lambda text, ends: None) -> Survey:
+def survey(
+    parts: CorpusFiles, progress: Progress, observe: Callable[[str, bool], None] = lambda text, ends: None
+) -> Survey:
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
     findings, counting, census, cutter = Findings(), Counting(), Census(), Cutter()
-    watch = counted(progress, "reading")
-    for text, ends in read(parts.files, parts.corpus, findings, watch):
+    on_read = byte_counter(progress, "reading")
+    for text, ends in read(parts.files, parts.corpus, findings, on_read):
         observe(text, ends)
         for part, last in cutter.parts(text, ends):
             counting.add(part, last)
             census.add(part, last)
     if parts.valid:  # found out now rather than after the tokenizer was learned
-        for text, _ends in read(parts.valid, parts.corpus, findings, watch):
+        for text, _ends in read(parts.valid, parts.corpus, findings, on_read):
             counting.characters += len(text)
     return Survey(parts, counting.statistics(), census, findings)
 
@@ -158,26 +160,26 @@ class Stamp:
         """Refuse to go on with a corpus that changed under our hands: its fingerprint would be a lie."""
         for path, *state in self.files:
             if _state(path) != tuple(state):
-                raise changed(Source(path).shown)
+                raise changed(Source(path).display_name)
 
 
 def _state(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
     except OSError as error:
-        raise unreadable(Source(path).shown, error) from None
+        raise unreadable(Source(path).display_name, error) from None
     return status.st_size, status.st_mtime_ns
 
 
-def fingerprint(parts: Parts, progress: Progress) -> tuple[str, Stamp]:
+def fingerprint(parts: CorpusFiles, progress: Progress) -> tuple[str, Stamp]:
     """sha256 over content, order, reading options and split; and the files' stamps."""
     require_encoding(parts.corpus.encoding)
     stamp = Stamp.of(parts.sources)
-    watch = counted(progress, "fingerprinting", sum(size for _, size, _ in stamp.files))
+    on_read = byte_counter(progress, "fingerprinting", sum(size for _, size, _ in stamp.files))
     for source in parts.sources:
         _require_plausible(source, parts.corpus.encoding)
     hashes: dict[Path, str] = {}
-    files, valid = ([_identity(source, hashes, watch) for source in part] for part in (parts.files, parts.valid))
+    files, valid = ([_identity(source, hashes, on_read) for source in part] for part in (parts.files, parts.valid))
     stamp.require_unchanged()
     corpus = parts.corpus
     reading = {
@@ -197,18 +199,18 @@ def _require_plausible(source: Source | Builtin, encoding: str) -> None:
     if isinstance(source, Builtin):
         return
     try:
-        require_stored(source.path, source.shown)
+        require_stored(source.path, source.display_name)
         if source.packing == "plain" and source.format != "parquet":
-            next(decode(read_bytes(source), source.shown, encoding, Findings()), None)
+            next(decode(read_bytes(source), source.display_name, encoding, Findings()), None)
             if not wide_encoding(encoding):
-                require_no_hole(source.path, source.shown)
+                require_no_hole(source.path, source.display_name)
         elif source.packing in ("gz", "zst"):
             next(read_bytes(source), None)
     except OSError as error:
-        raise unreadable(source.shown, error) from None
+        raise unreadable(source.display_name, error) from None
 
 
-def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Watch) -> list[str]:
+def _identity(source: Source | Builtin, hashes: dict[Path, str], on_read: OnRead) -> list[str]:
     if isinstance(source, Builtin):
         digest = hashlib.sha256()
         for document in source.documents():
@@ -216,21 +218,21 @@ def _identity(source: Source | Builtin, hashes: dict[Path, str], watch: Watch) -
             digest.update(len(encoded).to_bytes(8, "little") + encoded)
         return ["built in", digest.hexdigest()]
     if source.path not in hashes:
-        hashes[source.path] = _file_hash(source, watch)
+        hashes[source.path] = _file_hash(source, on_read)
     return [source.format, source.packing, source.member or "", hashes[source.path]]
 
 
-def _file_hash(source: Source, watch: Watch) -> str:
+def _file_hash(source: Source, on_read: OnRead) -> str:
     digest = hashlib.sha256()
     try:
         left = source.path.stat().st_size
         with source.path.open("rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
-                watch(len(chunk))
+                on_read(len(chunk))
                 left -= len(chunk)
                 if left < 0:
-                    raise changed(source.shown)
+                    raise changed(source.display_name)
     except OSError as error:
-        raise unreadable(source.shown, error) from None
+        raise unreadable(source.display_name, error) from None
     return digest.hexdigest()

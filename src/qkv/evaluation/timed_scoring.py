@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.data.findings import Progress, silent
+from qkv.data.findings import Progress, no_progress
 from qkv.data.split import even_order
 
 PORTION = 1.0  # seconds, about: after each of them the time is looked at
@@ -25,7 +25,7 @@ class Pace:
     """Until when rows may be scored, and who is told how far it is. The first portion is scored in any case."""
 
     ends_at: float = math.inf
-    progress: Progress = silent
+    progress: Progress = no_progress
     stage: str = "scoring"
     now: Callable[[], float] = time.perf_counter
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from qkv.data.cache import cache_folder, obtain, only_mine, own_root, root, write_facts
+from qkv.data.cache import cache_folder, default_root, obtain, only_user_can_write, root, write_facts
 from qkv.errors import QkvError, StorageError
 from qkv.storage import verify
 
@@ -119,20 +119,20 @@ def library() -> Any:
 
 def _obtained(key: str, compiler: str) -> Path:
     """The library's file in the cache; in this user's own one, where other users can write to the shared one."""
-    for place in dict.fromkeys((root(), own_root())):
+    for place in dict.fromkeys((root(), default_root())):
         top = place.absolute().resolve()
         try:
             room = cache_folder(str(top / ROOM))
         except StorageError:  # another user's
             continue
-        for folder in (top, room) if place == own_root() else ():
+        for folder in (top, room) if place == default_root() else ():
             with suppress(OSError):  # an earlier version, or a lax umask, may have let others write there
                 folder.chmod(folder.stat().st_mode & ~0o022)
-        if not only_mine(room, top):
+        if not only_user_can_write(room, top):
             continue
         folder = obtain(str(room), key, lambda aside: _build(compiler, aside))
         verify(folder, NAME)
-        if only_mine(folder / NAME, top):
+        if only_user_can_write(folder / NAME, top):
             return folder / NAME
     raise StorageError(f"{root() / ROOM}: other users can write there. Set QKV_CACHE to a folder of your own")
 

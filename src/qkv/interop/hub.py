@@ -16,9 +16,9 @@ import urllib.error
 from pathlib import Path
 from typing import Any
 
-from qkv.data.cache import PART, REMEDY, cache_folder
-from qkv.data.catalog import UNREACHABLE, download, fetching, opened
-from qkv.data.findings import Progress, silent
+from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder
+from qkv.data.catalog import UNREACHABLE, download, download_lock, open_url
+from qkv.data.findings import Progress, no_progress
 from qkv.errors import InputError
 from qkv.interop.huggingface import INDEX, WEIGHTS
 from qkv.safe_json import parse_json
@@ -39,7 +39,7 @@ def is_address(source: str) -> bool:
     return source.startswith("hf:")
 
 
-def fetch(source: str, progress: Progress = silent) -> Path:
+def fetch(source: str, progress: Progress = no_progress) -> Path:
     """Bring the model's files into the cache and give their folder."""
     found = NAME.fullmatch(source)
     if not found or ".." in source:
@@ -69,7 +69,7 @@ def fetch(source: str, progress: Progress = silent) -> Path:
 
 def _list(address: str, offline: str) -> dict[str, Any]:
     try:
-        with opened(address, _key()) as answer:
+        with open_url(address, _key()) as answer:
             said = answer.read(LARGEST_LIST)
     except urllib.error.HTTPError as error:
         closed = " It may be closed: set HF_TOKEN." if error.code in (401, 403) else ""
@@ -112,8 +112,8 @@ def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, o
     size = entry["size"]
     if final.is_file() and final.stat().st_size == size and _right(final, entry):
         return
-    part = final.with_name(final.name + PART)
-    with fetching(final), advised(REMEDY), writing(final, size):
+    part = final.with_name(final.name + PART_SUFFIX)
+    with download_lock(final), advised(REMEDY), writing(final, size):
         download(address, part, size, progress, offline, _key())
         if not _right(part, entry):
             part.unlink()

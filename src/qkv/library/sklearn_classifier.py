@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from qkv.api import Model, load
 from qkv.blocks.fast_paths import evaluating
-from qkv.data.hold_out import FEWEST_TRAIN, FEWEST_VALID
-from qkv.data.labels import number, whole, word
+from qkv.data.hold_out import MIN_TRAIN_EXAMPLES, MIN_VALID_EXAMPLES
+from qkv.data.labels import integer_spelling, label_text, parse_number
 from qkv.errors import MissingExtraError
 from qkv.library.arguments import RunOptions
 from qkv.library.runs import finetune, train
@@ -53,7 +53,7 @@ try:
 except ImportError:
     raise MissingExtraError("QkvClassifier", "compare") from None
 
-FEWEST = FEWEST_TRAIN + FEWEST_VALID
+FEWEST = MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES
 HELD_OUT = 0.1  # of the samples; the best step is chosen on them
 
 
@@ -133,7 +133,7 @@ class QkvClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, inputs: list[str] | NDArray[np.float64], labels: list[str]) -> Model:
         seed, settings = self.random_state, dict(self.settings or {})
         distinct = len(set(inputs) if isinstance(inputs, list) else np.unique(inputs, axis=0))
-        settings.setdefault("corpus.valid_fraction", min(0.5, max(HELD_OUT, FEWEST_VALID / distinct)))
+        settings.setdefault("corpus.valid_fraction", min(0.5, max(HELD_OUT, MIN_VALID_EXAMPLES / distinct)))
         if self.run is None and "training.average" not in settings:
             settings.setdefault("training.checkpoint_every", 2**30)  # nobody can resume a run that is not kept
         options: RunOptions = {
@@ -213,9 +213,9 @@ def _texts(X: object) -> list[str] | None:
 def _names(classes: NDArray[np.generic]) -> list[str]:
     """Names for the classes inside the model: their own, where no two of them would be read as one."""
     names = [str(label) for label in classes]
-    numeric = all(np.isfinite(number(name)) for name in names)
-    names = [whole(name) for name in names] if numeric else names
-    plain = len(set(names)) == len(names) and all(word(name) == name for name in names)
+    numeric = all(np.isfinite(parse_number(name)) for name in names)
+    names = [integer_spelling(name) for name in names] if numeric else names
+    plain = len(set(names)) == len(names) and all(label_text(name) == name for name in names)
     return names if plain else [f"class {index}" for index in range(len(names))]
 
 

@@ -15,7 +15,7 @@ from qkv.data import descriptions
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
 from qkv.data.detect import detect
-from qkv.data.findings import silent
+from qkv.data.findings import no_progress
 from qkv.errors import require_type
 from qkv.interop import hub
 from qkv.interop.parity import Parity
@@ -137,10 +137,10 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | E
         kind = {"pairs": ParallelConfig, "examples": ExamplesConfig, "text": CorpusConfig}[detected.content]
         config = parse(kind, corpus, "qkv.describe")
         if isinstance(config, ParallelConfig):
-            return descriptions.describe_pairs(config, silent, detected.beginnings)
+            return descriptions.describe_pairs(config, no_progress, detected.beginnings)
         if isinstance(config, ExamplesConfig):
-            return descriptions.describe_examples(config, silent, detected.beginnings)
-        return descriptions.describe(config, silent)
+            return descriptions.describe_examples(config, no_progress, detected.beginnings)
+        return descriptions.describe(config, no_progress)
 
 
 def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:
@@ -154,7 +154,7 @@ def import_model(source: str | Path, *, to: str | Path | None = None, force: boo
     require_type("source", source, str, Path)
     with python_names():
         name, address = str(source), hub.is_address(str(source))
-        opened = load(hub.fetch(name, silent) if address else source)
+        opened = load(hub.fetch(name, no_progress) if address else source)
         base = name.removeprefix("hf:").partition("@")[0] if address else Path(source).resolve().stem
         target = Path(to) if to else Path("models") / (re.sub(r"[^\w.-]+", "-", base).strip("-.") or "model")
         bundle.publish(target, opened.bundle, force=force)

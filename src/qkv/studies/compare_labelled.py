@@ -13,7 +13,7 @@ import numpy as np
 from qkv.config import parse, plain
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Labelled, TagExamples
-from qkv.data.findings import Caution, silent
+from qkv.data.findings import Caution, no_progress
 from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, install_hint, installed
 from qkv.evaluation import decisions
@@ -48,7 +48,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     missing = () if installed("sklearn") else (WITHOUT,)
     for note in missing:
         plan.note(note)
-    data = read_examples(config, plan.progress or silent)
+    data = read_examples(config, plan.progress or no_progress)
     for note in data.notes:
         plan.note(note)
     assert data.test is not None

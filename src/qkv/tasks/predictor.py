@@ -13,7 +13,7 @@ from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.findings import Progress, silent
+from qkv.data.findings import Progress, no_progress
 from qkv.errors import InputError, require_type
 from qkv.generation import compiler, writing
 from qkv.generation.beam import Search, Translator
@@ -208,7 +208,7 @@ class Predictor:
             examples = ExamplesConfig(files=(str(examples),))
         return self.examined(examples)[0]
 
-    def examined(self, examples: ExamplesConfig, progress: Progress = silent) -> tuple[LabelledScore, Examples]:
+    def examined(self, examples: ExamplesConfig, progress: Progress = no_progress) -> tuple[LabelledScore, Examples]:
         """The score on labelled examples, and these: with the model's own numbers for their labels."""
         from qkv.tasks.classification.evaluate import judged_examples
 

@@ -19,7 +19,7 @@ from torch import nn
 from qkv.blocks import low_rank
 from qkv.config import LazyClasses, plain
 from qkv.data.detect import Detected
-from qkv.data.findings import Progress, silent
+from qkv.data.findings import Progress, no_progress
 from qkv.data.prepare import Prepared
 from qkv.errors import DataError
 from qkv.evaluation.timed_scoring import Pace
@@ -232,7 +232,7 @@ class Session:
             + (f", within {clock.minutes_left():.1f} min" if clock else ""),
         ]
 
-    def pace(self, progress: Progress = silent) -> Pace:
+    def pace(self, progress: Progress = no_progress) -> Pace:
         """The time that is left for the final scores."""
         clock = self.run.clock
         if clock is None:

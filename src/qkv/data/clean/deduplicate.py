@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.clean.measures import Counts, HashedWords, grams
-from qkv.data.identity import Keys, key_of, mixed
+from qkv.data.identity import Keys, fmix64, text_key
 
 SHINGLE = 3
 HASHES = 128
@@ -125,7 +125,7 @@ class RowIndex:
 
     def _way(self, keys: Keys) -> tuple[Rows, Rows]:
         """The first place to look for each key, and how far the next is: an odd way leads everywhere."""
-        hashes = mixed(keys)
+        hashes = fmix64(keys)
         steps = (hashes >> np.uint64(32)) | np.uint64(1)
         return (hashes & np.uint64(len(self._places) - 1)).astype(np.int64), steps.astype(np.int64)
 
@@ -146,7 +146,7 @@ class ExactDuplicates:
 
     def find(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Which texts are copies of earlier ones; the others are remembered."""
-        keys = np.array([key_of(text) for text in texts], dtype=np.uint64)
+        keys = np.array([text_key(text) for text in texts], dtype=np.uint64)
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
         copies = (first[group] != np.arange(len(keys))) | (self.index.find(keys) >= 0)
         self.index.add(self.known.add(keys[~copies][:, None]))
@@ -177,7 +177,7 @@ def first_of_documents(first: First, owner: Counts) -> First:
 
 def _factors() -> First:
     """An odd number for each order: shingles are ordered by its product with their hash, modulo 2^32."""
-    return (mixed(np.arange(1, HASHES + 1, dtype=np.uint64)) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
+    return (fmix64(np.arange(1, HASHES + 1, dtype=np.uint64)) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 
 def signatures(first: First) -> Keys:

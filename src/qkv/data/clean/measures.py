@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.identity import Keys, mixed
+from qkv.data.identity import Keys, fmix64
 from qkv.data.tokens import Cutter
 
 Counts = npt.NDArray[np.int64]
@@ -214,7 +214,7 @@ def _hashes(codes: npt.NDArray[np.uint32], first: Counts) -> Keys:
     sums = np.zeros(len(codes) + 1, dtype=np.uint64)
     np.cumsum((codes + np.uint64(1)) * _SPREAD * powers[: len(codes)], out=sums[1:])
     ends = np.append(first[1:], len(codes))
-    return mixed((sums[ends] - sums[first]) * inverses[first])
+    return fmix64((sums[ends] - sums[first]) * inverses[first])
 
 
 @cache
@@ -239,7 +239,7 @@ def grams(words: HashedWords, size: int) -> tuple[Keys, npt.NDArray[np.bool_]]:
         whole[-step:] = False
         hashes *= _SPREAD
         hashes[:-step] += np.where(together, words.hashes[step:], np.uint64(0))
-    return mixed(hashes), whole
+    return fmix64(hashes), whole
 
 
 def _most_frequent(words: HashedWords, size: int, number: int) -> Counts:

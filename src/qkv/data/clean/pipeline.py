@@ -24,9 +24,9 @@ from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Findings, Progress, counted, shown, silent
+from qkv.data.findings import Findings, Progress, byte_counter, display_name, no_progress
 from qkv.data.formats.text import DocumentPiece, read
-from qkv.data.survey import Parts, Stamp
+from qkv.data.survey import CorpusFiles, Stamp
 from qkv.errors import InputError
 
 # a batch is full with this many characters or documents
@@ -137,7 +137,7 @@ class _BatchDecisions:
         for number in gone:
             self.reasons[number] = Reason(name, float(values[number]))
             if len(count.examples) < EXAMPLES:
-                example = shown(excerpt(self.documents[number].text, EXAMPLE_LENGTH))
+                example = display_name(excerpt(self.documents[number].text, EXAMPLE_LENGTH))
                 count.examples += [example] if example not in count.examples else []
 
 
@@ -166,17 +166,17 @@ def clean(
     skip: Collection[str] = (),
     out: Path | None = None,
     dropped: Path | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> CleaningReport:
     """Write the documents that pass to `out` and the others to `dropped`; where nothing passes, `out` is not made."""
     with standard_input.received_once(corpus) as spool:
-        parts = Parts.of(corpus, spool, whole=True, progress=progress, writes=True)
+        parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress, writes=True)
         for path in (out, dropped):
             _require_apart(path, parts.files)
         stamp, findings = Stamp.of(parts.files), Findings()
         chain = FilterChain(limits, skip)
         report = CleaningReport(tuple(chain.counts.values()))
-        pieces = read(parts.files, corpus, findings, counted(progress, "cleaning"))
+        pieces = read(parts.files, corpus, findings, byte_counter(progress, "cleaning"))
         with document_file(out, corpus.documents) as kept, document_file(dropped, corpus.documents) as rest:
             for batch in batches(pieces, limits.max_characters):
                 for document, reason in zip(batch, chain.decide(batch), strict=True):
@@ -197,7 +197,7 @@ def _require_apart(path: Path | None, sources: Sequence[Source | Builtin]) -> No
     """Refuse to write over what is read."""
     for source in sources:
         if path is not None and os.path.exists(path) and isinstance(source, Source) and path.samefile(source.path):
-            raise InputError(f"{shown(path)}: is one of the files that are read. Choose another name.")
+            raise InputError(f"{display_name(path)}: is one of the files that are read. Choose another name.")
 
 
 def _facts(document: Document, reason: Reason) -> dict[str, object]:

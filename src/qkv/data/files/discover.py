@@ -19,7 +19,7 @@ from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import binary_format
 from qkv.data.files.unpack import Builtin, Source, read_bytes, require_packages, unreadable, zip_members
-from qkv.data.findings import Findings, Progress, shown, silent
+from qkv.data.findings import Findings, Progress, display_name, no_progress
 from qkv.errors import DataError
 from qkv.safe_json import special
 
@@ -33,7 +33,7 @@ _NOT_TEXT = frozenset(f".{ending}" for ending in _OTHER.split())
 
 
 def expand(
-    names: Sequence[str], pattern: str | None, findings: Findings, progress: Progress = silent
+    names: Sequence[str], pattern: str | None, findings: Findings, progress: Progress = no_progress
 ) -> list[Source | Builtin]:
     """The text files behind the names, in order; DataError for a name that leads nowhere."""
     if not names:
@@ -51,7 +51,7 @@ def catalog_entry(name: str) -> CatalogSet | None:
     return None if os.path.lexists(name) else catalog.find(name)
 
 
-def text_sources(entry: CatalogSet, progress: Progress = silent) -> Sequence[Source | Builtin]:
+def text_sources(entry: CatalogSet, progress: Progress = no_progress) -> Sequence[Source | Builtin]:
     """What a language model reads of a named set."""
     if entry.builtin:
         return [Builtin(entry.name, catalog.BUILTIN[entry.name])]
@@ -61,12 +61,12 @@ def text_sources(entry: CatalogSet, progress: Progress = silent) -> Sequence[Sou
     return _catalog_files(entry.train, progress)
 
 
-def own_validation(corpus: CorpusConfig, findings: Findings, progress: Progress = silent) -> list[Source]:
+def own_validation(corpus: CorpusConfig, findings: Findings, progress: Progress = no_progress) -> list[Source]:
     """The validation files of a named set that has some, unless the user gave others."""
     entry = catalog_entry(corpus.files[0]) if len(corpus.files) == 1 and not corpus.valid else None
     if entry is None or not entry.valid or entry.task != "language modelling":
         return []
-    findings.say(f"{entry.name}: validated on its own {', '.join(file.path for file in entry.valid)}.")
+    findings.add_note(f"{entry.name}: validated on its own {', '.join(file.path for file in entry.valid)}.")
     return _catalog_files(entry.valid, progress)
 
 
@@ -76,7 +76,7 @@ def _catalog_files(files: Sequence[CatalogFile], progress: Progress) -> list[Sou
 
 def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Source]:
     """The text files behind one path that the user wrote."""
-    where = shown(path)
+    where = display_name(path)
     is_folder = leads_to_folder(path, "Pipe it in instead: `... | qkv train -`.")
     if not is_folder and not is_zip(path):
         if Source(path).format == "table":
@@ -108,7 +108,7 @@ def is_zip(path: Path) -> bool:
 
 def leads_to_folder(path: Path, remedy: str) -> bool:
     """Whether a path that the user wrote leads to a folder, and not to a file; DataError where it leads to neither."""
-    where = shown(path)
+    where = display_name(path)
     try:
         str(path).encode()
         mode = path.stat().st_mode
@@ -134,7 +134,7 @@ def _missing(path: Path, where: str) -> DataError:
         names = [entry.name for entry in os.scandir(path.parent)]
     except OSError:
         return DataError(where, "no such file; its folder is not there either", "Check the name.")
-    near = [shown(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, 3, 0.6)]
+    near = [display_name(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, 3, 0.6)]
     near += difflib.get_close_matches(str(path), list(catalog.sets()), 1, 0.6)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Check the name, or see `qkv data list` for named sets."
     return DataError(where, "no such file", hint)
@@ -147,7 +147,7 @@ def contents(path: Path, findings: Findings) -> Iterator[tuple[Source, PurePosix
         if not is_zip(file):
             yield Source(file), place
             continue
-        for member in zip_members(file, shown(file), findings):
+        for member in zip_members(file, display_name(file), findings):
             if any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(member).parts):
                 findings.skipped["hidden"] += 1
             else:
@@ -164,7 +164,7 @@ def walk(folder: Path, seen: set[tuple[int, int]], findings: Findings, within: S
         status = folder.stat()
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise unreadable(shown(folder), error) from None
+        raise unreadable(display_name(folder), error) from None
     if (status.st_dev, status.st_ino) in seen:
         return
     seen.add((status.st_dev, status.st_ino))
@@ -173,7 +173,7 @@ def walk(folder: Path, seen: set[tuple[int, int]], findings: Findings, within: S
         if name.startswith("."):
             findings.skipped["hidden"] += 1
         elif path.is_symlink() and _leaves(path, within):
-            findings.links.append(shown(path))
+            findings.links.append(display_name(path))
         elif os.path.isdir(path):
             yield from walk(path, seen, findings, within)
         elif os.path.isfile(path):

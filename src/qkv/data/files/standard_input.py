@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from qkv.data.cache import PART, REMEDY, cache_folder
+from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import decode, require_encoding
 from qkv.data.files.unpack import CHUNK
@@ -79,7 +79,7 @@ def _spool(encoding: str) -> Path:
     with (
         advised(REMEDY),
         writing(folder),
-        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART, delete=False) as file,
+        tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART_SUFFIX, delete=False) as file,
     ):
         try:
             for chunk in _decoded(encoding):
@@ -116,7 +116,7 @@ def keep(spool: Path, fingerprint: str) -> Path:
     final = _place(fingerprint)
     if spool == final:
         return final
-    if spool.suffix != PART:  # a copy that is read in another way, and still belongs to a run of its own
+    if spool.suffix != PART_SUFFIX:  # a copy that is read in another way, and still belongs to a run of its own
         spool = _copied(spool)
     try:
         if not _taken(spool, final):
@@ -138,7 +138,10 @@ def _taken(spool: Path, final: Path) -> bool:
 
 
 def _copied(path: Path) -> Path:
-    with tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=PART, delete=False) as file, path.open("rb") as old:
+    with (
+        tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=PART_SUFFIX, delete=False) as file,
+        path.open("rb") as old,
+    ):
         shutil.copyfileobj(old, file)
     return Path(file.name)
 

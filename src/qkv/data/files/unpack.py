@@ -20,7 +20,7 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal
 
-from qkv.data.findings import Caution, Findings, shown
+from qkv.data.findings import Caution, Findings, display_name
 from qkv.errors import DataError, require_package
 
 # a file this large of which the disk holds so little is a mistake or a trap; zeros inside archives make small holes
@@ -78,9 +78,9 @@ class Source:
     """How messages call it, when not by its path."""
 
     @property
-    def shown(self) -> str:
-        base = self.name or shown(self.path)
-        return f"{base}/{shown(self.member)}" if self.member else base
+    def display_name(self) -> str:
+        base = self.name or display_name(self.path)
+        return f"{base}/{display_name(self.member)}" if self.member else base
 
     @property
     def file_name(self) -> str:
@@ -106,7 +106,7 @@ class Source:
 class Builtin:
     """A source whose documents are at hand without a file of their own."""
 
-    shown: str
+    display_name: str
     documents: Callable[[], Iterable[str]]
 
 
@@ -114,9 +114,9 @@ def require_packages(sources: Iterable[Source | Builtin]) -> None:
     """Refuse sources whose reader is not installed, before any of them is read."""
     for source in sources:
         if isinstance(source, Source) and source.packing == "zst":
-            require_package("zstandard", f"{source.shown}: reading .zst")
+            require_package("zstandard", f"{source.display_name}: reading .zst")
         if isinstance(source, Source) and source.format == "parquet":
-            require_package("pyarrow", f"{source.shown}: reading .parquet")
+            require_package("pyarrow", f"{source.display_name}: reading .parquet")
 
 
 def read_bytes(source: Source) -> Iterator[bytes]:
@@ -124,23 +124,23 @@ def read_bytes(source: Source) -> Iterator[bytes]:
     opened = {"plain": _plain, "gz": _gzip, "zst": _zstandard, "zip": _member}[source.packing]
     unpacked = 0
     try:
-        require_stored(source.path, source.shown)
+        require_stored(source.path, source.display_name)
         packed = source.path.stat().st_size
         for chunk in opened(source):
             unpacked += len(chunk)
             if source.packing != "plain" and unpacked > max(SUSPICIOUS_SIZE, SUSPICIOUS_RATIO * packed):
                 raise DataError(
-                    source.shown,
+                    source.display_name,
                     f"unpacks to more than {SUSPICIOUS_RATIO} times its {packed:,} bytes, as archive bombs do",
                     "If it is honest text, unpack it yourself and give the unpacked file.",
                 )
             if source.packing == "plain" and unpacked > packed:  # a log that is being written would never end
-                raise changed(source.shown)
+                raise changed(source.display_name)
             yield chunk
         if source.packing == "plain" and unpacked < packed:  # a row that was cut would pass for a whole one
-            raise changed(source.shown)
+            raise changed(source.display_name)
     except OSError as error:
-        raise unreadable(source.shown, error) from None
+        raise unreadable(source.display_name, error) from None
 
 
 def changed(where: str) -> DataError:
@@ -166,7 +166,9 @@ def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _damaged(source: Source, kind: str, error: object) -> DataError:
-    return DataError(source.shown, f"the {kind} data is damaged or cut short ({error})", "Copy or download it again.")
+    return DataError(
+        source.display_name, f"the {kind} data is damaged or cut short ({error})", "Copy or download it again."
+    )
 
 
 def _gzip(source: Source) -> Iterator[bytes]:
@@ -214,14 +216,18 @@ ZIP_FAILURES = (
 
 def _member(source: Source) -> Iterator[bytes]:
     if source.member is None:
-        raise DataError(source.shown, "is a zip archive, which is not read here", "Unpack it and give its files.")
+        raise DataError(
+            source.display_name, "is a zip archive, which is not read here", "Unpack it and give its files."
+        )
     try:
         status = source.path.stat()
         with _archive(source.path, status.st_size, status.st_mtime_ns).open(source.member) as file:
             yield from _chunks(file.read)
     except (*ZIP_FAILURES, KeyError) as error:
         if isinstance(error, RuntimeError) and re.search("password|encrypted", str(error)):
-            raise DataError(source.shown, "this member is encrypted", "Unpack it with its password first.") from None
+            raise DataError(
+                source.display_name, "this member is encrypted", "Unpack it with its password first."
+            ) from None
         raise _damaged(source, "zip", error) from None
 
 
@@ -245,8 +251,8 @@ def zip_members(path: Path, where: str, findings: Findings) -> list[str]:
         raise _damaged(Source(path, name=where), "zip", error) from None
     if twice := sorted(name for name, count in names.items() if count > 1):
         what = f"{len(twice):,} names are" if twice[1:] else "1 name is"
-        what = f"{where}: {what} there more than once, the first {shown(twice[0])}"
-        findings.say(Caution(f"{what}; of each the last file is read."))
+        what = f"{where}: {what} there more than once, the first {display_name(twice[0])}"
+        findings.add_note(Caution(f"{what}; of each the last file is read."))
     return sorted(names)
 
 
@@ -254,10 +260,10 @@ def _require_magic(source: Source, file: BinaryIO, magic: bytes, kind: str) -> N
     head = file.read(len(magic))
     file.seek(0)
     if not head:
-        raise DataError(source.shown, "the file is empty", "Give a file that holds text.")
+        raise DataError(source.display_name, "the file is empty", "Give a file that holds text.")
     if not head.startswith(magic):
         raise DataError(
-            source.shown,
+            source.display_name,
             f"is named {source.path.suffix} but does not hold {kind} data",
             "Give it the name that fits its content.",
         )

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
-from qkv.data.findings import Findings, Watch
-from qkv.data.formats.rows import watched, whole_lines
+from qkv.data.findings import Findings, OnRead
+from qkv.data.formats.rows import report_reads, whole_lines
 from qkv.errors import DataError
 
 SOURCE, TARGET = "source", "target"
@@ -92,12 +92,12 @@ def lines(
     source: Source,
     encoding: str,
     findings: Findings,
-    watch: Watch | None = None,
+    on_read: OnRead | None = None,
     chunks: Iterator[bytes] | None = None,
 ) -> Iterator[str]:
     """All lines; what follows the last \\n is one more, unless it is empty."""
-    where = source.shown
-    texts = decode(watched(chunks or read_bytes(source), watch), where, encoding, findings, keep_line_ends=True)
+    where = source.display_name
+    texts = decode(report_reads(chunks or read_bytes(source), on_read), where, encoding, findings, keep_line_ends=True)
     number, last = 0, ""
     for number, line in enumerate(whole_lines(texts, where)):
         if number:
@@ -118,16 +118,16 @@ def _without_return(line: str, findings: Findings) -> str:
 
 
 def aligned_lines(
-    first: Source, second: Source, encoding: str, findings: Findings, watch: Watch
+    first: Source, second: Source, encoding: str, findings: Findings, on_read: OnRead
 ) -> Iterator[tuple[str, str]]:
     """Pairs of lines of two files; DataError, with both counts, where one file has more lines than the other."""
-    one, other = lines(first, encoding, findings, watch), lines(second, encoding, findings, watch)
+    one, other = lines(first, encoding, findings, on_read), lines(second, encoding, findings, on_read)
     for count, (left, right) in enumerate(zip_longest(one, other)):
         if left is None or right is None:
             counts = [count + (line is not None) + sum(1 for _ in rest) for line, rest in ((left, one), (right, other))]
             raise DataError(
-                f"{first.shown}:{count + 1}",
-                f"{counts[0]:,} lines here, {counts[1]:,} in {second.shown}; expected one translation a line",
+                f"{first.display_name}:{count + 1}",
+                f"{counts[0]:,} lines here, {counts[1]:,} in {second.display_name}; expected one translation a line",
                 "Find the line that was lost or split; only \\n ends a line.",
             )
         yield left, right

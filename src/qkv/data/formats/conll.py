@@ -15,10 +15,10 @@ import numpy as np
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import PackedTexts, TagExamples
-from qkv.data.findings import Caution, Findings, Watch
+from qkv.data.findings import Caution, Findings, OnRead
 from qkv.data.formats.rows import BadRows, decoded_lines
-from qkv.data.identity import as_keys, key_of
-from qkv.data.labels import Gathered, Values
+from qkv.data.identity import as_keys, text_key
+from qkv.data.labels import RawLabels, RawSplit
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
@@ -28,37 +28,39 @@ MOST_SENTENCE_WORDS = 20_000
 _PREFIXED = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
 
 
-def gather(files: Sequence[ExampleFile], config: ExamplesConfig, findings: Findings, watch: Watch) -> Gathered:
-    words, values, starts, keys = PackedTexts(), Values(), array("q", [0]), array("Q")
+def gather(files: Sequence[ExampleFile], config: ExamplesConfig, findings: Findings, on_read: OnRead) -> RawSplit:
+    words, values, starts, keys = PackedTexts(), RawLabels(), array("q", [0]), array("Q")
     for file in files:
         before = len(keys)
-        for sentence in _ConllReader(file, config, findings).sentences(watch):
+        for sentence in _ConllReader(file, config, findings).sentences(on_read):
             for line, word, tag in sentence:
                 words.append(word)
-                values.append(tag, file.shown, line)
+                values.append(tag, file.display_name, line)
             starts.append(len(words))
-            keys.append(key_of(*(word for _, word, _ in sentence)))
+            keys.append(text_key(*(word for _, word, _ in sentence)))
         if len(keys) == before:
-            raise DataError(file.shown, "is empty: there is no sentence in it", "Give a file with words and tags.")
+            raise DataError(
+                file.display_name, "is empty: there is no sentence in it", "Give a file with words and tags."
+            )
     examples = TagExamples(words=words, starts=np.array(starts, dtype=np.int64), all_keys=as_keys(keys))
-    return Gathered(examples, values)
+    return RawSplit(examples, values)
 
 
 class _ConllReader:
     def __init__(self, file: ExampleFile, config: ExamplesConfig, findings: Findings) -> None:
         self.file, self.config, self.findings = file, config, findings
-        self.where = file.shown
+        self.where = file.display_name
         self.universal = file.kind == "conllu"
         self.form = 1 if self.universal else 0  # the column of the word
         self.width = self.tag = 0  # as the first line has them
         self.tabs = False
 
-    def sentences(self, watch: Watch) -> Iterator[list[tuple[int, str, str]]]:
+    def sentences(self, on_read: OnRead) -> Iterator[list[tuple[int, str, str]]]:
         """Line, word and tag of each word, sentence by sentence."""
         bad = BadRows(self.where, self.findings)  # counts sentences
         sentence: list[tuple[int, str, str]] = []
         problem: tuple[int, str] | None = None
-        lines = decoded_lines(self.file.source, self.config.encoding, self.findings, watch)
+        lines = decoded_lines(self.file.source, self.config.encoding, self.findings, on_read)
         for number, line in enumerate(chain(lines, [""]), 1):
             if not line.strip():
                 bad.rows += bool(sentence or problem)
@@ -79,7 +81,9 @@ class _ConllReader:
         bad.finish()
         if self.width:
             name = f"column {self.tag + 1}" + (f" ({UNIVERSAL[self.tag]})" if self.universal else "")
-            self.findings.say(f"{self.where}: tags: {name} of {self.width} columns, words: column {self.form + 1}.")
+            self.findings.add_note(
+                f"{self.where}: tags: {name} of {self.width} columns, words: column {self.form + 1}."
+            )
 
     def _word(self, line: str) -> tuple[str, str] | str | None:
         """Word and tag of a line, or what is wrong with it; None where it is left out."""
@@ -112,7 +116,7 @@ class _ConllReader:
         raise DataError(self.where, f"no column {wanted!r} to learn", f"Expected {known}.")
 
 
-def note_scheme(found: Gathered, where: str, findings: Findings) -> None:
+def note_scheme(found: RawSplit, where: str, findings: Findings) -> None:
     """Note which scheme the tags follow, and what does not fit it."""
     assert isinstance(found.examples, TagExamples)
     names, starts = found.values.names, found.examples.starts.tolist()
@@ -121,16 +125,16 @@ def note_scheme(found: Gathered, where: str, findings: Findings) -> None:
     if prefixes and outside in ([], ["O"]):
         scheme = "IOBES" if prefixes & set("ESLU") else "BIO" if "B" in prefixes else "IO"
         kinds = {name[2:] for name in names if _PREFIXED.fullmatch(name)}
-        findings.say(f"{where}: {scheme} tags of {len(kinds)} kinds.")
+        findings.add_note(f"{where}: {scheme} tags of {len(kinds)} kinds.")
         if scheme == "BIO" and (stray := _stray(found.values, starts)):
-            findings.say(
+            findings.add_note(
                 f"{where}: {stray:,} tags I- do not follow a B- or I- of their kind; they begin a span nevertheless."
             )
     if (longest := int(np.diff(starts).max(initial=0))) > LONG_SENTENCE:
-        findings.say(Caution(f"{where}: a sentence of {longest:,} words; blank lines should separate sentences."))
+        findings.add_note(Caution(f"{where}: a sentence of {longest:,} words; blank lines should separate sentences."))
 
 
-def _stray(values: Values, starts: Sequence[int]) -> int:
+def _stray(values: RawLabels, starts: Sequence[int]) -> int:
     names = values.names
     tags = [names[code] for code in values.codes]
     before = ["O", *tags]

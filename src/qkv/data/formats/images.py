@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from qkv.data.examples import ImageExamples
 from qkv.data.files.unpack import ZIP_FAILURES, Source, read_bytes, unreadable
-from qkv.data.findings import Caution, Findings, Watch
+from qkv.data.findings import Caution, Findings, OnRead
 from qkv.data.formats.rows import BadRows
 from qkv.data.identity import hash64
-from qkv.data.labels import Gathered, Values
+from qkv.data.labels import RawLabels, RawSplit
 from qkv.data.split_files import SPLIT_WORDS, ExampleFile, Split, SplitFiles
 from qkv.errors import DataError, require_package
 
@@ -32,7 +32,7 @@ MOST_BYTES = 2**32
 """What all pictures of a split may take in memory."""
 
 Pixels = npt.NDArray[np.uint8]
-LabelledPixels = tuple[Pixels, Values]
+LabelledPixels = tuple[Pixels, RawLabels]
 
 
 def holds_labels(source: Source) -> bool:
@@ -40,7 +40,7 @@ def holds_labels(source: Source) -> bool:
 
 
 def from_idx(file: ExampleFile, files: Sequence[ExampleFile]) -> LabelledPixels:
-    where = file.shown
+    where = file.display_name
     wanted = file.source.file_name.replace("images", "labels").replace("idx3", "idx1").replace("idx4", "idx1")
     labels_files = [other.source for other in files if holds_labels(other.source) and other.source.file_name == wanted]
     if not labels_files and not file.source.member and (path := file.source.path.with_name(wanted)).is_file():
@@ -51,12 +51,12 @@ def from_idx(file: ExampleFile, files: Sequence[ExampleFile]) -> LabelledPixels:
     if pixels.ndim not in (3, 4) or labels.ndim != 1:
         problem = f"{pixels.ndim} dimensions, and {labels.ndim} in the labels"
         raise DataError(where, problem, "Expected pictures of 3 dimensions (idx3) and labels of 1 (idx1).")
-    return joined(where, pixels, labels, labels_files[0].shown)
+    return joined(where, pixels, labels, labels_files[0].display_name)
 
 
 def read_idx(source: Source) -> Pixels:
     """An idx file: two zero bytes, the type, the number of dimensions, each as 32 bits, then the values."""
-    where = source.shown
+    where = source.display_name
     content = bytearray()
     for chunk in read_bytes(source):
         content += chunk
@@ -82,7 +82,7 @@ def joined(where: str, pixels: Pixels, labels: npt.NDArray[Any], labels_where: s
         raise DataError(where, problem, "Give files that belong together.")
     if not pixels.size:
         raise DataError(where, "there are no pictures in it", "Give a file with pictures.")
-    values = Values()
+    values = RawLabels()
     for label in labels.tolist():
         values.append(str(label), labels_where, 0)
     return pixels, values
@@ -100,7 +100,7 @@ class Npz:
     """The arrays of an npz, read one by one; one that would need a pickle is refused."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self.where = source, source.shown
+        self.source, self.where = source, source.display_name
         if source.member or source.packing != "plain":
             raise DataError(self.where, "an npz inside an archive", "Unpack it and give the .npz file.")
         with self._opened() as archive:
@@ -202,38 +202,38 @@ LARGEST_FILE = 2**26
 _GREY = ("1", "L", "I", "F", "I;16", "LA")
 
 
-def gather(files: Sequence[ExampleFile], findings: Findings, watch: Watch) -> Gathered:
+def gather(files: Sequence[ExampleFile], findings: Findings, on_read: OnRead) -> RawSplit:
     parts = [from_idx(file, files) for file in files if file.kind == "idx" and not holds_labels(file.source)]
     parts += [from_npz(file) for file in files if file.kind == "npz"]
     if pictures := [file for file in files if file.kind == "picture"]:
-        parts.append(_from_files(pictures, findings, watch))
+        parts.append(_from_files(pictures, findings, on_read))
     if not parts:
-        raise DataError(files[0].shown, "labels without pictures", "Give the file of pictures too.")
+        raise DataError(files[0].display_name, "labels without pictures", "Give the file of pictures too.")
     shapes = {pixels.shape[1:] for pixels, _ in parts}
     if len(shapes) > 1:
-        raise DataError(files[0].shown, f"pictures of unlike sizes: {sorted(shapes)}", "Give files of one size.")
+        raise DataError(files[0].display_name, f"pictures of unlike sizes: {sorted(shapes)}", "Give files of one size.")
     pixels, values = parts[0]
     for more, labels in parts[1:]:
         pixels = np.concatenate([pixels, more])
         for code in labels.codes:
             values.append(labels.names[code], *labels.places[code])
     keys = np.array([hash64(image.tobytes()) for image in pixels], dtype=np.uint64)
-    return Gathered(ImageExamples(all_values=pixels, all_keys=keys), values)
+    return RawSplit(ImageExamples(all_values=pixels, all_keys=keys), values)
 
 
-def _from_files(files: Sequence[ExampleFile], findings: Findings, watch: Watch) -> LabelledPixels:
+def _from_files(files: Sequence[ExampleFile], findings: Findings, on_read: OnRead) -> LabelledPixels:
     """All pictures, made the size that most of them have; grey when all are, else in colour."""
     for file in files:
         if file.label is None:
-            raise DataError(file.shown, "a picture without a label", "Put it into a folder named for its label.")
+            raise DataError(file.display_name, "a picture without a label", "Put it into a folder named for its label.")
     known: list[tuple[ExampleFile, tuple[int, int]]] = []
-    rows = BadRows(f"{files[0].shown} and {len(files) - 1:,} more", findings)
+    rows = BadRows(f"{files[0].display_name} and {len(files) - 1:,} more", findings)
     grey = True
     for number, file in enumerate(files, 1):
         rows.rows += 1
-        opened = _opened(file, watch)
+        opened = _opened(file, on_read)
         if isinstance(opened, str):
-            rows.reject(number, f"{file.shown} {opened}")
+            rows.reject(number, f"{file.display_name} {opened}")
             continue
         known.append((file, opened.size))
         grey = grey and opened.mode in _GREY
@@ -241,24 +241,24 @@ def _from_files(files: Sequence[ExampleFile], findings: Findings, watch: Watch) 
     size, usual = Counter(size for _, size in known).most_common(1)[0]
     if usual < len(known):
         resized = f"{len(known) - usual:,} of {len(known):,} pictures"
-        findings.say(Caution(f"{resized} were made {size[0]} x {size[1]}, as the others are."))
+        findings.add_note(Caution(f"{resized} were made {size[0]} x {size[1]}, as the others are."))
     shape = (len(known), size[1], size[0], *(() if grey else (3,)))
     if (total := int(np.prod(shape, dtype=object))) > MOST_BYTES:
-        raise too_large(files[0].shown, total)
-    pixels, values = np.zeros(shape, dtype=np.uint8), Values()
+        raise too_large(files[0].display_name, total)
+    pixels, values = np.zeros(shape, dtype=np.uint8), RawLabels()
     for row, (file, _) in enumerate(known):
         opened = _opened(file, None)
         if isinstance(opened, str):
-            raise DataError(file.shown, "changed while it was being read", "Start again when it rests.")
+            raise DataError(file.display_name, "changed while it was being read", "Start again when it rests.")
         converted = opened.convert("L" if grey else "RGB")
         pixels[row] = np.asarray(converted if converted.size == size else converted.resize(size))
-        values.append(file.label or "", file.shown, 0)
+        values.append(file.label or "", file.display_name, 0)
     return pixels, values
 
 
-def _opened(file: ExampleFile, watch: Watch | None) -> Picture | str:
+def _opened(file: ExampleFile, on_read: OnRead | None) -> Picture | str:
     """The picture, decoded; or words for what is wrong with it."""
-    require_package("PIL", f"{file.shown}: reading pictures")
+    require_package("PIL", f"{file.display_name}: reading pictures")
     import io
 
     from PIL import Image, UnidentifiedImageError
@@ -268,8 +268,8 @@ def _opened(file: ExampleFile, watch: Watch | None) -> Picture | str:
         content += chunk
         if len(content) > LARGEST_FILE:
             return f"is larger than {LARGEST_FILE:,} bytes"
-    if watch is not None:
-        watch(len(content))
+    if on_read is not None:
+        on_read(len(content))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

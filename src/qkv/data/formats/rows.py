@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes, require_packages, unreadable
-from qkv.data.findings import Findings, Watch
+from qkv.data.findings import Findings, OnRead
 from qkv.errors import DataError
 
 if TYPE_CHECKING:
@@ -60,16 +60,16 @@ def encodable(*texts: str) -> bool:
     return True
 
 
-def watched(chunks: Iterator[bytes], watch: Watch | None) -> Iterator[bytes]:
+def report_reads(chunks: Iterator[bytes], on_read: OnRead | None) -> Iterator[bytes]:
     for chunk in chunks:
         yield chunk
-        if watch is not None:
-            watch(len(chunk))
+        if on_read is not None:
+            on_read(len(chunk))
 
 
-def decoded_lines(source: Source, encoding: str, findings: Findings, watch: Watch | None) -> Iterator[str]:
-    texts = decode(watched(read_bytes(source), watch), source.shown, encoding, findings)
-    return whole_lines(texts, source.shown)
+def decoded_lines(source: Source, encoding: str, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
+    texts = decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
+    return whole_lines(texts, source.display_name)
 
 
 def whole_lines(texts: Iterable[str], where: str) -> Iterator[str]:
@@ -179,7 +179,7 @@ def open_parquet(source: Source) -> Iterator[ParquetFile]:
     import pyarrow
     import pyarrow.parquet
 
-    where = source.shown
+    where = source.display_name
     if source.member or source.packing != "plain":
         raise DataError(where, "a Parquet file inside an archive", "Unpack it and give the .parquet file.")
     try:

@@ -8,9 +8,9 @@ from itertools import chain, islice
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
-from qkv.data.findings import Findings, Watch
+from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.delimited import cells, has_header, sniff
-from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, watched, whole_lines
+from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, whole_lines
 from qkv.errors import DataError
 from qkv.visible import visible
 
@@ -40,7 +40,7 @@ class Table:
 
     @property
     def where(self) -> str:
-        return self.source.shown
+        return self.source.display_name
 
     @property
     def numbered(self) -> bool:
@@ -62,21 +62,21 @@ def open_table(
     encoding: str,
     findings: Findings,
     header: Header = None,
-    watch: Watch | None = None,
+    on_read: OnRead | None = None,
     chunks: Iterator[bytes] | None = None,
 ) -> Table:
     """Open a table and read its first rows; `chunks` are its bytes, where it has been opened before."""
-    bad = BadRows(source.shown, findings)
+    bad = BadRows(source.display_name, findings)
     if source.format == "parquet":
-        return _parquet(source, bad, watch)
-    texts = decode(watched(chunks or read_bytes(source), watch), source.shown, encoding, findings)
+        return _parquet(source, bad, on_read)
+    texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, findings)
     if source.format in ("jsonl", "json"):
         return _objects(source, texts, bad)
     return _delimited(source, texts, bad, header)
 
 
 def _delimited(source: Source, texts: Iterable[str], bad: BadRows, header: Header) -> Table:
-    lines = whole_lines(texts, source.shown)
+    lines = whole_lines(texts, source.display_name)
     first: list[str] = []
     characters = 0
     for line in islice(lines, SAMPLE):
@@ -86,7 +86,7 @@ def _delimited(source: Source, texts: Iterable[str], bad: BadRows, header: Heade
             break
     likely = {".csv": ",;\t|", ".tsv": "\t,;|"}.get(source.suffix, "\t")
     dialect = sniff(first, likely)
-    rows = cells(chain(first, lines), source.shown, dialect)
+    rows = cells(chain(first, lines), source.display_name, dialect)
     sample = list(islice(rows, SAMPLE))
     if not sample or not any(line.strip() for line in first):
         raise empty(source)
@@ -94,11 +94,13 @@ def _delimited(source: Source, texts: Iterable[str], bad: BadRows, header: Heade
         header = header(sample[0][1])
     named = has_header([row for _, row in sample]) if header is None else header
     if named:
-        columns = _column_names(f"{source.shown}:1", [value.strip() for value in sample[0][1]])
+        columns = _column_names(f"{source.display_name}:1", [value.strip() for value in sample[0][1]])
     else:
         columns = [str(number) for number in range(1, dialect.width + 1)]
     if len(columns) > MOST_COLUMNS:
-        raise DataError(source.shown, f"{len(columns):,} columns", f"Keep those that matter; {MOST_COLUMNS:,} at most.")
+        raise DataError(
+            source.display_name, f"{len(columns):,} columns", f"Keep those that matter; {MOST_COLUMNS:,} at most."
+        )
     notes = [] if named else ["no header, so the columns are numbered from 1"]
     if dialect.delimiter != likely[0] or (dialect.quotes == "none") != (dialect.delimiter == "\t"):
         notes.insert(0, dialect.said)
@@ -118,7 +120,7 @@ def _delimited(source: Source, texts: Iterable[str], bad: BadRows, header: Heade
 
 
 def empty(source: Source) -> DataError:
-    return DataError(source.shown, "the table is empty", "Give a file with rows.")
+    return DataError(source.display_name, "the table is empty", "Give a file with rows.")
 
 
 def _column_names(where: str, names: Sequence[str]) -> list[str]:
@@ -132,7 +134,7 @@ def _column_names(where: str, names: Sequence[str]) -> list[str]:
 
 def _objects(source: Source, texts: Iterable[str], bad: BadRows) -> Table:
     """JSON: a list of objects, or one a line."""
-    reader = JsonReader(texts, source.shown)
+    reader = JsonReader(texts, source.display_name)
     first = reader.peek()
     if not first:
         raise empty(source)
@@ -141,13 +143,13 @@ def _objects(source: Source, texts: Iterable[str], bad: BadRows) -> Table:
     keys = list(dict.fromkeys(key for _, value in sample if isinstance(value, dict) for key in value))
     if len(keys) > MOST_COLUMNS:
         remedy = f"Expected rows of the same keys, {MOST_COLUMNS:,} at most."
-        raise DataError(source.shown, f"{len(keys):,} keys", remedy)
+        raise DataError(source.display_name, f"{len(keys):,} keys", remedy)
     if not keys:
         bad.finish()
         if not sample:
             raise empty(source)
         problem = f'expected objects as {{"text": ..., "label": ...}}, found {type(sample[0][1]).__name__}'
-        raise DataError(f"{source.shown}:{sample[0][0]}", problem, "Give one object a row.")
+        raise DataError(f"{source.display_name}:{sample[0][0]}", problem, "Give one object a row.")
 
     def fitting(values: Iterable[tuple[int, object]]) -> Iterator[Row]:
         for number, value in values:
@@ -161,19 +163,19 @@ def _objects(source: Source, texts: Iterable[str], bad: BadRows) -> Table:
     return Table(source, [visible(key) for key in keys], rows, chain(rows, fitting(values)), bad)
 
 
-def _parquet(source: Source, bad: BadRows, watch: Watch | None) -> Table:
-    rows = _parquet_rows(source, bad, watch)
+def _parquet(source: Source, bad: BadRows, on_read: OnRead | None) -> Table:
+    rows = _parquet_rows(source, bad, on_read)
     columns = [visible(str(name)) for name in next(rows)[1]]
     if len(set(columns)) < len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
-        raise DataError(source.shown, f"two columns are called {twice!r}", "Rename one of them.")
+        raise DataError(source.display_name, f"two columns are called {twice!r}", "Rename one of them.")
     sample = list(islice(rows, SAMPLE))
     if not sample:
         raise empty(source)
     return Table(source, columns, sample, chain(sample, rows), bad)
 
 
-def _parquet_rows(source: Source, bad: BadRows, watch: Watch | None) -> Iterator[Row]:
+def _parquet_rows(source: Source, bad: BadRows, on_read: OnRead | None) -> Iterator[Row]:
     """The names of the columns, then the rows."""
     with open_parquet(source) as table:
         names = table.schema_arrow.names
@@ -182,5 +184,5 @@ def _parquet_rows(source: Source, bad: BadRows, watch: Watch | None) -> Iterator
             for row in zip(*(batch.column(index).to_pylist() for index in range(len(names))), strict=True):
                 bad.rows += 1
                 yield bad.rows, row
-            if watch is not None:
-                watch(batch.nbytes)
+            if on_read is not None:
+                on_read(batch.nbytes)

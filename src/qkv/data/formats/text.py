@@ -12,9 +12,9 @@ from typing import NamedTuple
 from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
 from qkv.data.files.unpack import CHUNK, Builtin, Source, read_bytes
-from qkv.data.findings import Findings, Watch
+from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import DOCUMENT
-from qkv.data.formats.rows import HALF_A_PAIR, BadRows, JsonReader, encodable, open_parquet, watched
+from qkv.data.formats.rows import HALF_A_PAIR, BadRows, JsonReader, encodable, open_parquet, report_reads
 from qkv.errors import DataError
 
 
@@ -25,40 +25,40 @@ class DocumentPiece(NamedTuple):
 
 
 def read(
-    sources: Sequence[Source | Builtin], corpus: CorpusConfig, findings: Findings, watch: Watch | None = None
+    sources: Sequence[Source | Builtin], corpus: CorpusConfig, findings: Findings, on_read: OnRead | None = None
 ) -> Iterator[DocumentPiece]:
     """All documents of the sources; empty ones are left out and counted. DataError when nothing is left."""
     require_encoding(corpus.encoding)
     some = False
     for source in sources:
-        for piece in read_source(source, corpus, findings, watch):
+        for piece in read_source(source, corpus, findings, on_read):
             some = True
             yield piece
     if not some:
-        where = sources[0].shown if len(sources) == 1 else "the corpus"
+        where = sources[0].display_name if len(sources) == 1 else "the corpus"
         raise DataError(where, "holds no text: it is empty or only white space", "Give a file that holds text.")
 
 
 def read_source(
-    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None = None
+    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, on_read: OnRead | None = None
 ) -> Iterator[DocumentPiece]:
     """The documents of one source, which may have none."""
-    return _without_empty(_pieces(source, corpus, findings, watch), findings)
+    return _without_empty(_pieces(source, corpus, findings, on_read), findings)
 
 
 def _pieces(
-    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, watch: Watch | None
+    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, on_read: OnRead | None
 ) -> Iterator[DocumentPiece]:
     if isinstance(source, Builtin):
         for document in source.documents():
             yield from _documents(iter([document]), corpus.documents)
         return
     if source.format == "table":
-        raise DataError(source.shown, "is a table", "For a language model give plain text or .jsonl.")
+        raise DataError(source.display_name, "is a table", "For a language model give plain text or .jsonl.")
     if source.format == "parquet":
-        yield from (DocumentPiece(text, True) for text in _parquet(source, corpus.text, findings, watch))
+        yield from (DocumentPiece(text, True) for text in _parquet(source, corpus.text, findings, on_read))
         return
-    texts = decode(watched(read_bytes(source), watch), source.shown, corpus.encoding, findings)
+    texts = decode(report_reads(read_bytes(source), on_read), source.display_name, corpus.encoding, findings)
     if source.format == "text":
         yield from _documents(texts, corpus.documents)
     else:
@@ -67,21 +67,21 @@ def _pieces(
 
 def _json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
     """A list of texts or of objects, or one a line."""
-    reader, bad = JsonReader(texts, source.shown), BadRows(source.shown, findings)
+    reader, bad = JsonReader(texts, source.display_name), BadRows(source.display_name, findings)
     if source.format == "json" and (first := reader.peek()) != "{":
         if first != "[":
             remedy = 'Expected ["...", "..."] or one object a line.'
-            raise DataError(f"{source.shown}:1", "not a JSON list of texts", remedy)
+            raise DataError(f"{source.display_name}:1", "not a JSON list of texts", remedy)
         return _row_texts(reader.elements(), bad, column)
     return _row_texts(reader.lines(bad), bad, column)
 
 
-def _parquet(source: Source, column: str | None, findings: Findings, watch: Watch | None) -> Iterator[str]:
+def _parquet(source: Source, column: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
     """The text column, batch by batch; no other column is read."""
     with open_parquet(source) as table:
         import pyarrow
 
-        where = source.shown
+        where = source.display_name
         types = {field.name: field.type for field in table.schema_arrow}
         plain = {name: kind.value_type if pyarrow.types.is_dictionary(kind) else kind for name, kind in types.items()}
         is_text = (pyarrow.types.is_string, pyarrow.types.is_large_string)
@@ -93,8 +93,8 @@ def _parquet(source: Source, column: str | None, findings: Findings, watch: Watc
         def values() -> Iterator[object]:
             for batch in table.iter_batches(batch_size=1024, columns=[chosen]):
                 yield from batch.column(0).to_pylist()
-                if watch is not None:
-                    watch(batch.nbytes)
+                if on_read is not None:
+                    on_read(batch.nbytes)
 
         yield from _row_texts(enumerate(values(), 1), BadRows(where, findings), column, chosen)
 

@@ -25,7 +25,7 @@ from qkv.data.examples import (
     TextExamples,
 )
 from qkv.data.files.unpack import Source as FileSource
-from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, silent
+from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, no_progress
 from qkv.data.formats.kinds import Beginnings, kind_by_name
 from qkv.data.formats.rows import BAD_SHARE
 from qkv.data.formats.tabular import Table, open_table
@@ -93,7 +93,7 @@ TASKS = {"single": "classification", "multi": "multi-label", "regression": "regr
 
 
 def judged_examples(
-    bundle: Bundle, config: ExamplesConfig, progress: Progress = silent
+    bundle: Bundle, config: ExamplesConfig, progress: Progress = no_progress
 ) -> tuple[LabelledScore, Examples, list[str]]:
     examples, notes = examples_for(bundle, config)
     model = bundle.model

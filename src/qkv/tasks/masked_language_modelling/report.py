@@ -7,7 +7,7 @@ from contextlib import suppress
 from torch import nn
 
 from qkv.data.corpus import CorpusConfig
-from qkv.data.findings import Progress, silent
+from qkv.data.findings import Progress, no_progress
 from qkv.data.prepare import Prepared, prepare, require, stream
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked_tokens
@@ -23,7 +23,7 @@ from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, 
 PSEUDO = 1024  # tokens that are masked one by one
 
 
-def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = silent) -> tuple[MaskedScore, list[str]]:
+def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_progress) -> tuple[MaskedScore, list[str]]:
     model = bundle.model
     if not isinstance(model, Masked):
         raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
