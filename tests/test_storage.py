@@ -21,24 +21,24 @@ from qkv.data import cache
 from qkv.errors import RefusedError, StorageError
 from qkv.storage import (
     MANIFEST,
-    advised,
-    before,
+    atomic_folder,
     flush,
-    locked,
-    new_folder,
-    point,
+    point_link,
+    previous_path,
+    recover_folder,
     remove_folder,
-    sweep,
-    verify,
+    storage_errors,
+    storage_remedy,
+    try_lock,
+    verify_files,
     write_file,
-    writing,
 )
 from qkv.training.run import Run
 from tiny import TRAINING, state, task
 
 
 def make(folder: Path, mark: str = '{"x": 1}') -> Path:
-    with new_folder(folder) as aside:
+    with atomic_folder(folder) as aside:
         (aside / "a.bin").write_bytes(bytes(range(256)) * 20)
         (aside / "b.json").write_text(mark)
     return folder
@@ -50,10 +50,10 @@ def fail_half_way(folder: Path) -> None:
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "model") as aside:
+    with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "model") as aside:
         fail_half_way(aside)
     assert list(tmp_path.iterdir()) == []
-    verify(make(tmp_path / "model"), "a.bin", "b.json")
+    verify_files(make(tmp_path / "model"), "a.bin", "b.json")
 
 
 def test_every_change_is_noticed(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_every_change_is_noticed(tmp_path: Path) -> None:
         path.write_bytes(bad)
         try:
             with pytest.raises(RefusedError, match=r"a\.bin|b\.json|manifest"):
-                verify(folder, "a.bin", "b.json")
+                verify_files(folder, "a.bin", "b.json")
         except BaseException:
             # a flipped bit in the manifest's white space changes nothing that counts
             assert path.name == MANIFEST
             assert b"".join(bytes(bad).split()) == b"".join(good.split())
         path.write_bytes(good)
-    verify(folder)
+    verify_files(folder)
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "", ".", ".."])
@@ -84,13 +84,13 @@ def test_a_manifest_names_plain_files_only(tmp_path: Path, name: str) -> None:
     folder = make(tmp_path / "model")
     (folder / MANIFEST).write_text(json.dumps({"files": {name: {"sha256": "", "bytes": 0}}}))
     with pytest.raises(RefusedError, match="plain file names"):
-        verify(folder)
+        verify_files(folder)
 
 
 def test_a_link_is_swapped_in_one_step(tmp_path: Path) -> None:
     first, second = make(tmp_path / "one"), make(tmp_path / "two")
-    point(tmp_path / "best", first)
-    point(tmp_path / "best", second)
+    point_link(tmp_path / "best", first)
+    point_link(tmp_path / "best", second)
     assert (tmp_path / "best").resolve() == second
     remove_folder(first)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["best", "two"]
@@ -100,25 +100,25 @@ def test_sweeping_removes_only_what_was_left_aside(tmp_path: Path) -> None:
     make(tmp_path / "kept")
     (tmp_path / ".x.1.partial").mkdir()
     (tmp_path / ".y.1.trash").write_text("")
-    sweep(tmp_path)
+    recover_folder(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_dead_process_holds_nothing(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from qkv.storage import locked\n"
-    code += "with locked(Path(sys.argv[1])) as held: print(held, flush=True); sys.stdin.read()"
+    code = "import sys; from pathlib import Path; from qkv.storage import try_lock\n"
+    code += "with try_lock(Path(sys.argv[1])) as held: print(held, flush=True); sys.stdin.read()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     holder = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], text=True, **pipes)
     assert holder.stdin is not None
     assert holder.stdout is not None
     assert holder.stdout.readline().strip() == "True"
-    with locked(tmp_path) as held:
+    with try_lock(tmp_path) as held:
         assert not held
     holder.kill()
     holder.wait()
     holder.stdin.close()
     holder.stdout.close()
-    with locked(tmp_path) as held:
+    with try_lock(tmp_path) as held:
         assert held
 
 
@@ -127,20 +127,22 @@ def refuse(number: int) -> None:
 
 
 def test_a_refusal_speaks_of_bytes(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"bytes are needed, .* bytes are free"), writing(tmp_path / "x", 2**60):
+    refused = pytest.raises(StorageError, match=r"bytes are needed, .* bytes are free")
+    with refused, storage_errors(tmp_path / "x", 2**60):
         pass
-    with pytest.raises(StorageError, match="No space left"), writing(tmp_path):
+    with pytest.raises(StorageError, match="No space left"), storage_errors(tmp_path):
         refuse(errno.ENOSPC)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
 def test_the_caller_says_the_remedy(tmp_path: Path, number: int) -> None:
     """Only a run is continued with --resume; the innermost advice counts."""
-    with pytest.raises(StorageError, match=r", then try again, or choose another place\.$") as plain, writing(tmp_path):
+    default = pytest.raises(StorageError, match=r", then try again, or choose another place\.$")
+    with default as plain, storage_errors(tmp_path):
         refuse(number)
     assert "--" not in str(plain.value)
     wanted = pytest.raises(StorageError, match=r"then knock on wood\.$")
-    with wanted as caught, advised("pray"), advised("knock on wood"), writing(tmp_path):
+    with wanted as caught, storage_remedy("pray"), storage_remedy("knock on wood"), storage_errors(tmp_path):
         refuse(number)
     assert str(tmp_path) in str(caught.value)
     assert isinstance(caught.value.__cause__, OSError)
@@ -152,7 +154,7 @@ def test_a_full_cache_and_a_full_run_have_remedies_of_their_own(tmp_path: Path) 
     assert "--resume" not in str(caught.value)
 
     def keep(model: object, step: int) -> None:
-        with writing(tmp_path):
+        with storage_errors(tmp_path):
             refuse(errno.EDQUOT)
 
     made = Run(tmp_path, TRAINING, lambda model: {"loss": 1.0}, keep)
@@ -207,23 +209,23 @@ def test_where_one_step_is_not_to_be_had_a_crash_loses_nothing(
         with pytest.MonkeyPatch.context() as patch:
             lack(patch)
             first, second = (make(folder / name, mark=name) for name in ("one", "two"))
-            point(folder / "best", first)
+            point_link(folder / "best", first)
             crashing(patch, at)
             try:
-                point(folder / "best", second)
+                point_link(folder / "best", second)
             except Crash:
                 crashes += 1
-        aside, best = before(folder / "best"), folder / "best"
+        aside, best = previous_path(folder / "best"), folder / "best"
         found = best if best.exists() else aside  # what a reader opens meanwhile
         assert (found / "b.json").read_text() in ("one", "two")
-        verify(found)
-        sweep(folder)
-        verify(best)
+        verify_files(found)
+        recover_folder(folder)
+        verify_files(best)
         assert (best / "b.json").read_text() in ("one", "two")
         assert not aside.exists()
         with pytest.MonkeyPatch.context() as patch:
             lack(patch)
-            point(best, make(folder / "three", mark="three"))
+            point_link(best, make(folder / "three", mark="three"))
         assert (best / "b.json").read_text() == "three"
     assert crashes >= 3, "the changes of names were not counted"
 
@@ -239,7 +241,7 @@ def test_files_are_open_for_writing_when_they_are_flushed(tmp_path: Path, monkey
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", strict)
-    verify(make(tmp_path / "model"))
+    verify_files(make(tmp_path / "model"))
     write_file(tmp_path / "file", "text")
     flush(tmp_path / "file")
     flush(tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 from attacks.driver import Ended, Facts, Worker
 from attacks.stage import SLOW, VERBS, verbs
 from qkv.errors import QkvError
-from qkv.storage import verify
+from qkv.storage import verify_files
 
 COUNT = 200
 STATES = ("full", "closed", "pipe", "read-only")
@@ -50,7 +50,7 @@ def attempt(worker: Worker, facts: Facts) -> list[str]:
         problems.append(f"exit {ended.code}, though standard output is whole")
     if facts["verb"] in ("train", "finetune") and facts["form"] != "--help":
         try:
-            verify(worker.here / "run" / "best")
+            verify_files(worker.here / "run" / "best")
         except (OSError, ValueError, QkvError) as error:
             problems.append(f"no whole model: {error}")
     return problems

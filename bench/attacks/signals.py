@@ -11,7 +11,7 @@ from attacks.driver import Facts, Worker
 from attacks.families import families
 from attacks.stage import VERBS
 from qkv.errors import QkvError
-from qkv.storage import verify
+from qkv.storage import verify_files
 
 COUNT = 100
 CALLS = ("train", "train", "generate", "classify", "translate", "evaluate", "inspect", "tokenize", "data describe",
@@ -79,7 +79,7 @@ def _goes_on(worker: Worker, call: str) -> list[str]:
         return [f"after the signal: {problem}" for problem in problems]
     try:
         json.loads((run / "best" / "config.json").read_text(encoding="utf-8"))
-        verify(run / "best")
+        verify_files(run / "best")
     except (OSError, ValueError, QkvError) as error:
         return [f"no whole model after the signal: {error}"]
     return []

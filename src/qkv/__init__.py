@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from qkv.version import __version__
 
-TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all of this
+TYPE_CHECKING = False  # type checkers take it as `typing.TYPE_CHECKING`; importing `typing` would be slow
 if TYPE_CHECKING:
     from qkv.api import Model, load
     from qkv.library.runs import finetune, resume, train
@@ -28,7 +28,7 @@ __all__ = [
     "tune",
     "verify",
 ]
-_PLACES = {
+_MODULES = {
     "QkvClassifier": "qkv.library.sklearn_classifier",  # not in __all__: it needs scikit-learn
     **dict.fromkeys(("Model", "load"), "qkv.api"),
     **dict.fromkeys(("finetune", "resume", "train"), "qkv.library.runs"),
@@ -37,10 +37,10 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> object:
-    if name in _PLACES:
+    if name in _MODULES:
         from importlib import import_module
 
-        return getattr(import_module(_PLACES[name]), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'qkv' has no attribute {name!r}")
 
 

@@ -4,7 +4,8 @@ from qkv.cli import interrupts
 
 
 def main() -> None:
-    interrupts.install()  # before anything else is imported: a signal may come at any time
+    interrupts.install()  # before all other imports: a signal may arrive at any time
+
     from qkv.cli import app
 
     app.main()

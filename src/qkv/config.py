@@ -1,6 +1,6 @@
-"""Strict TOML and JSON into frozen dataclasses: pydantic at the door, plain dataclasses inside.
+"""Strict parsing of TOML and JSON into frozen dataclasses, validated by pydantic.
 
-An unknown key is an error that names the nearest known one; a wrong value is an error that says what was expected.
+The error for an unknown key names the nearest known one; the error for a wrong value says what was expected.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError, core_schema
 
 from qkv.errors import ConfigError
-from qkv.safe_json import JsonObject, require_regular
+from qkv.safe_json import JsonObject, require_regular_file
 
 T = TypeVar("T")
-LARGEST_TOML = 2**24  # bytes
+MAX_TOML_BYTES = 2**24
 
 Count = Annotated[int, Field(ge=1, le=2**31)]
 CountOrZero = Annotated[int, Field(ge=0, le=2**31)]
 Layers = Annotated[int, Field(ge=1, le=1024)]
 LayersOrZero = Annotated[int, Field(ge=0, le=1024)]
-Width = Annotated[int, Field(ge=1, le=2**16)]  # also of heads, in number and size
+Width = Annotated[int, Field(ge=1, le=2**16)]  # also the number of heads and the width of a head
 WidthOrZero = Annotated[int, Field(ge=0, le=2**18)]
 Context = Annotated[int, Field(ge=1, le=2**20)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -42,17 +42,17 @@ PositiveOrZero = Annotated[float, Field(ge=0, le=3e38, allow_inf_nan=False)]
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def strict(cls: type[T]) -> type[T]:
-    """A frozen dataclass that refuses unknown keys and sloppy types when read by `parse`."""
+    """Make a frozen dataclass for which `parse` refuses unknown keys and values of another type."""
     cls.__pydantic_config__ = {"extra": "forbid", "strict": True}  # type: ignore[attr-defined]
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
-_adapter = lru_cache(maxsize=256)(TypeAdapter)  # building one takes longer than all that it validates
+_adapter = lru_cache(maxsize=256)(TypeAdapter)  # building an adapter takes longer than using it
 
 
 @dataclasses.dataclass(frozen=True)
 class ByKind:
-    """Annotates a section that is one of several dataclasses, by its `kind`; the others need not be imported."""
+    """Annotates a section whose `kind` selects one of several dataclasses, so that the others are not imported."""
 
     classes: Mapping[str, Any]
 
@@ -71,45 +71,45 @@ class ByKind:
 
 
 class LazyClasses(Mapping[str, Any]):
-    """Classes by kind, each given as "module:class" of a package and imported when it is asked for, or as a class."""
+    """Classes by kind. Each is given as a class, or as "module:class" within a package and imported on first use."""
 
-    def __init__(self, package: str, places: MutableMapping[str, str | type]) -> None:
-        self.package, self.places = package, places
+    def __init__(self, package: str, sources: MutableMapping[str, str | type]) -> None:
+        self.package, self.sources = package, sources
 
     def __getitem__(self, kind: str) -> Any:
-        place = self.places[kind]
-        return place if isinstance(place, type) else getattr(self.module(kind), place.partition(":")[2])
+        source = self.sources[kind]
+        return source if isinstance(source, type) else getattr(self.module(kind), source.partition(":")[2])
 
     def add(self, kind: str, cls: type) -> None:
-        """Add a class from outside, to this mapping and to all that were joined from it."""
-        self.places[kind] = cls
+        """Add a class to this mapping and to all mappings joined from it with `|`."""
+        self.sources[kind] = cls
 
     def __contains__(self, kind: object) -> bool:
-        return kind in self.places
+        return kind in self.sources
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
+        return iter(self.sources)
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.sources)
 
     def __or__(self, other: LazyClasses) -> LazyClasses:
-        return LazyClasses(self.package, ChainMap(other.places, self.places))
+        return LazyClasses(self.package, ChainMap(other.sources, self.sources))
 
     def module(self, kind: str) -> ModuleType:
-        place = self.places[kind]
-        if isinstance(place, type):
-            return import_module(place.__module__)
-        return import_module(f"{self.package}.{place.partition(':')[0]}")
+        source = self.sources[kind]
+        if isinstance(source, type):
+            return import_module(source.__module__)
+        return import_module(f"{self.package}.{source.partition(':')[0]}")
 
 
-def form(**sections: object) -> type:
-    """A dataclass with a section of each of these types, for `parse`."""
+def recipe_class(**sections: object) -> type:
+    """Make a dataclass of these sections, given as name=type, for `parse`."""
     return strict(dataclasses.make_dataclass("Recipe", sections.items()))
 
 
 def parse(kind: Any, values: Mapping[str, object], where: str) -> Any:
-    """`values` as an instance of `kind`, a dataclass; `where` names the source in messages."""
+    """Convert `values` to the dataclass `kind`. `where` names the source in error messages."""
     _require_unicode(values, where)
     try:
         # JSON mode: a list becomes a tuple and 1 becomes 1.0, but "1" does not become 1
@@ -121,42 +121,42 @@ def parse(kind: Any, values: Mapping[str, object], where: str) -> Any:
 
 
 def _require_unicode(value: object, where: str) -> None:
-    """Refuse text with bytes that are not UTF-8, as names of files may have: a recipe could not hold it."""
+    """Refuse strings that are not UTF-8 (file names may be so): a recipe file could not hold them."""
     if isinstance(value, Mapping | list | tuple):
         for item in value.values() if isinstance(value, Mapping) else value:
             _require_unicode(item, where)
-    elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ConfigError(f"{where}: {value!r} is not UTF-8, and a recipe is. Rename the file, or link to it.")
+    elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ConfigError(f"{where}: {value!r} is not UTF-8, which a recipe must be. Rename the file, or link to it.")
 
 
 def _explain(kind: object, values: Mapping[str, object], error: ErrorDetails, where: str) -> str:
-    owner, path = _walk(kind, values, error["loc"])
-    place = ".".join(path)
+    owner, path = _locate(kind, values, error["loc"])
+    key = ".".join(path)
     match error["type"]:
         case "unexpected_keyword_argument":
             known = [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
             near = difflib.get_close_matches(path[-1], known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}."
-            return f"{where}: unknown key {place!r}; {hint}"
+            return f"{where}: unknown key {key!r}; {hint}"
         case "union_tag_invalid":
             expected = str(error["ctx"]["expected_tags"]).replace("'", "")
-            return f"{where}: {place} = {error['ctx']['tag']!r} is not known; expected one of {expected}."
+            return f"{where}: {key} = {error['ctx']['tag']!r} is not known; expected one of {expected}."
         case "value_error":
-            return f"{where}: {place}: {str(error['msg']).removeprefix('Value error, ')}."
+            return f"{where}: {key}: {str(error['msg']).removeprefix('Value error, ')}."
         case "union_tag_not_found":
-            return f"{where}: {place}.{str(error['ctx']['discriminator']).strip(chr(39))} is missing."
+            return f"{where}: {key}.{str(error['ctx']['discriminator']).strip(chr(39))} is missing."
         case "missing":
-            return f"{where}: {place} is missing."
+            return f"{where}: {key} is missing."
         case _:
             shown = repr(error["input"])
             shown = shown if len(shown) < 80 else shown[:77] + "..."
             expected = str(error["msg"]).removeprefix("Input should be ")
-            return f"{where}: {place} = {shown} does not fit; expected {expected}."
+            return f"{where}: {key} = {shown} does not fit; expected {expected}."
 
 
-def _walk(kind: object, values: object, location: tuple[int | str, ...]) -> tuple[object, list[str]]:
-    """The dataclass in which a location's last part lies, and the path as a person writes it."""
-    owner, path = kind, [part for part in location if isinstance(part, str)]  # a number is a place in a list
+def _locate(kind: object, values: object, location: tuple[int | str, ...]) -> tuple[object, list[str]]:
+    """Return the dataclass that has the last key of a pydantic location, and the keys on the way to it."""
+    owner, path = kind, [part for part in location if isinstance(part, str)]  # numbers are indices into lists
     for part in path[:-1]:
         values = values.get(part) if isinstance(values, Mapping) else None
         hints = typing.get_type_hints(owner, include_extras=True) if dataclasses.is_dataclass(owner) else {}
@@ -167,14 +167,14 @@ def _walk(kind: object, values: object, location: tuple[int | str, ...]) -> tupl
     return owner, path or ["the section"]
 
 
-def plain(instance: Any) -> JsonObject:
-    """A dataclass as a mapping of TOML values; None is left out, for TOML has no null."""
+def toml_values(instance: Any) -> JsonObject:
+    """Convert a dataclass to TOML values. Fields that are None are left out, because TOML has no null."""
     return {key: value for key, value in dataclasses.asdict(instance).items() if value is not None}
 
 
 def read_toml(path: Path) -> JsonObject:
     try:
-        require_regular(path, "Give a recipe file, as recipe.toml of a run.", LARGEST_TOML)
+        require_regular_file(path, "Give a recipe file such as a run's recipe.toml.", MAX_TOML_BYTES)
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such recipe file.") from None
@@ -184,13 +184,13 @@ def read_toml(path: Path) -> JsonObject:
         raise ConfigError(f"{path}: not a TOML file: {error}.") from None
 
 
-def assigned(assignment: str) -> tuple[str, object]:
-    """Key and value of one `--set section.key=value`; the value is TOML, a bare word is a string."""
+def parse_assignment(assignment: str) -> tuple[str, object]:
+    """Split one `--set section.key=value` into key and value. The value is TOML, or a string without quotes."""
     path, equals, text = assignment.partition("=")
     if not (equals and path.strip().partition(".")[2]):
-        raise ConfigError(f"--set {assignment}: expected section.key=value, as in --set model.layers=4.")
+        raise ConfigError(f"--set {assignment}: expected section.key=value, for example --set model.layers=4.")
     value: object = text.strip()
-    with suppress(ValueError):  # a number as people type it, which TOML does not take (.02)
+    with suppress(ValueError):  # TOML has no numbers such as .02
         value = float(text)
     with suppress(tomllib.TOMLDecodeError):
         value = tomllib.loads(f"value = {text}")["value"]

@@ -1,14 +1,17 @@
-"""The exception tree, and optional packages: which extra brings each. Messages say value, expectation and remedy.
+"""The exception tree with its exit codes, and the extra that installs each optional package.
+
+Every message gives the value, what was expected, and the remedy.
 
 QkvError
-├── InputError          exit 2   the input, the data, the command or the machine does not fit
-│   ├── DataError                a file of the corpus cannot be read as text
+├── InputError          exit 2   the input, the data, the command or the machine is not suitable
+│   ├── DataError                the data does not hold what was expected
 │   ├── ConfigError              a recipe, an option or a --set does not fit
 │   ├── MissingExtraError        an optional package is not installed; also an ImportError
-│   ├── UnusablePathError        the system keeps no file under this name
+│   ├── UnusablePathError        the operating system cannot create a file of this name
 │   ├── WrongTypeError           a Python caller gave an object of the wrong type; also a TypeError
-│   └── TooLittleMemoryError     the machine, or its limit, gives no more
-├── DivergedError       exit 3   training reached a value that is not a number
+│   └── TooLittleMemoryError     the machine has too little memory, or a limit leaves too little
+├── DivergedError       exit 3   the loss, a gradient or a weight is infinite or not a number
+
 ├── StorageError        exit 4   the disk refused; what was saved before is intact
 │   └── OutputError              standard output cannot be written
 ├── RefusedError        exit 5   a model or checkpoint file is damaged, altered or unsafe
@@ -22,7 +25,7 @@ from importlib import import_module
 
 
 class QkvError(Exception):
-    """Anything qkv says to a person instead of showing a traceback."""
+    """Base of the errors whose message users see instead of a traceback."""
 
     exit_code = 1
 
@@ -32,9 +35,9 @@ class InputError(QkvError):
 
 
 class DataError(InputError):
-    """A file of the corpus does not hold what was expected.
+    """The data does not hold what was expected.
 
-    `where` is `file`, `file:line` or `file:line:offset`; the offset counts bytes from the start of the file.
+    `where` is `file`, `file:line` or `file:line:offset` (a byte offset from the start of the file), or names the data.
     """
 
     def __init__(self, where: str, problem: str, remedy: str) -> None:
@@ -62,9 +65,9 @@ class WrongTypeError(InputError, TypeError):
 
 
 def require_type(name: str, value: object, *types: type) -> None:
-    """Refuse an argument of another type by its name, before it fails somewhere deep inside."""
+    """Raise WrongTypeError, which names the argument, before a wrong type fails somewhere deep inside."""
     if not isinstance(value, types):
-        expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in types)
+        expected = " or ".join("None" if cls is type(None) else cls.__name__ for cls in types)
         raise WrongTypeError(f"{name}: expected {expected}, not {type(value).__name__}.")
 
 
@@ -77,7 +80,7 @@ class DivergedError(QkvError):
 
 
 class StorageError(QkvError):
-    """`remedy` is what to do once there is room again, or another place for it."""
+    """The system cannot write a file. `remedy` is what the user should do after the cause is removed."""
 
     exit_code = 4
 
@@ -87,33 +90,33 @@ class StorageError(QkvError):
 
 
 class OutputError(StorageError):
-    """Standard output cannot be written."""
+    pass
 
 
 class RefusedError(QkvError):
     exit_code = 5
 
 
-class InterruptedRun(QkvError):  # noqa: N818  (a fact, not a mistake)
+class InterruptedRun(QkvError):  # noqa: N818  (an interruption is not an error)
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)
         self.exit_code = 128 + signal_number
 
 
 class SignalReceived(KeyboardInterrupt):
-    """Raised by the command line where a signal asks it to stop."""
+    """Raised by the command line's handlers of signals that ask it to stop."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-def signal_of(stop: BaseException) -> int:
-    """The number of the signal behind a KeyboardInterrupt."""
-    return int(getattr(stop, "number", signal.SIGINT))
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
 
 
-_NO_MEMORY = (
+def signal_number_of(interrupt: BaseException) -> int:
+    """The number of the signal that caused a KeyboardInterrupt."""
+    return int(getattr(interrupt, "signal_number", signal.SIGINT))
+
+
+_OUT_OF_MEMORY_PHRASES = (
     "allocate memory",
     "enough memory",
     "out of memory",
@@ -123,14 +126,14 @@ _NO_MEMORY = (
 )
 
 
-def out_of_memory(error: Exception) -> bool:
-    """Whether an exception says that there is no more memory: Python, torch and the system each have words for it."""
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an exception means that memory ran out; Python, torch and the system word it differently."""
     return isinstance(error, MemoryError) or (
-        not isinstance(error, QkvError) and any(words in str(error).lower() for words in _NO_MEMORY)
+        not isinstance(error, QkvError) and any(phrase in str(error).lower() for phrase in _OUT_OF_MEMORY_PHRASES)
     )
 
 
-EXTRAS = {
+EXTRA_OF_PACKAGE = {
     "pyarrow": "data",
     "zstandard": "data",
     "PIL": "images",
@@ -144,8 +147,8 @@ EXTRAS = {
 }
 
 
-def installed(package: str) -> bool:
-    """Whether a package can be imported; one that is there but broken cannot."""
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported. A broken installation counts as none."""
     try:
         import_module(package)
     except ImportError:
@@ -154,10 +157,10 @@ def installed(package: str) -> bool:
 
 
 def require_package(package: str, need: str) -> None:
-    """Refuse, before any work, what needs a package that is not installed."""
-    if not installed(package):
-        raise MissingExtraError(need, EXTRAS[package])
+    """Raise MissingExtraError, before any work starts, if a package is not installed. `need`: what needs it."""
+    if not is_installed(package):
+        raise MissingExtraError(need, EXTRA_OF_PACKAGE[package])
 
 
-def install_hint(package: str) -> str:
-    return f"pip install 'qkv[{EXTRAS[package]}]' adds it"
+def installation_hint(package: str) -> str:
+    return f"pip install 'qkv[{EXTRA_OF_PACKAGE[package]}]' adds it"

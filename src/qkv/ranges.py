@@ -1,5 +1,7 @@
-"""How far the numbers of commands and calls may go. Beyond, memory, time or arithmetic would give out first. And the
-metrics that systems are compared by."""
+"""The ranges of numbers that commands and library calls accept, and the metrics that `compare` knows.
+
+Numbers beyond these ranges would exhaust memory, time or floating-point arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,25 @@ ComparedMetric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`, both included unless `open_` leaves `low` out."""
+    """Numbers from `low` to `high`; `high` is included, and so is `low` unless `above_low` is set."""
 
     low: int | float
     high: int | float
-    more: str = ""  # what else a person should know
-    open_: bool = False
+    hint: str = ""
+    above_low: bool = False
 
     def __contains__(self, value: int | float) -> bool:
-        return self.low <= value <= self.high and not (self.open_ and value == self.low)  # nan is in no range
+        return self.low <= value <= self.high and not (self.above_low and value == self.low)  # nan is in no range
 
     def __str__(self) -> str:
-        lead = f"a number above {self.low:,}, at most {self.high:,}" if self.open_ else f"{self.low:,} to {self.high:,}"
-        return f"expected {lead}{f' ({self.more})' if self.more else ''}"
+        if self.above_low:
+            numbers = f"a number above {self.low:,}, at most {self.high:,}"
+        else:
+            numbers = f"{self.low:,} to {self.high:,}"
+        return f"expected {numbers}{f' ({self.hint})' if self.hint else ''}"
 
     def require(self, name: str, value: int | float) -> int | float:
-        """The value, if it is within; else it is refused."""
+        """Return the value; InputError if it is outside the range."""
         if value not in self:
             raise InputError(f"{name} {value}: {self}.")
         return value
@@ -37,21 +42,16 @@ class Range:
 COUNT = Range(1, 1_000_000)
 SEED = Range(0, 2**40)
 TRAINING_SEED = Range(0, 2**31)
-MINUTES = Range(0, 1_000_000, open_=True)
+MINUTES = Range(0, 1_000_000, above_low=True)
 STEPS = Range(1, 2**31)
 CONTEXT = Range(1, 2**20)
 VOCABULARY = Range(1, 2**22)
 LENGTH = Range(1, 10_000_000)
-SAMPLES = Range(1, 10_000, "more come by other seeds")
+SAMPLES = Range(1, 10_000, "for more samples, use other seeds")
 BEAMS = Range(1, 10_000, "5 are usual; more seldom help")
-PENALTY = Range(-5, 5, "1 divides by the length")
+LENGTH_PENALTY = Range(-5, 5, "1 divides by the length")
 TEMPERATURE = Range(0, 1_000, "0 is greedy")
 TOP_K = Range(0, 2**31, "0 is all")
-SHARE = Range(0, 1)
-ABOVE_ZERO = Range(0, 1, open_=True)
-REPETITION = Range(0.01, 100, "1 is none")
-
-
-def require_writing(length: int, samples: int) -> None:
-    LENGTH.require("length", length)
-    SAMPLES.require("samples", samples)
+FRACTION = Range(0, 1)
+POSITIVE_FRACTION = Range(0, 1, above_low=True)
+REPETITION_PENALTY = Range(0.01, 100, "1 is none")

@@ -23,7 +23,7 @@ from qkv.errors import InputError, UnusablePathError
 from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe, Section
-from qkv.storage import PARTIAL, advised, flush, verify, writing
+from qkv.storage import PARTIAL_SUFFIX, flush, storage_errors, storage_remedy, verify_files
 from qkv.tasks import registry
 from qkv.tasks.protocol import Session, Task
 from qkv.tasks.report import RunReport, write_card
@@ -76,7 +76,7 @@ def start(
             recipe = task.complete(task.resolve_steps(draft, min(steps, clock.longest), timed=True))
     devices.give_back()
     folder = claim(folder, numbered)
-    with advised(REMEDY), writing(folder):
+    with storage_remedy(REMEDY), storage_errors(folder):
         recipe.save(folder / "recipe.toml")
     return session(recipe, task, folder, clock)
 
@@ -93,7 +93,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
         registry.TASKS[recipe.task.kind].require_room(recipe)
         known = folder / "best" / bundle.TOKENIZER
         if known.is_file():
-            verify(known.parent, bundle.TOKENIZER)
+            verify_files(known.parent, bundle.TOKENIZER)
         tokenizer = Tokenizer.load(known) if known.is_file() else None
         task = registry.resume_task(recipe, tokenizer, folder, progress)
         for log in (folder / "metrics.jsonl", folder / "timings.jsonl"):
@@ -137,7 +137,7 @@ def session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None = None
         return task.scores(recipe, model)
 
     def keep_plan(changed: TrainingConfig) -> None:
-        with advised(REMEDY), writing(folder):
+        with storage_remedy(REMEDY), storage_errors(folder):
             replace(recipe, training=changed).save(folder / "recipe.toml")
 
     run = Run(folder, recipe.training, scores, keep, keep_plan, clock)
@@ -190,7 +190,7 @@ def claim(folder: Path, numbered: bool) -> Path:
 
 
 def _claimed(folder: Path, numbered: bool) -> Path:
-    with advised(REMEDY), writing(folder):
+    with storage_remedy(REMEDY), storage_errors(folder):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -201,7 +201,7 @@ def _claimed(folder: Path, numbered: bool) -> Path:
             if (folder / "recipe.toml").exists():
                 raise InputError(f"{folder}: a run is there. Continue it with --resume, or choose another --run.")
             # a run that was killed before it had a recipe leaves only what it had put aside
-            if folder.is_dir() and any(path.suffix != PARTIAL for path in folder.iterdir()):
+            if folder.is_dir() and any(path.suffix != PARTIAL_SUFFIX for path in folder.iterdir()):
                 raise InputError(f"{folder}: not empty, and not a run. Choose another --run.")
             folder.mkdir(exist_ok=True)
             flush(folder.parent)

@@ -1,7 +1,7 @@
-"""Files that are never half-written: written aside, flushed to the disk, hashed, put in place by one rename.
+"""Files and folders that are never half-written: written under a temporary name, flushed, and renamed into place.
 
-A folder written here carries `manifest.json`, the sha256 and size of each file; `verify` checks them before use.
-A crash at any instant leaves the old state or the new one.
+A folder written here carries `manifest.json` with the sha256 and size of each file; `verify_files` checks them before
+use. A crash at any moment leaves the old state or the new one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from qkv.errors import RefusedError, StorageError, UnusablePathError
 from qkv.safe_json import JsonObject, plain_file, read_json
 
 MANIFEST = "manifest.json"
-PARTIAL = ".partial"
-TRASH = ".trash"
-BEFORE = ".before"
-AGAIN = "try again, or choose another place"
+PARTIAL_SUFFIX = ".partial"
+TRASH_SUFFIX = ".trash"
+PREVIOUS_SUFFIX = ".before"
+DEFAULT_REMEDY = "try again, or choose another place"
 
-_FULL = "Make room"
-_FIRST = {
+_FREE_SPACE = "Make room"
+_FIRST_STEPS = {
     errno.EIO: "Check the disk",
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FREE_SPACE),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Make it writable"),
 }
-_NO_PLACE = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+_UNUSABLE_PATH = {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 _CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES, errno.EPERM, errno.EISDIR}
 _CANNOT_LINK = {errno.EACCES, errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL}
 
@@ -46,49 +46,49 @@ def free_bytes(path: Path) -> int:
 
 
 @contextmanager
-def writing(path: Path, needed: int = 0) -> Iterator[None]:
-    """Turn the disk's refusals into one clear sentence, and refuse early when `needed` bytes are not there."""
+def storage_errors(path: Path, needed: int = 0) -> Iterator[None]:
+    """Turn OSErrors of the disk into a StorageError, which is also raised if fewer than `needed` bytes are free."""
 
-    def refusal(reason: str, first: str) -> StorageError:
-        amount = f"{needed:,} bytes are needed, " if needed else ""
-        free = f"{amount}{free_bytes(path):,} bytes are free"
-        return StorageError(f"{path}: {reason}; {free}. What was saved before is intact. {first}", AGAIN)
+    def storage_error(reason: str, first_step: str) -> StorageError:
+        space = f"{needed:,} bytes are needed, " if needed else ""
+        space += f"{free_bytes(path):,} bytes are free"
+        return StorageError(f"{path}: {reason}; {space}. What was saved before is intact. {first_step}", DEFAULT_REMEDY)
 
     try:
         if needed and free_bytes(path) < needed:
-            raise refusal("not enough room on the disk", _FULL)
+            raise storage_error("not enough room on the disk", _FREE_SPACE)
         yield
     except OSError as error:
-        if error.errno in _NO_PLACE:
+        if error.errno in _UNUSABLE_PATH:
             raise UnusablePathError(path, error.strerror or str(error)) from None
-        if error.errno not in _FIRST:
+        if error.errno not in _FIRST_STEPS:
             raise
-        raise refusal(error.strerror or str(error), _FIRST[error.errno]) from error
+        raise storage_error(error.strerror or str(error), _FIRST_STEPS[error.errno]) from error
 
 
 @contextmanager
-def advised(remedy: str) -> Iterator[None]:
-    """Within it, a refusal of the disk ends in this advice: only the caller knows what the files are for."""
+def storage_remedy(remedy: str) -> Iterator[None]:
+    """Give StorageErrors raised within it this remedy: only the caller knows what the files are for."""
     try:
         yield
     except StorageError as error:
-        if error.remedy != AGAIN:
+        if error.remedy != DEFAULT_REMEDY:
             raise
         raise StorageError(error.problem, remedy) from error.__cause__
 
 
 def flush(path: Path) -> None:
-    """Ask the disk to keep a file, or a folder's list of names."""
-    folder = path.is_dir()
-    # Windows flushes only what is open for writing, and no folders
+    """Force a file, or a folder's list of names, to the disk."""
+    is_folder = path.is_dir()
+    # Windows flushes only files that are open for writing, and no folders
     try:
-        descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR | getattr(os, "O_BINARY", 0))
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:  # some systems cannot flush a folder; a disk that fails is another matter
-        if not (folder and error.errno in _CANNOT_FLUSH_FOLDERS):
+    except OSError as error:  # some systems cannot flush a folder; other failures are errors
+        if not (is_folder and error.errno in _CANNOT_FLUSH_FOLDERS):
             raise
 
 
@@ -98,66 +98,66 @@ def sha256(path: Path) -> str:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a whole file so that its name shows the old content or the new, never a part."""
+    """Write a file atomically: readers see the old content or the new, never a part."""
     data = content.encode("utf-8") if isinstance(content, str) else content
-    with writing(path, len(data)):
-        aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    with storage_errors(path, len(data)):
+        temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
         try:
-            aside.write_bytes(data)
-            flush(aside)
-            aside.replace(path)
+            temporary.write_bytes(data)
+            flush(temporary)
+            temporary.replace(path)
             flush(path.parent)
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def new_folder(final: Path, needed: int = 0, place: Callable[[Path, Path], None] | None = None) -> Iterator[Path]:
-    """A folder to fill; at the end it is flushed, gets its manifest and its final name, all at once.
+def atomic_folder(final: Path, needed: int = 0, replace: Callable[[Path, Path], None] | None = None) -> Iterator[Path]:
+    """Yield a temporary folder to fill; at the end it is flushed, gets its manifest and is renamed to `final`.
 
-    The name must be free, unless `place` says how to take it (`replace_folder`).
+    `final` must not exist unless `replace`, called as replace(final, temporary), can replace it (`replace_folder`).
     """
-    with writing(final, needed):
-        aside = final.with_name(f".{final.name}.{os.getpid()}{PARTIAL}")
-        shutil.rmtree(aside, ignore_errors=True)
-        _clear(final)
+    with storage_errors(final, needed):
+        temporary = final.with_name(f".{final.name}.{os.getpid()}{PARTIAL_SUFFIX}")
+        shutil.rmtree(temporary, ignore_errors=True)
+        _remove_abandoned(final)
         if not final.parent.is_dir():
             final.parent.mkdir(parents=True)
             flush(final.parent.parent)
-        aside.mkdir()
+        temporary.mkdir()
         try:
-            yield aside
-            files = sorted(path for path in aside.iterdir() if path.is_file())
+            yield temporary
+            files = sorted(path for path in temporary.iterdir() if path.is_file())
             for path in files:
                 flush(path)
             listed = {path.name: {"sha256": sha256(path), "bytes": path.stat().st_size} for path in files}
-            (aside / MANIFEST).write_text(json.dumps({"files": listed}, indent=2) + "\n", encoding="utf-8")
-            flush(aside / MANIFEST)
-            flush(aside)
-            place(final, aside) if place else aside.rename(final)
+            (temporary / MANIFEST).write_text(json.dumps({"files": listed}, indent=2) + "\n", encoding="utf-8")
+            flush(temporary / MANIFEST)
+            flush(temporary)
+            replace(final, temporary) if replace else temporary.rename(final)
             flush(final.parent)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _clear(final: Path) -> None:
-    """Remove what processes that are no more left aside for this name."""
-    if os.name != "posix":  # elsewhere a signal of 0 is not a question
+def _remove_abandoned(final: Path) -> None:
+    """Remove the temporary folders that dead processes left for this name."""
+    if os.name != "posix":  # on Windows, os.kill with signal 0 does not test whether a process exists
         return
-    for left in final.parent.glob(glob.escape(f".{final.name}.") + f"*{PARTIAL}"):
-        number = left.name.removeprefix(f".{final.name}.").removesuffix(PARTIAL)
+    for folder in final.parent.glob(glob.escape(f".{final.name}.") + f"*{PARTIAL_SUFFIX}"):
+        process_id = folder.name.removeprefix(f".{final.name}.").removesuffix(PARTIAL_SUFFIX)
         try:
-            os.kill(int(number), 0)
+            os.kill(int(process_id), 0)
         except (ProcessLookupError, OverflowError):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         except (ValueError, PermissionError):
             continue
 
 
-def verify(folder: Path, *wanted: str) -> None:
-    """Refuse a folder whose files are not those that were written; `wanted` must be among them."""
-    listed = manifest(folder)
-    for name in wanted:
+def verify_files(folder: Path, *required: str) -> None:
+    """Raise RefusedError if a file differs from the manifest, or the manifest does not list a required name."""
+    listed = read_manifest(folder)
+    for name in required:
         if name not in listed:
             raise RefusedError(f"{folder / MANIFEST}: does not list {name}. The folder is damaged; use another copy.")
     for name, facts in listed.items():
@@ -171,7 +171,7 @@ def verify(folder: Path, *wanted: str) -> None:
         raise RefusedError(f"{path}: {problem}; use another copy.")
 
 
-def manifest(folder: Path) -> JsonObject:
+def read_manifest(folder: Path) -> JsonObject:
     values = read_json(plain_file(folder, MANIFEST))
     listed = values.get("files")
     if isinstance(listed, dict) and all(
@@ -183,71 +183,71 @@ def manifest(folder: Path) -> JsonObject:
 
 
 def remove_folder(folder: Path) -> None:
-    """Take a folder's name away first, then its files, so that a crash never leaves half of it under its name."""
+    """Rename a folder before its files are deleted, so that a crash never leaves half of it under its name."""
     if folder.exists():
-        gone = folder.with_name(f".{folder.name}.{os.getpid()}{TRASH}")
-        with writing(folder):
-            folder.rename(gone)
-        _discard(gone)
+        trash = folder.with_name(f".{folder.name}.{os.getpid()}{TRASH_SUFFIX}")
+        with storage_errors(folder):
+            folder.rename(trash)
+        _discard(trash)
 
 
 def _discard(path: Path) -> None:
-    real = path.is_dir() and not path.is_symlink()
-    shutil.rmtree(path, ignore_errors=True) if real else path.unlink(missing_ok=True)
+    real_folder = path.is_dir() and not path.is_symlink()
+    shutil.rmtree(path, ignore_errors=True) if real_folder else path.unlink(missing_ok=True)
 
 
-def remove_older(paths: Iterable[Path], seconds: int) -> None:
-    """Remove what killed processes left aside long ago; what is gone or cannot be removed does not matter."""
-    with suppress(OSError):  # a folder that is not there yet
+def remove_stale(paths: Iterable[Path], seconds: int) -> None:
+    """Remove leftovers of killed processes older than `seconds`, ignoring those that are gone or cannot be removed."""
+    with suppress(OSError):  # the folder may not exist yet
         for path in paths:
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > seconds:
                     _discard(path)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what a crash left aside, and put back what it left without a name. Only for a folder that is locked."""
+def recover_folder(folder: Path) -> None:
+    """Remove what a crash left, and restore previous versions that it left unnamed. The caller must hold the lock."""
     if folder.is_dir():
         for path in folder.iterdir():
-            if path.name.endswith((PARTIAL, TRASH)):
+            if path.name.endswith((PARTIAL_SUFFIX, TRASH_SUFFIX)):
                 _discard(path)
-            elif path.name.endswith(BEFORE):
-                named = folder / path.name.removeprefix(".").removesuffix(BEFORE)
-                _discard(path) if named.exists() else path.replace(named)
+            elif path.name.endswith(PREVIOUS_SUFFIX):
+                original = folder / path.name.removeprefix(".").removesuffix(PREVIOUS_SUFFIX)
+                _discard(path) if original.exists() else path.replace(original)
 
 
-def before(link: Path) -> Path:
-    """Where `point` keeps the old one while the new one takes its name."""
-    return link.with_name(f".{link.name}{BEFORE}")
+def previous_path(link: Path) -> Path:
+    """Where `replace_folder` keeps the old folder while the new one takes its name."""
+    return link.with_name(f".{link.name}{PREVIOUS_SUFFIX}")
 
 
-def point(link: Path, target: Path) -> None:
-    """Make `link` name `target`, a folder next to it, in one step; where links are not to be had, move the folder."""
-    with writing(link):
-        aside = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL}")
-        aside.unlink(missing_ok=True)
+def point_link(link: Path, target: Path) -> None:
+    """Make `link` point to `target`, a folder next to it, in one step; without links, rename the folder to `link`."""
+    with storage_errors(link):
+        temporary = link.with_name(f".{link.name}.{os.getpid()}{PARTIAL_SUFFIX}")
+        temporary.unlink(missing_ok=True)
         try:
-            aside.symlink_to(target.name, target_is_directory=True)
-        except OSError as error:  # a system that gives links to administrators only
+            temporary.symlink_to(target.name, target_is_directory=True)
+        except OSError as error:  # some systems allow links to administrators only
             if error.errno not in _CANNOT_LINK:
                 raise
-            aside = target
+            temporary = target
         try:
-            # only a link can be replaced by a link in one step; a copied run may have a real folder here
-            if link.is_dir() and (aside == target or not link.is_symlink()):
+            # only a link can be replaced by a link in one step; a copied run may hold a real folder here
+            if link.is_dir() and (temporary == target or not link.is_symlink()):
                 raise IsADirectoryError
-            aside.replace(link)
-        except (IsADirectoryError, PermissionError):  # Windows refuses even a link in the place of a link
-            replace_folder(link, aside)
+            temporary.replace(link)
+        except (IsADirectoryError, PermissionError):  # Windows refuses even to replace a link by a link
+            replace_folder(link, temporary)
         flush(link.parent)
 
 
 def replace_folder(link: Path, new: Path) -> None:
-    """In one step on Linux. Elsewhere in two: a crash between them leaves the old one aside, as `before` says."""
-    old = before(link)
+    """Replace `link` by the folder `new`, in one step on Linux. Elsewhere a crash may leave it at `previous_path`."""
+    old = previous_path(link)
     if os.path.lexists(link):
         _discard(old)
-        if _exchanged(link, new):
+        if _swap_folders(link, new):
             _discard(new)
             return
         link.rename(old)
@@ -260,22 +260,22 @@ def replace_folder(link: Path, new: Path) -> None:
     _discard(old)
 
 
-def _exchanged(first: Path, second: Path) -> bool:
-    """Give two folders each other's name at once, where the system and the disk can."""
+def _swap_folders(first: Path, second: Path) -> bool:
+    """Try to swap the names of two folders in one step; return whether the system and the disk could."""
     import ctypes
 
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, TypeError, AttributeError):  # not Linux
         return False
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of <fcntl.h> and <stdio.h>
-    return rename(here, os.fsencode(first), here, os.fsencode(second), exchange) == 0
+    at_fdcwd, rename_exchange = -100, 2  # constants of <fcntl.h> and <stdio.h>
+    return rename(at_fdcwd, os.fsencode(first), at_fdcwd, os.fsencode(second), rename_exchange) == 0
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Hold a folder for this process; gives False where another process holds it. A dead process holds nothing."""
-    with writing(folder):
+def try_lock(folder: Path) -> Iterator[bool]:
+    """Lock a folder for this process; yield False if another process holds it. Locks of dead processes are released."""
+    with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("a+b")
     with file:

@@ -27,5 +27,5 @@ def test_the_cache_is_temporary() -> None:
 
 
 def test_annotations_are_checked() -> None:
-    with pytest.raises(Exception, match="assigned"):
-        config.assigned(3)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="parse_assignment"):
+        config.parse_assignment(3)  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def test_refused_before_any_work(
     hide(package, monkeypatch)
     assert run(words, False) == 2
     said = capsys.readouterr()
-    assert f"pip install 'qkv[{errors.EXTRAS[package]}]'" in said.err
+    assert f"pip install 'qkv[{errors.EXTRA_OF_PACKAGE[package]}]'" in said.err
     assert not said.out
     assert not Path("runs").exists()
 
@@ -103,12 +103,12 @@ def test_noted_before_any_work(
     assert run(words, False) == 2  # the model is not there, the data is damaged
     first, *_, last = capsys.readouterr().err.strip().splitlines()
     assert first.startswith("note: ")
-    assert f"pip install 'qkv[{errors.EXTRAS[package]}]' adds it" in first
+    assert f"pip install 'qkv[{errors.EXTRA_OF_PACKAGE[package]}]' adds it" in first
     assert "qkv[" not in last
 
 
 def test_every_optional_package_is_hidden_here() -> None:
-    """A new one comes with its line in EXTRAS and with what it is needed for."""
+    """A new one comes with its line in EXTRA_OF_PACKAGE and with what it is needed for."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed = {
         MODULES.get(name, name): extra
@@ -118,7 +118,7 @@ def test_every_optional_package_is_hidden_here() -> None:
     }
     assert listed.pop("pytorch-lightning") == "lightning"  # of examples/lightning.py only
     assert listed.pop("lm-eval") == "lm-eval"  # of library/lm_eval_adapter.py only
-    assert listed == errors.EXTRAS
+    assert listed == errors.EXTRA_OF_PACKAGE
     assert REFUSED.keys() | NOTED.keys() == listed.keys()
 
 

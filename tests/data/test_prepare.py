@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from data.bad_inputs import prose
 from data_at_hand import real
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Caution
@@ -66,7 +66,7 @@ def test_the_streams_are_the_text(tmp_path: Path) -> None:
 def test_the_resolved_configs_survive_a_recipe(tmp_path: Path) -> None:
     prepared = prepare(book(tmp_path), AUTO)
     for config in (prepared.corpus, prepared.tokenizer_config):
-        assert parse(type(config), json.loads(json.dumps(plain(config))), "a recipe") == config
+        assert parse(type(config), json.loads(json.dumps(toml_values(config))), "a recipe") == config
     again = prepare(prepared.corpus, prepared.tokenizer_config)
     assert again.fingerprint == prepared.fingerprint
 

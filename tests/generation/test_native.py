@@ -19,7 +19,7 @@ from qkv.models.gpt import GPTConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.rnn import RecurrentConfig
-from qkv.storage import verify
+from qkv.storage import verify_files
 
 pytestmark = pytest.mark.skipif(compiler.library() is None, reason="no C compiler here")
 
@@ -233,7 +233,7 @@ def test_an_altered_library_is_made_anew(monkeypatch: pytest.MonkeyPatch, tmp_pa
         compiler.library.cache_clear()
         assert compiler.library() is not None
         assert made.read_bytes() != data
-        verify(made.parent, compiler.NAME)
+        verify_files(made.parent, compiler.NAME)
     finally:
         monkeypatch.undo()
         compiler.library.cache_clear()

@@ -165,7 +165,7 @@ config_text("a size beyond numbers", r"config\.json.*context", with_text(max_pos
 config_text("an epsilon that is not a number", r"config\.json.*norm_epsilon", with_text(rms_norm_eps="NaN"))
 config_text("a base without end", r"config\.json.*rotary_base", with_text(rope_theta="1e999"))
 config_text("a huge integer", r"config\.json: not readable as JSON", with_text(hidden_size="9" * 10_000))
-config_text("a key twice", r"config\.json.*a key twice", with_text()[:-1] + ', "hidden_size": 16}')
+config_text("a key twice", r"config\.json.*duplicate key", with_text()[:-1] + ', "hidden_size": 16}')
 config_text("deep", r"config\.json: not readable as JSON", '{"a":' * 100_000)
 config_text("a list", r"config\.json: expected a JSON object", "[]")
 config_text("empty", r"config\.json: not readable as JSON", "")
@@ -256,7 +256,7 @@ index("nothing", "weight_map must name", {})
 index("a list", "weight_map must name", [1, 2])
 
 
-@hostile("index: a key twice", f"{INDEX}.*a key twice")
+@hostile("index: a key twice", f"{INDEX}.*duplicate key")
 def index_twice(folder: Path) -> None:
     tiny_folder.write_in_shards(folder)
     text = (folder / INDEX).read_text()
@@ -482,7 +482,7 @@ words("dropout", r"model\.dropout", lambda v: v["model"].update(dropout=0.5))
 words("an unknown key", r"model\.surprise", lambda v: v["model"].update(surprise=1))
 words("a template of strange ids", "post_processor", lambda v: v.update(post_processor={"type": "RobertaProcessing"}))
 words("no end of a text", "added_tokens", lambda v: v.update(added_tokens=[]))
-words("a key twice", "twice", twice)
+words("a key twice", "duplicate key", twice)
 words("deep", "nested", lambda v: b"[" * 200_000)
 words("not UTF-8", "not UTF-8 at byte 0", lambda v: b"\xff\xfe" + json.dumps(v).encode())
 words("cut off", "not JSON", lambda v: json.dumps(v).encode()[:-100])
@@ -505,7 +505,9 @@ def older(name: str, says: str, **files: str | bytes) -> None:
 
 
 GOOD_VOCABULARY = json.dumps({token: number for number, token in enumerate(tiny_folder.TOKENS)})
-older("a key twice", r"vocab\.json: .*twice", vocab_json=GOOD_VOCABULARY[:-1] + ', "he": 259}', merges_txt="h e\n")
+older(
+    "a key twice", r"vocab\.json: .*duplicate key", vocab_json=GOOD_VOCABULARY[:-1] + ', "he": 259}', merges_txt="h e\n"
+)
 older("deep", r"vocab\.json: not JSON", vocab_json="[" * 200_000, merges_txt="h e\n")
 older("a huge id", r"vocab\.json: ", vocab_json=json.dumps({"a": 10**18}), merges_txt="h e\n")
 older("merges of nothing", r"merges\.txt: model\.merges\[0\]", vocab_json=GOOD_VOCABULARY, merges_txt="h e e\n")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from qkv.blocks.attention import open_attention
 from qkv.blocks.initialization import outline
 from qkv.blocks.tap import taps
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.errors import ConfigError
 from qkv.models.bert import PRESETS, BertConfig
 from qkv.models.classifier import ClassifierConfig
@@ -78,7 +78,7 @@ def test_bert_has_its_size(name: str, expected: int) -> None:
 @EVERY
 def test_a_config_is_read_as_it_was_written(name: str) -> None:
     config = CONFIGS[name]
-    assert parse(type(config), plain(config), "config.json") == config
+    assert parse(type(config), toml_values(config), "config.json") == config
     assert (config.vocabulary, config.layers, config.width, config.context) == (19, 2, 24, 12)
 
 

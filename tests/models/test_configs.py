@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.errors import ConfigError
 from qkv.models.cnn import CNNConfig
 from qkv.models.gpt import PRESETS, GPTConfig
@@ -82,7 +82,7 @@ def test_a_config_made_in_python_is_checked_too() -> None:
     ],
 )
 def test_a_config_is_read_as_it_was_written(config: Any) -> None:
-    assert parse(type(config), plain(config), "recipe.toml") == config
+    assert parse(type(config), toml_values(config), "recipe.toml") == config
 
 
 def test_a_head_width_of_its_own_frees_the_width() -> None:

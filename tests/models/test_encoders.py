@@ -19,7 +19,7 @@ from qkv.blocks.heads import AttentionPooling, MeanPooling
 from qkv.blocks.initialization import outline
 from qkv.blocks.recurrent import reversed_texts
 from qkv.blocks.tap import taps
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.errors import ConfigError
 from qkv.evaluation.vectors import by_token, pooled
 from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
@@ -155,7 +155,7 @@ def test_gradients_reach_every_parameter(name: str) -> None:
 @pytest.mark.parametrize("kind", [ClassifierConfig, TaggerConfig])
 def test_a_config_is_read_as_it_was_written(name: str, kind: Any) -> None:
     config = kind(encoder=CONFIGS[name], labels=LABELS)
-    assert parse(kind, plain(config), "config.json") == config
+    assert parse(kind, toml_values(config), "config.json") == config
     assert (config.vocabulary, config.width, config.context) == (VOCABULARY, CONFIGS[name].width, CONTEXT)
     with outline():
         config.build()

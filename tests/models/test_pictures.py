@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from qkv.blocks.attention import open_attention
 from qkv.blocks.image_patches import Patches, RandomShift
 from qkv.blocks.tap import taps
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.encoders import build
 from qkv.models.image_cnn import PictureCNNConfig
@@ -67,7 +67,7 @@ def test_vectors(name: str) -> None:
 @pytest.mark.parametrize("pooling", ["mean", "max", "attention", "first", "last"])
 def test_a_classifier_of_pictures(name: str, pooling: Any) -> None:
     config = ClassifierConfig(encoder=CONFIGS[name], pooling=pooling, head="two-layer", labels=LABELS)
-    assert parse(ClassifierConfig, plain(config), "config.json") == config
+    assert parse(ClassifierConfig, toml_values(config), "config.json") == config
     assert (config.vocabulary, config.width, config.context) == (0, 16, VECTORS[name])
     model = randomized(config.build())
     assert model(pixels()).shape == (5, 2)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import translators
 from qkv.blocks.tap import taps
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.errors import ConfigError
 from qkv.models.language_model import count
 from qkv.models.rnn_translator import RNNTranslatorConfig
@@ -38,7 +38,7 @@ def test_promises(config: RNNTranslatorConfig, promise: Any) -> None:
 
 @EVERY
 def test_a_config_is_read_as_it_was_written(config: RNNTranslatorConfig) -> None:
-    assert parse(RNNTranslatorConfig, plain(config), "config.json") == config
+    assert parse(RNNTranslatorConfig, toml_values(config), "config.json") == config
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from qkv.blocks.norms import Scale
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.errors import ConfigError
 from qkv.models.table import LinearTableConfig, MLPTableConfig
 
@@ -170,7 +170,7 @@ def test_the_scale_is_saved(kind: Any, tmp_path: Path) -> None:
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     other.load_state_dict(load_file(tmp_path / "model.safetensors"))
     assert torch.equal(model(x), other(x))
-    assert parse(kind, plain(config), "config.json") == config
+    assert parse(kind, toml_values(config), "config.json") == config
 
 
 def test_scale() -> None:

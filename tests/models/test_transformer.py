@@ -17,7 +17,7 @@ import translators
 from qkv.blocks.attention import open_attention
 from qkv.blocks.initialization import outline
 from qkv.blocks.tap import taps
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.errors import ConfigError
 from qkv.models.language_model import count
 from qkv.models.transformer import PRESETS, TransformerConfig
@@ -60,7 +60,7 @@ def test_presets_have_their_size(name: str, vocabulary: int, expected: int) -> N
 
 @EVERY
 def test_a_config_is_read_as_it_was_written(config: TransformerConfig) -> None:
-    assert parse(TransformerConfig, plain(config), "config.json") == config
+    assert parse(TransformerConfig, toml_values(config), "config.json") == config
 
 
 @pytest.mark.parametrize(

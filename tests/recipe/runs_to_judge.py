@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qkv.config import assigned
+from qkv.config import parse_assignment
 
 
 @lru_cache(maxsize=1)
@@ -162,7 +162,7 @@ class Made:
         values: dict[str, Any] = {"tokenizer": {"kind": "characters"}, "model": {"kind": kind}}
         said = [each for word in words for each in SHORTHANDS.get(word, word).split()]
         for each in ["training.threads=1", "training.device=cpu", "training.dtype=f32", *said]:
-            key, value = assigned(each if "." in each.split("=")[0] else f"training.{each}")
+            key, value = parse_assignment(each if "." in each.split("=")[0] else f"training.{each}")
             section, _, name = key.partition(".")
             values.setdefault(section, {})[name] = value
         return values

@@ -11,7 +11,7 @@ import pytest
 import small_pairs
 import small_tasks
 from qkv import session as sessions
-from qkv.config import assigned
+from qkv.config import parse_assignment
 from qkv.data.corpus import CorpusConfig
 from qkv.errors import ConfigError
 from qkv.models.gpt import GPTConfig
@@ -98,7 +98,7 @@ def checked(values: dict[str, Section]) -> Recipe:
 
 def test_set_values() -> None:
     numbers = ("model.layers=4", "training.learning_rate=1e-3", "training.clip=.5")
-    assert dict(map(assigned, (*numbers, "model.kind=gpt", "corpus.files=['a', 'b']"))) == {
+    assert dict(map(parse_assignment, (*numbers, "model.kind=gpt", "corpus.files=['a', 'b']"))) == {
         "model.layers": 4,
         "model.kind": "gpt",
         "training.learning_rate": 1e-3,
@@ -107,7 +107,7 @@ def test_set_values() -> None:
     }
     for wrong in ("layers=4", "model.layers", "=3", "model.=3"):
         with pytest.raises(ConfigError, match=r"section\.key=value"):
-            assigned(wrong)
+            parse_assignment(wrong)
 
 
 def test_presets_unfold_and_can_be_changed() -> None:

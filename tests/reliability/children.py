@@ -30,7 +30,7 @@ from qkv.cli import app, compare, progress, train
 from qkv.errors import QkvError
 from qkv.interop import export
 from qkv.recipe import bundle
-from qkv.storage import verify
+from qkv.storage import verify_files
 from qkv.training import checkpoints
 from qkv.training import run as running
 from qkv.training.loop import Step
@@ -167,11 +167,11 @@ def examine(folder: str) -> None:
     run = Path(folder)
     found = {"checkpoints": {}, "best": None}
     for path in checkpoints.numbered(run / "checkpoints"):
-        verify(path, checkpoints.WEIGHTS, checkpoints.OPTIMIZER, checkpoints.RANDOM, checkpoints.STATE)
+        verify_files(path, checkpoints.WEIGHTS, checkpoints.OPTIMIZER, checkpoints.RANDOM, checkpoints.STATE)
         found["checkpoints"][path.name] = hashes(path)
     if (run / "best").exists():
         made = bundle.load(run)
-        verify(run / "best")
+        verify_files(run / "best")
         found["best"] = {"step": made.step, **hashes(run / "best")}
     print(json.dumps(found))
 

@@ -15,7 +15,7 @@ import small_tasks
 from cli.verbs import every_verb
 from data.bad_inputs import prose
 from interop import tiny_folder
-from qkv.storage import verify
+from qkv.storage import verify_files
 from reliability.nursery import SOURCE, Done, Nursery
 
 GPT = ["--model", "gpt", "--tokenizer", "characters", "--steps", "3"]
@@ -84,7 +84,7 @@ def test_an_answer_that_cannot_be_written(verb: str, data: Path, nursery: Nurser
     assert "Traceback" not in done.err
     assert not made or list(tmp_path.glob("made*"))
     if verb in ("train", "finetune"):
-        verify(tmp_path / "made" / "best")
+        verify_files(tmp_path / "made" / "best")
         assert str(tmp_path / "made" / "best") in last
     if verb == "compare":  # as long again: it takes the time that it is given
         return
@@ -100,7 +100,7 @@ def test_a_training_needs_no_standard_error(state: str, data: Path, nursery: Nur
     done = call(nursery, [*words_of("train", data, tmp_path), "--json"], stderr=state)
     assert done.code == 0
     assert json.loads(done.out)["steps"] == 3
-    verify(tmp_path / "made" / "best")
+    verify_files(tmp_path / "made" / "best")
 
 
 @pytest.mark.parametrize(("state", "code"), [("full", 4), ("closed", 4), ("pipe", 0)])

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from qkv.errors import InputError, InterruptedRun, RefusedError
-from qkv.storage import locked, verify
+from qkv.storage import try_lock, verify_files
 from qkv.training import checkpoints, metrics_log
 from qkv.training.run import Evaluation, PutAside, Run, Saved, Stopped
 from qkv.training.settings import TrainingConfig
@@ -83,7 +83,7 @@ def damage(folder: Path) -> Path:
     data[-1] ^= 1
     (newest / checkpoints.WEIGHTS).write_bytes(data)
     with pytest.raises(RefusedError, match="sha256"):
-        verify(newest)
+        verify_files(newest)
     return newest
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, keep: int) -> None:
     assert str(damaged) in events[0].reason
     assert [path.name for path in checkpoints.numbered(damaged.parent)][-keep:] == ["000004", "000008"][-keep:]
     for path in checkpoints.numbered(damaged.parent):
-        verify(path)
+        verify_files(path)
     go(tmp_path / "cut", config=config)
     assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
     assert aside.is_dir()
@@ -147,7 +147,7 @@ def test_early_stopping_stops_and_stays_stopped(tmp_path: Path) -> None:
 
 
 def test_the_second_writer_is_refused(tmp_path: Path) -> None:
-    with locked(tmp_path) as held:
+    with try_lock(tmp_path) as held:
         assert held
         with pytest.raises(InputError, match="another training"):
             go(tmp_path)

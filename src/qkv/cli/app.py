@@ -98,9 +98,9 @@ def run(words: list[str], debug: bool) -> int:
     except streams.ReaderGone:  # as in `qkv generate ... | head`: it has seen enough
         return 0
     except KeyboardInterrupt as stop:
-        from qkv.errors import signal_of
+        from qkv.errors import signal_number_of
 
-        return print_error(interrupts.message(signal_of(stop)), 128 + signal_of(stop))
+        return print_error(interrupts.message(signal_number_of(stop)), 128 + signal_number_of(stop))
     except Exception as error:
         return report_failure(error, words, debug)
 
@@ -171,7 +171,7 @@ def report_failure(error: Exception, words: list[str], debug: bool) -> int:
     """Print the message of a failure; gives its exit code."""
     from cyclopts.exceptions import CycloptsError
 
-    from qkv.errors import QkvError, out_of_memory
+    from qkv.errors import QkvError, is_out_of_memory
 
     if isinstance(error, CycloptsError):
         return print_error(f"{plain_message(str(error), words)}. `qkv {words[0]} --help` lists the options.", 2)
@@ -179,7 +179,7 @@ def report_failure(error: Exception, words: list[str], debug: bool) -> int:
         raise error
     if isinstance(error, QkvError):
         return print_error(str(error), error.exit_code)
-    if out_of_memory(error):
+    if is_out_of_memory(error):
         return print_error("not enough memory. Close other programs, or use a smaller text, model or batch.", 2)
     if isinstance(error, OSError) and impossible_name(error):
         return print_error(f"{error.filename}: {error.strerror}. Choose another name.", 2)

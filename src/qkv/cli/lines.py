@@ -18,7 +18,7 @@ from qkv.cli.output import Growing, notes
 from qkv.data.files.decode import decode
 from qkv.data.findings import Findings
 from qkv.errors import DataError, InputError
-from qkv.safe_json import require_regular
+from qkv.safe_json import require_regular_file
 
 if TYPE_CHECKING:
     from qkv.api import Model
@@ -84,7 +84,7 @@ def _read(file: str | None, verb: str, most: int) -> Iterator[list[str]]:
     empty = True
     try:
         if file is not None:
-            require_regular(Path(file), f"Pipe it in instead: `... | qkv {verb} MODEL -`.")
+            require_regular_file(Path(file), f"Pipe it in instead: `... | qkv {verb} MODEL -`.")
         with nullcontext(sys.stdin.buffer) if file is None else Path(file).open("rb") as stream:
             for batch in _batched(stream, name, most):
                 empty = False

@@ -52,7 +52,7 @@ Length = Annotated[int, within(ranges.LENGTH)]
 Temperature = Annotated[float, within(ranges.TEMPERATURE)]
 TopK = Annotated[int, within(ranges.TOP_K, help="Choose among the k likeliest tokens only. 0 for all.")]
 TopP = Annotated[
-    float, within(ranges.ABOVE_ZERO, help="Choose among the likeliest tokens that together reach this share.")
+    float, within(ranges.POSITIVE_FRACTION, help="Choose among the likeliest tokens that together reach this share.")
 ]
 MinutesOrNone = Annotated[float | None, within(ranges.MINUTES, group=TIME)]
 TrainingSeed = Annotated[int, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness.")]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
-from qkv.safe_json import finite
+from qkv.safe_json import without_nonfinite
 from qkv.tasks.report import LinesSection, Section, TableSection
 from qkv.visible import visible, visible_json, visible_lines
 
@@ -144,7 +144,8 @@ class Growing:
 
 def _json(value: Any, indent: int | None = 2) -> str:
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"  # JSON must survive any pipe
-    return visible_json(json_module.dumps(finite(value), ensure_ascii=ascii_only, indent=indent, allow_nan=False))
+    value = without_nonfinite(value)
+    return visible_json(json_module.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False))
 
 
 def show(*sections: Section) -> None:

@@ -85,7 +85,7 @@ def _choose(
     encoding: str,
     file: str | None,
 ) -> tuple[Tokenizer, dict[str, Any] | None]:
-    from qkv.config import plain
+    from qkv.config import toml_values
 
     if kind is not None and tokenizer is not None:
         raise InputError("--kind and --tokenizer both name a tokenizer; give one of them.")
@@ -107,7 +107,7 @@ def _choose(
         with reading() as watch:
             learned, resolved, noted = learn_tokenizer(corpus, config, progress=watch)
         notes(noted)
-        return learned, plain(resolved)
+        return learned, toml_values(resolved)
     if not words:
         raise InputError("nothing to do. Give a text and --tokenizer, or --train DATA to train a tokenizer.")
     from qkv.text.vocabulary import train_tokenizer
@@ -116,7 +116,7 @@ def _choose(
         config = replace(config, kind="characters")
     # enough to see how a kind works
     notes([f"the {config.kind} tokenizer was trained on this text alone; --train or --tokenizer change that."])
-    return train_tokenizer(config, [words]), plain(config)
+    return train_tokenizer(config, [words]), toml_values(config)
 
 
 def _save(tokenizer: Tokenizer, save: str | None, force: bool) -> str | None:

@@ -32,7 +32,7 @@ from qkv.cli.options import (
     within,
 )
 from qkv.cli.output import STARTED, Json, document, notes, print_answer, print_message, program, show
-from qkv.errors import InputError, InterruptedRun, OutputError, signal_of
+from qkv.errors import InputError, InterruptedRun, OutputError, signal_number_of
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def finetune(
     reading: SplitOptions = DEFAULT_SPLIT,
     freeze: Annotated[Flag, Parameter(group=MODEL)] = False,
     lora: Annotated[int | None, within(Range(1, 2**16, "a rank, as 8"), group=MODEL)] = None,
-    layer_decay: Annotated[float | None, within(ranges.ABOVE_ZERO, group=MODEL)] = None,
+    layer_decay: Annotated[float | None, within(ranges.POSITIVE_FRACTION, group=MODEL)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
@@ -138,14 +138,14 @@ def perform(
 
 def started(options: dict[str, Any], training: TrainingOptions, model: str) -> Session:
     """A new run from a recipe file, the options above it and every --set above those."""
-    from qkv.config import assigned
+    from qkv.config import parse_assignment
     from qkv.library.new_run import start
 
     with shown.reading() as progress:
         return start(
             options,
             recipe=training.recipe,
-            settings=dict(map(assigned, training.set or [])),
+            settings=dict(map(parse_assignment, training.set or [])),
             minutes=training.minutes,
             run=training.run,
             names=("", model),
@@ -212,7 +212,7 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
     except OutputError as error:
         raise OutputError(f"{error} The model is whole, in {folder}/best.") from error
     except KeyboardInterrupt as stop:
-        number = signal.Signals(signal_of(stop))
+        number = signal.Signals(signal_number_of(stop))
         raise InterruptedRun(
             f"stopped by {number.name} after the last step, before the last evaluation; the model and the state are "
             f"saved. {session.run.how_to_go_on()}",

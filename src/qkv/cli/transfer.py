@@ -15,7 +15,7 @@ import qkv
 from qkv.cli.options import AnyModel, Force
 from qkv.cli.output import Json, document, notes, print_answer, program, show
 from qkv.cli.progress import reading
-from qkv.errors import RefusedError, install_hint, installed
+from qkv.errors import RefusedError, installation_hint, is_installed
 from qkv.tasks.report import TableSection
 
 # whose twins elsewhere know no other pooling
@@ -42,8 +42,8 @@ def export(
             MarianMT. One that came with source.spm and target.spm leaves with such files: there, they need
             sentencepiece.
     """
-    hint = f"transformers is not installed: {ALONE}; {install_hint('transformers')}."
-    noted = [] if installed("transformers") else [hint]
+    hint = f"transformers is not installed: {ALONE}; {installation_hint('transformers')}."
+    noted = [] if is_installed("transformers") else [hint]
     notes(noted)
     opened = qkv.load(model)
     notes(opened.notes)

@@ -9,7 +9,7 @@ from qkv import ranges
 from qkv.cli.lines import answer, batches
 from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, within
 from qkv.cli.output import Json, notes, print_answer, print_rows, print_text
-from qkv.errors import InputError, install_hint, installed, require_package
+from qkv.errors import InputError, installation_hint, is_installed, require_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def translate(
     to: str | None = None,
     beams: Annotated[int, within(ranges.BEAMS)] = 5,
     nbest: Annotated[int, within(ranges.BEAMS)] = 1,
-    penalty: Annotated[float, within(ranges.PENALTY, allow_leading_hyphen=True)] = 1.0,
+    penalty: Annotated[float, within(ranges.LENGTH_PENALTY, allow_leading_hyphen=True)] = 1.0,
     temperature: Annotated[float | None, within(ranges.TEMPERATURE)] = None,
     top_k: TopK = 0,
     top_p: TopP = 1.0,
@@ -106,8 +106,8 @@ def early(texts: list[str], file: str | None) -> None:
     if file is None and texts != ["-"]:
         if any(map(long, texts)):
             require_package("sentencex", SPLITTING)
-    elif not installed("sentencex"):
-        hint = install_hint("sentencex")
+    elif not is_installed("sentencex"):
+        hint = installation_hint("sentencex")
         notes([f"sentencex is not installed: a line of {LONG} characters or more is refused; {hint}."])
 
 

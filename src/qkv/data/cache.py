@@ -15,7 +15,16 @@ from pathlib import Path
 
 from qkv.errors import RefusedError, StorageError
 from qkv.safe_json import JsonObject, read_json
-from qkv.storage import PARTIAL, TRASH, advised, locked, new_folder, remove_folder, remove_older, verify
+from qkv.storage import (
+    PARTIAL_SUFFIX,
+    TRASH_SUFFIX,
+    atomic_folder,
+    remove_folder,
+    remove_stale,
+    storage_remedy,
+    try_lock,
+    verify_files,
+)
 
 FACTS = "facts.json"
 PART_SUFFIX = ".part"
@@ -29,16 +38,17 @@ def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[s
     folder = cache_folder(room) / key
     if is_intact(folder):
         return folder
-    remove_older((path for path in folder.parent.iterdir() if path.name.endswith((PARTIAL, TRASH))), _LEFT_OVER_SECONDS)
+    leftovers = (path for path in folder.parent.iterdir() if path.name.endswith((PARTIAL_SUFFIX, TRASH_SUFFIX)))
+    remove_stale(leftovers, _LEFT_OVER_SECONDS)
     for room in ("input", "sets"):  # killed pipes and broken downloads
-        remove_older((root() / room).rglob(f"*{PART_SUFFIX}"), _OLD_PART_SECONDS)
+        remove_stale((root() / room).rglob(f"*{PART_SUFFIX}"), _OLD_PART_SECONDS)
     if folder.exists():
         if not _removed_damaged(folder) and is_intact(folder):
             return folder
         if note:
             note(f"{folder}: this part of the cache was damaged or altered; it is made anew.")
     try:
-        with advised(REMEDY), new_folder(folder) as aside:
+        with storage_remedy(REMEDY), atomic_folder(folder) as aside:
             build(aside)
     except OSError:
         # another process put the same thing in place while we built ours
@@ -55,7 +65,7 @@ def is_intact(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     try:
-        verify(folder, FACTS)
+        verify_files(folder, FACTS)
     except (RefusedError, OSError):
         return False
     return True
@@ -67,7 +77,7 @@ def _removed_damaged(folder: Path) -> bool:
     Only who holds the lock removes, and nobody can put a new folder in place before the damaged one is gone.
     """
     while True:
-        with locked(folder.parent) as held:
+        with try_lock(folder.parent) as held:
             if held:
                 damaged = folder.exists() and not is_intact(folder)
                 if damaged:

@@ -26,7 +26,7 @@ from urllib.parse import urlparse
 from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder, root
 from qkv.data.findings import Progress, no_progress
 from qkv.errors import DataError, InputError
-from qkv.storage import advised, locked, sha256, writing
+from qkv.storage import sha256, storage_errors, storage_remedy, try_lock
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def fetch(file: CatalogFile, progress: Progress = no_progress) -> Path:
     cache_folder("sets", *PurePosixPath(file.path).parent.parts)
     part = final.with_name(final.name + PART_SUFFIX)
     size = file.original_bytes or file.bytes
-    with download_lock(final), advised(REMEDY), writing(final, size):
+    with download_lock(final), storage_remedy(REMEDY), storage_errors(final, size):
         download(file.address, part, size, progress, OFFLINE)
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()
@@ -187,7 +187,7 @@ def fetch(file: CatalogFile, progress: Progress = no_progress) -> Path:
 def download_lock(final: Path) -> Iterator[None]:
     """One process at a time brings a file: two would write into one unfinished copy of it."""
     name = hashlib.sha256(os.fsencode(final.absolute())).hexdigest()[:32]
-    with locked(cache_folder("locks", name)) as held:
+    with try_lock(cache_folder("locks", name)) as held:
         if not held:
             raise InputError(f"{final}: another process is fetching this file. Wait for it, then try again.")
         yield

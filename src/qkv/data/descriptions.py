@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
 from qkv.data.examples import ArrayExample, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
@@ -68,7 +68,7 @@ def describe(corpus: CorpusConfig, progress: Progress) -> Description:
         documents=surveyed.census.documents,
         distinct_documents=surveyed.census.distinct(),
         words=words.count,
-        tokenizer=plain(choose(statistics)),
+        tokenizer=toml_values(choose(statistics)),
         beginning=words.beginning,
         notes=(*parts.findings.notes(), *surveyed.findings.notes()),
         validation_characters=held_out,

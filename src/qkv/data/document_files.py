@@ -20,7 +20,7 @@ from qkv.data.corpus import Documents
 from qkv.data.files.decode import binary_format
 from qkv.data.findings import display_name
 from qkv.errors import DataError, InputError, StorageError
-from qkv.storage import PARTIAL, flush, remove_older, writing
+from qkv.storage import PARTIAL_SUFFIX, flush, remove_stale, storage_errors
 
 ENDINGS = (".txt", ".jsonl", ".txt.gz", ".jsonl.gz")
 LEFT_OVER_SECONDS = 24 * 3600
@@ -54,7 +54,7 @@ class DocumentWriter:
         self.write(json.dumps({"text": text, **facts}, ensure_ascii=False) + "\n")
 
     def write(self, text: str) -> None:
-        with writing(self.path):
+        with storage_errors(self.path):
             self.file.write(text)
 
     def finish(self) -> None:
@@ -114,12 +114,12 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentW
     if path is None:
         yield None
         return
-    aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
-    remove_older(path.parent.glob(f".{escape(path.name)}.*{PARTIAL}"), LEFT_OVER_SECONDS)
+    aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
+    remove_stale(path.parent.glob(f".{escape(path.name)}.*{PARTIAL_SUFFIX}"), LEFT_OVER_SECONDS)
     with ExitStack() as cleanup:
         cleanup.callback(aside.unlink, missing_ok=True)  # before it is opened: a signal may come at any moment
         try:
-            with writing(path):
+            with storage_errors(path):
                 plain = aside.open("wb")
         except OSError as error:  # a name that this file system does not accept
             raise StorageError(f"{display_name(path)}: {error.strerror}. Choose another name or place.") from None
@@ -132,7 +132,7 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentW
         try:
             yield writer
             writer.finish()
-            with writing(path):
+            with storage_errors(path):
                 text.close()
                 plain.close()
                 if writer.wanted:

@@ -24,7 +24,7 @@ import numpy as np
 
 from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder
 from qkv.errors import InputError, WrongTypeError
-from qkv.storage import advised, writing
+from qkv.storage import storage_errors, storage_remedy
 
 EXPECTED = (
     "a file, a list of texts, (texts, labels), a list of (source, target), a list of dicts, a dict of columns, a numpy "
@@ -280,8 +280,8 @@ def _stored(write: Callable[[IO[bytes]], None], suffix: str) -> Path:
     """The file of the cache with this content; it gets its name when it is whole."""
     folder = cache_folder("objects")
     with (
-        advised(REMEDY),
-        writing(folder),
+        storage_remedy(REMEDY),
+        storage_errors(folder),
         tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART_SUFFIX, delete=False) as file,
     ):
         try:

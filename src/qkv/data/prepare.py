@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
@@ -142,7 +142,7 @@ class _Work:
 
     def learned(self, config: TokenizerConfig) -> tuple[Tokenizer, TokenizerConfig]:
         """The tokenizer of this corpus, from the cache or learned now, and the resolved config."""
-        settings = json.dumps(plain(config), sort_keys=True)
+        settings = json.dumps(toml_values(config), sort_keys=True)
         part = "all" if self.whole else "training part"
         key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, settings, part)
 
@@ -159,7 +159,7 @@ class _Work:
             trained = train_tokenizer(resolved, texts)
             self.stamp.require_unchanged()
             trained.save(aside / "tokenizer.json")
-            cache.write_facts(aside, {"config": plain(resolved)})
+            cache.write_facts(aside, {"config": toml_values(resolved)})
 
         folder = cache.obtain("tokenizers", key, learn, self.notes.append)
         resolved = TokenizerConfig(**cache.read_facts(folder)["config"])

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.data import cache
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.encode import (
@@ -186,9 +186,9 @@ def _learned(
                 tokenizer.save(aside / name)
         except DataError as error:
             raise DataError(where, error.problem, error.remedy) from None
-        cache.write_facts(aside, {"config": plain(chosen)})
+        cache.write_facts(aside, {"config": toml_values(chosen)})
 
-    parts = (*key, json.dumps(plain(chosen)))
+    parts = (*key, json.dumps(toml_values(chosen)))
     folder = cache.obtain("tokenizers", hashlib.sha256("\0".join(parts).encode()).hexdigest(), fill, notes.append)
     return [Tokenizer.load(folder / name) for name in files]
 

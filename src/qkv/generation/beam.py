@@ -116,7 +116,7 @@ class Search:
     def __post_init__(self) -> None:
         ranges.BEAMS.require("beams", self.beams)
         ranges.BEAMS.require("best", self.best)
-        ranges.PENALTY.require("penalty", self.penalty)
+        ranges.LENGTH_PENALTY.require("penalty", self.penalty)
         if self.sampling is None and self.best > self.beams:
             raise InputError(f"the {self.best} best of {self.beams} beams: ask for at least {self.best} beams.")
 

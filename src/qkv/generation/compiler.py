@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from qkv.data.cache import cache_folder, default_root, obtain, only_user_can_write, root, write_facts
 from qkv.errors import QkvError, StorageError
-from qkv.storage import verify
+from qkv.storage import verify_files
 
 SOURCES = [Path(__file__).with_name(name) for name in ("decode.c", "beam.c")]
 HEADER = Path(__file__).with_name("norm.h")
@@ -131,7 +131,7 @@ def _obtained(key: str, compiler: str) -> Path:
         if not only_user_can_write(room, top):
             continue
         folder = obtain(str(room), key, lambda aside: _build(compiler, aside))
-        verify(folder, NAME)
+        verify_files(folder, NAME)
         if only_user_can_write(folder / NAME, top):
             return folder / NAME
     raise StorageError(f"{root() / ROOM}: other users can write there. Set QKV_CACHE to a folder of your own")

@@ -32,9 +32,9 @@ class Sampling:
     def __post_init__(self) -> None:
         ranges.TEMPERATURE.require("temperature", self.temperature)
         ranges.TOP_K.require("top-k", self.top_k)
-        ranges.ABOVE_ZERO.require("top-p", self.top_p)
-        ranges.SHARE.require("min-p", self.min_p)
-        ranges.REPETITION.require("repetition-penalty", self.repetition_penalty)
+        ranges.POSITIVE_FRACTION.require("top-p", self.top_p)
+        ranges.FRACTION.require("min-p", self.min_p)
+        ranges.REPETITION_PENALTY.require("repetition-penalty", self.repetition_penalty)
         if 0 < self.temperature < COLDEST:
             raise InputError(f"temperature {self.temperature}: expected 0 (greedy), or {COLDEST} and more.")
 

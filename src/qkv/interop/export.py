@@ -27,7 +27,7 @@ from qkv.interop.parity import SENTENCES, Exportable, Parity, Reader, compare, j
 from qkv.interop.tensors import export_weights, filled
 from qkv.models.language_model import LanguageModel, count
 from qkv.safe_json import require_replaceable
-from qkv.storage import new_folder, replace_folder
+from qkv.storage import atomic_folder, replace_folder
 from qkv.text.vocabulary import tags
 from qkv.training.checkpoints import write_tensors
 from qkv.visible import visible
@@ -45,7 +45,7 @@ def write(
         require_replaceable(folder, huggingface.CONFIG, force)
     weights = huggingface_weights(bundle)
     needed = sum(tensor.nbytes for tensor in weights.values()) + 2**20
-    with new_folder(folder, needed, replace_folder if folder.exists() else None) as aside:
+    with atomic_folder(folder, needed, replace_folder if folder.exists() else None) as aside:
         write_tensors(aside / huggingface.WEIGHTS, weights, {"format": "pt"})
         for file, content in settings(bundle, values).items():
             (aside / file).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -25,7 +25,7 @@ from qkv.interop.gguf_file import Stored, opened, read_header, reader
 from qkv.interop.tensors import PLAIN, Imported, LazyTensors, Row, Settings, Table, fitted, interleaved
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
-from qkv.safe_json import Refuse, printable
+from qkv.safe_json import Refusals, visible_excerpt
 from qkv.text.foreign import byte_bpe, sentencepiece
 from qkv.text.tokenizer import Roles, Tokenizer
 
@@ -42,7 +42,7 @@ def table(config: Rotary) -> Table:
 class Weights(LazyTensors):
     """The tensors of a file under its own names."""
 
-    def __init__(self, file: BinaryIO, tensors: dict[str, Stored], refuse: Refuse) -> None:
+    def __init__(self, file: BinaryIO, tensors: dict[str, Stored], refuse: Refusals) -> None:
         self.file, self.names, self.refuse = file, tensors, refuse
 
     def shapes(self) -> dict[str, Tensor]:
@@ -70,7 +70,7 @@ class Weights(LazyTensors):
 
 def read(path: Path) -> Imported:
     """A model from a GGUF file; RefusedError, naming the field, where it does not fit."""
-    refuse = Refuse(path)
+    refuse = Refusals(path)
     with opened(path) as (file, size):
         values, tensors = read_header(file, size, refuse)
         weights = Weights(file, tensors, refuse)
@@ -78,7 +78,7 @@ def read(path: Path) -> Imported:
         tensors.pop(FREQUENCIES, None)  # the config says the same
         tokenizer, more = read_tokenizer(values, config.vocabulary, refuse)
         name = values.get("general.name")
-        shown = printable(name, 100) if isinstance(name, str) and name else path.stem
+        shown = visible_excerpt(name, 100) if isinstance(name, str) and name else path.stem
         found = Imported(config, {}, tokenizer, shown, (*notes, *more))
         return fitted(found, table(config), weights, str(path), max(size, TABLES) // 4)
 
@@ -123,7 +123,7 @@ STRETCH = (1.0, 4.0, 8192)  # Llama 3.1 to 3.3: below one turn in 8192 places, a
 TABLES = 2**26  # bytes that rotary angles may take in any case
 
 
-def read_config(values: Settings, weights: Weights, refuse: Refuse) -> tuple[Rotary, tuple[str, ...]]:
+def read_config(values: Settings, weights: Weights, refuse: Refusals) -> tuple[Rotary, tuple[str, ...]]:
     """Our config, and a note about what was not understood."""
     architecture = values.get("general.architecture")
     if not isinstance(architecture, str) or architecture not in KINDS:
@@ -152,13 +152,12 @@ def read_config(values: Settings, weights: Weights, refuse: Refuse) -> tuple[Rot
             wanted = f"expected the head's width, {config.head_width}"
             raise refuse(key, f"{str(own[key])[:80]} is not supported; {wanted}")
     unknown = sorted(own.keys() - {*NEEDED.values(), *OPTIONAL.values(), *ELSEWHERE, *SILENT})
-    notes = (
-        [printable(f"not understood and left out: {', '.join(section + key for key in unknown)}")] if unknown else []
-    )
+    names = ", ".join(section + key for key in unknown)
+    notes = [visible_excerpt(f"not understood and left out: {names}")] if unknown else []
     return _stretched(config, weights, refuse) if FREQUENCIES in weights else config, tuple(notes)
 
 
-def _stretched(config: Rotary, weights: Weights, refuse: Refuse) -> LlamaConfig:
+def _stretched(config: Rotary, weights: Weights, refuse: Refusals) -> LlamaConfig:
     """Llama 3.1 comes with how many times slower each pair turns; the file does not say by which rule."""
     shape = weights.names[FREQUENCIES].shape
     if not isinstance(config, LlamaConfig) or config.kind != "llama" or shape != (config.head_width // 2,):
@@ -186,7 +185,7 @@ UNKNOWN, CONTROL = 2, 3  # types of tokens
 ENDS = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "</s>")
 
 
-def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refuse) -> tuple[Tokenizer, tuple[str, ...]]:
+def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refusals) -> tuple[Tokenizer, tuple[str, ...]]:
     """The tokenizer, and what was decided, in words."""
     own = {key.removeprefix(SECTION): value for key, value in values.items() if key.startswith(SECTION)}
     model = own.get("model")
@@ -214,7 +213,7 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refuse) -
     return byte_bpe(tokens, own.get("merges"), CUTS[cut], special, roles, where), notes
 
 
-def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: Refuse) -> list[Any]:
+def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: Refusals) -> list[Any]:
     found = own.get(name)
     if not isinstance(found, list) or len(found) != length or not all(type(each) is kind for each in found):
         size = f"{len(found):,} values" if isinstance(found, list) else "not a list"
@@ -222,7 +221,7 @@ def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: 
     return found
 
 
-def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], opens: bool, refuse: Refuse) -> Roles:
+def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], opens: bool, refuse: Refusals) -> Roles:
     def number(name: str) -> int | None:
         found = own.get(name)
         if found is not None and (type(found) is not int or not 0 <= found < len(tokens)):

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.errors import InputError, RefusedError, require_package
-from qkv.safe_json import Refuse
+from qkv.safe_json import Refusals
 
 MOST_KEYS, MOST_TENSORS = 2**16, 2**16
 MOST_ITEMS = 2**22  # of all lists of a file together; vocabularies have some hundred thousand
@@ -66,7 +66,7 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 class Cursor:
     """Reads forward and never beyond the end."""
 
-    def __init__(self, file: BinaryIO, size: int, refuse: Refuse) -> None:
+    def __init__(self, file: BinaryIO, size: int, refuse: Refusals) -> None:
         self.file, self.end, self.refuse = file, size, refuse
         self.place, self.items = 0, 0
 
@@ -144,7 +144,7 @@ class Cursor:
         return found
 
 
-def read_header(file: BinaryIO, size: int, refuse: Refuse) -> tuple[dict[str, Any], dict[str, Stored]]:
+def read_header(file: BinaryIO, size: int, refuse: Refusals) -> tuple[dict[str, Any], dict[str, Stored]]:
     """The values by key and the tensors by name: all that stands before the data."""
     cursor = Cursor(file, size, refuse)
     if size < 4 or cursor.take(4, "magic") != b"GGUF":
@@ -192,7 +192,7 @@ def _stored(cursor: Cursor, name: str, alignment: int) -> Stored:
     return Stored(tuple(reversed(sizes)), layout, place, size)
 
 
-def _placed(tensors: dict[str, Stored], start: int, end: int, refuse: Refuse) -> dict[str, Stored]:
+def _placed(tensors: dict[str, Stored], start: int, end: int, refuse: Refusals) -> dict[str, Stored]:
     """Every tensor inside the file and none on another: a small file cannot ask for much memory."""
     last = start
     for name, stored in sorted(tensors.items(), key=lambda item: item[1].place):

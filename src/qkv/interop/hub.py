@@ -21,8 +21,8 @@ from qkv.data.catalog import UNREACHABLE, download, download_lock, open_url
 from qkv.data.findings import Progress, no_progress
 from qkv.errors import InputError
 from qkv.interop.huggingface import INDEX, WEIGHTS
-from qkv.safe_json import parse_json
-from qkv.storage import advised, sha256, writing
+from qkv.safe_json import parse_bounded_json
+from qkv.storage import sha256, storage_errors, storage_remedy
 
 NAME = re.compile(
     r"hf:(?P<name>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@(?P<revision>[\w./-]{1,100}))?", re.A
@@ -79,7 +79,7 @@ def _list(address: str, offline: str) -> dict[str, Any]:
     except ValueError as error:  # as a port that is no number
         raise InputError(f"{address}: not an address ({error}). Check HF_ENDPOINT.") from None
     try:
-        values = parse_json(said.decode("utf-8"))
+        values = parse_bounded_json(said.decode("utf-8"))
     except (ValueError, RecursionError):
         raise InputError(f"{address}: the answer is not JSON. Check HF_ENDPOINT.") from None
     return values if isinstance(values, dict) else {}
@@ -113,7 +113,7 @@ def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, o
     if final.is_file() and final.stat().st_size == size and _right(final, entry):
         return
     part = final.with_name(final.name + PART_SUFFIX)
-    with download_lock(final), advised(REMEDY), writing(final, size):
+    with download_lock(final), storage_remedy(REMEDY), storage_errors(final, size):
         download(address, part, size, progress, offline, _key())
         if not _right(part, entry):
             part.unlink()

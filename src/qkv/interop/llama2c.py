@@ -23,7 +23,7 @@ from qkv.errors import ConfigError, InputError
 from qkv.interop.gguf_file import LONGEST_NAME, opened
 from qkv.interop.tensors import PLAIN, Imported, Transform, interleaved
 from qkv.models.llama import LlamaConfig
-from qkv.safe_json import Refuse, plain_file
+from qkv.safe_json import Refusals, plain_file
 from qkv.text.foreign import sentencepiece
 from qkv.text.tokenizer import Roles, Tokenizer
 
@@ -34,7 +34,7 @@ LARGEST_VOCABULARY = 2**20
 
 def read(path: Path, tokenizer: Path | None = None) -> Imported:
     """A model and its vocabulary; when that is not named, the only tok*.bin in the same folder is taken."""
-    refuse = Refuse(path)
+    refuse = Refusals(path)
     with opened(path) as (file, size):
         config = _config(file, size, refuse)
         found = tokenizer or _vocabulary_file(path)
@@ -44,7 +44,7 @@ def read(path: Path, tokenizer: Path | None = None) -> Imported:
     return Imported(config, weights, words, path.stem, notes)
 
 
-def _config(file: BinaryIO, size: int, refuse: Refuse) -> LlamaConfig:
+def _config(file: BinaryIO, size: int, refuse: Refusals) -> LlamaConfig:
     """The seven numbers, which must account for every byte of the file."""
     if size < 28:
         raise refuse("header", f"{size} bytes, expected seven numbers of four")
@@ -86,7 +86,7 @@ def _parts(config: LlamaConfig) -> list[tuple[str, int, tuple[int, ...], Transfo
     return [*parts, ("head.weight", 1, (config.vocabulary, width), PLAIN)] if config.head == "own" else parts
 
 
-def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refuse) -> dict[str, Tensor]:
+def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refusals) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for name, layers, shape, transform in _parts(config):
         for layer in range(layers):
@@ -112,7 +112,7 @@ def _vocabulary_file(path: Path) -> Path:
 
 
 def _tokenizer(path: Path, vocabulary: int) -> Tokenizer:
-    refuse, pieces, scores = Refuse(path), list[str](), list[float]()
+    refuse, pieces, scores = Refusals(path), list[str](), list[float]()
     with opened(path) as (file, size):
         if size < 4 + 8 * vocabulary:
             raise refuse("file", f"{size:,} bytes are too few for the {vocabulary:,} tokens of the model")
@@ -133,7 +133,7 @@ def _tokenizer(path: Path, vocabulary: int) -> Tokenizer:
     return sentencepiece(pieces, scores, range(len(NAMES)), roles, str(path))
 
 
-def _piece(number: int, data: bytes, refuse: Refuse) -> str:
+def _piece(number: int, data: bytes, refuse: Refusals) -> str:
     """As sentencepiece spells it: llama2.c writes its spaces out, and lines around the names of the first three."""
     if number < len(NAMES):
         if data.strip().decode("ascii", "replace") != NAMES[number]:

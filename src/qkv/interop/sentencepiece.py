@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from qkv.safe_json import Refuse
+from qkv.safe_json import Refusals
 
 LARGEST = 2**26
 MOST_PIECES = 2**20
@@ -38,7 +38,7 @@ class SentencePieces:
 
 def read(path: Path) -> SentencePieces:
     """A unigram vocabulary; anything else is refused."""
-    refuse = Refuse(path)
+    refuse = Refusals(path)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -73,7 +73,7 @@ def read(path: Path) -> SentencePieces:
     return SentencePieces(scores, table)
 
 
-def _piece(data: bytes, refuse: Refuse, where: str) -> tuple[str, float, int]:
+def _piece(data: bytes, refuse: Refusals, where: str) -> tuple[str, float, int]:
     """The text, the score and the type of a piece."""
     piece, score, kind = b"", 0.0, NORMAL
     for field, value in _fields(data, refuse, where):
@@ -96,7 +96,7 @@ def _piece(data: bytes, refuse: Refuse, where: str) -> tuple[str, float, int]:
         raise refuse(where, f"not UTF-8 at byte {error.start}") from None
 
 
-def _trainer(data: bytes, refuse: Refuse) -> None:
+def _trainer(data: bytes, refuse: Refusals) -> None:
     fields = dict(_fields(data, refuse, "trainer_spec"))
     if (kind := fields.get(3, UNIGRAM)) != UNIGRAM:
         name = MODELS.get(kind, str(kind)[:20]) if isinstance(kind, int) else "bytes"
@@ -105,7 +105,7 @@ def _trainer(data: bytes, refuse: Refuse) -> None:
         raise refuse("trainer_spec.treat_whitespace_as_suffix", "true is not supported; expected false")
 
 
-def _normalizer(data: bytes, refuse: Refuse) -> bytes:
+def _normalizer(data: bytes, refuse: Refusals) -> bytes:
     """Its table of characters."""
     fields = dict(_fields(data, refuse, "normalizer_spec"))
     for number, name in {3: "add_dummy_prefix", 4: "remove_extra_whitespaces", 5: "escape_whitespaces"}.items():
@@ -114,13 +114,13 @@ def _normalizer(data: bytes, refuse: Refuse) -> bytes:
     return _bytes(fields.get(2, b""), refuse, "normalizer_spec.precompiled_charsmap")
 
 
-def _bytes(value: Value, refuse: Refuse, field: str) -> bytes:
+def _bytes(value: Value, refuse: Refusals, field: str) -> bytes:
     if not isinstance(value, bytes):
         raise refuse(field, "a number; expected bytes")
     return value
 
 
-def _fields(data: bytes, refuse: Refuse, where: str) -> Iterator[tuple[int, Value]]:
+def _fields(data: bytes, refuse: Refusals, where: str) -> Iterator[tuple[int, Value]]:
     """Numbers and values of a message; what is not a number comes as its bytes."""
     place = 0
     while place < len(data):
@@ -140,7 +140,7 @@ def _fields(data: bytes, refuse: Refuse, where: str) -> Iterator[tuple[int, Valu
         place += size
 
 
-def _varint(data: bytes, place: int, refuse: Refuse, where: str) -> tuple[int, int]:
+def _varint(data: bytes, place: int, refuse: Refusals, where: str) -> tuple[int, int]:
     """Seven bits a byte, the lowest first; the last byte has no eighth."""
     number = 0
     for shift in range(0, 70, 7):

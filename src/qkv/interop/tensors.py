@@ -27,8 +27,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from qkv.blocks.initialization import no_start, outline
-from qkv.errors import InputError, RefusedError, out_of_memory
-from qkv.safe_json import NotTaken, parse_json
+from qkv.errors import InputError, RefusedError, is_out_of_memory
+from qkv.safe_json import RejectedJson, parse_bounded_json
 from qkv.text.tokenizer import Tokenizer
 
 Weights = Mapping[str, Tensor]
@@ -191,7 +191,7 @@ class TensorFiles(LazyTensors):
             with safe_open(path, framework="pt") as opened:
                 found: Tensor = opened.get_tensor(held)
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
-            if out_of_memory(error):
+            if is_out_of_memory(error):
                 raise
             raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
         return found.to(torch.float32)
@@ -207,13 +207,13 @@ def _header(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if length > LARGEST_HEADER:
-                raise NotTaken(f"a header of {length:,} bytes; at most {LARGEST_HEADER:,} are read")
+                raise RejectedJson(f"a header of {length:,} bytes; at most {LARGEST_HEADER:,} are read")
             text = file.read(length)
         if len(text) != length:
-            raise NotTaken("it ends within its header")
-        values = parse_json(text.decode("utf-8"))
+            raise RejectedJson("it ends within its header")
+        values = parse_bounded_json(text.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        said = error if isinstance(error, NotTaken | OSError) else "its header is not JSON"
+        said = error if isinstance(error, RejectedJson | OSError) else "its header is not JSON"
         raise RefusedError(f"{path}: not a whole safetensors file ({said}). Use another copy.") from None
     if not isinstance(values, dict) or not all(isinstance(facts, dict) for facts in values.values()):
         raise RefusedError(f"{path}: not a whole safetensors file (its header names no tensors). Use another copy.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from qkv import session as sessions
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.data.corpus import Task as LabelledTask
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError
@@ -101,12 +101,12 @@ def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
     if model is None:
         return {}
     own_model.from_config(model)
-    return {f"model.{key}": value for key, value in plain(model).items() if key != "vocabulary"}
+    return {f"model.{key}": value for key, value in toml_values(model).items() if key != "vocabulary"}
 
 
 def tokenizer_section(name: str | None) -> dict[str, object]:
     """What the name of a tokenizer means in a recipe's section [tokenizer]; by default nothing."""
-    return plain(tokenizer_by_name(name)[0]) if name else {}
+    return toml_values(tokenizer_by_name(name)[0]) if name else {}
 
 
 def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:

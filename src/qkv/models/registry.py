@@ -44,7 +44,7 @@ def presets(kinds: LazyClasses) -> dict[str, ModelConfig]:
 
 def preset(kinds: LazyClasses, name: str) -> ModelConfig | None:
     """The sizes of this name, which begins with their kind: bert-tiny."""
-    begins = {kind: place for kind, place in kinds.places.items() if name.startswith(kind)}
+    begins = {kind: place for kind, place in kinds.sources.items() if name.startswith(kind)}
     return presets(_models(begins)).get(name)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from qkv.blocks.initialization import outline
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.interop.tensors import Imported, filled
@@ -25,7 +25,7 @@ from qkv.models.registry import ModelConfig, input_of
 from qkv.recipe import own_model
 from qkv.recipe.recipe import NewSection, parse_model
 from qkv.safe_json import plain_file, read_json, require_replaceable
-from qkv.storage import before, new_folder, point, remove_folder, replace_folder, verify
+from qkv.storage import atomic_folder, point_link, previous_path, remove_folder, replace_folder, verify_files
 from qkv.text.tokenizer import Roles, Tokenizer
 from qkv.training import devices
 from qkv.training.checkpoints import read_tensors, require_fit, write_tensors
@@ -108,7 +108,7 @@ def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | Non
         "format": FORMAT,
         "qkv": __version__,
         **own_model.saved_values(bundle.config),
-        "model": plain(bundle.config),
+        "model": toml_values(bundle.config),
         "documents": bundle.documents,
         "step": bundle.step,
     }
@@ -116,7 +116,7 @@ def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | Non
         values["int8"] = bundle.checked.values()
     if bundle.source:
         values |= {"source": bundle.source, "roles": bundle.tokenizer.roles.values()}
-    with new_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536, place) as aside:
+    with atomic_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536, place) as aside:
         write_tensors(aside / WEIGHTS, weights)
         (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
         if bundle.pieces is not None:
@@ -129,7 +129,7 @@ def keep_best(run: Path, bundle: Bundle) -> None:
     """Make `bundle` the run's best model: written aside, then `best` points to it, then the old one goes."""
     target = next(path for number in range(10_000) if not (path := run / f".best-{bundle.step:06d}-{number}").exists())
     save(target, bundle)
-    point(run / "best", target)
+    point_link(run / "best", target)
     for old in run.glob(".best-*"):
         if old != target and old.is_dir():
             remove_folder(old)
@@ -141,7 +141,7 @@ def find(name: str | Path) -> Path:
     try:
         if folder.suffix in FILES and folder.is_file():
             return folder
-        for candidate in (folder / "best", before(folder / "best"), folder):
+        for candidate in (folder / "best", previous_path(folder / "best"), folder):
             if (candidate / CONFIG).is_file():
                 return candidate
         there = folder.exists()
@@ -179,14 +179,14 @@ def load(name: str | Path, device: str = "cpu") -> Bundle:
 def _own(folder: Path, values: NewSection, device: str) -> Bundle:
     config = _config(values, folder)
     text, source = input_of(config) == "text", values.get("source", "")
-    verify(folder, WEIGHTS, CONFIG, *((TOKENIZER,) if text else ()))
+    verify_files(folder, WEIGHTS, CONFIG, *((TOKENIZER,) if text else ()))
     roles = Roles.parse(values.get("roles"), config.vocabulary) if source else None
     if not isinstance(source, str) or (source and roles is None):
         raise RefusedError(f"{folder / CONFIG}: roles = {values.get('roles')!a:.80} does not fit; expected token ids.")
     tokenizer = Tokenizer.load(folder / TOKENIZER, roles) if text else None
     target = None
     if text and (folder / TARGET_TOKENIZER).is_file():
-        verify(folder, TARGET_TOKENIZER)
+        verify_files(folder, TARGET_TOKENIZER)
         target = Tokenizer.load(folder / TARGET_TOKENIZER, roles)
     if tokenizer is not None:
         _require_vocabulary(tokenizer, target, folder, config.vocabulary, padded=bool(source))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from qkv.blocks import low_rank
 from qkv.blocks.initialization import outline
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.errors import ConfigError, InputError
 from qkv.models.language_model import count
 from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS, ModelConfig
@@ -75,7 +75,7 @@ def encoder_weights(source: Bundle) -> dict[str, Tensor]:
 
 def section(source: Bundle, dropout: float) -> NewSection:
     """The encoder's section of a recipe."""
-    values = plain(encoder_config(source))
+    values = toml_values(encoder_config(source))
     return {**values, "dropout": dropout} if "dropout" in values else values
 
 
@@ -90,7 +90,7 @@ def whole(name: str, given: Section) -> Section:
     unknown = [key for key in given if key not in ("kind", "dropout")]
     if unknown:
         raise InputError(f"model.{unknown[0]}: sizes are those of the model it starts from; leave it out.")
-    return plain(replace(config, dropout=given["dropout"]) if "dropout" in given else config)
+    return toml_values(replace(config, dropout=given["dropout"]) if "dropout" in given else config)
 
 
 def start_from(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 
 import tomli_w
 
-from qkv.config import ByKind, LazyClasses, form, parse, plain, read_toml
+from qkv.config import ByKind, LazyClasses, parse, read_toml, recipe_class, toml_values
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.errors import ConfigError
 from qkv.models.registry import LANGUAGE_MODELS, MODELS, TEXT_ENCODERS, ModelConfig, preset, presets
@@ -61,7 +61,7 @@ class Recipe:
     training: TrainingConfig
 
     def save(self, path: Path) -> None:
-        sections = {name: plain(getattr(self, name)) for name in SECTIONS}
+        sections = {name: toml_values(getattr(self, name)) for name in SECTIONS}
         write_file(
             path,
             "# Everything about this run, resolved. `qkv train --recipe` takes it.\n"
@@ -72,7 +72,7 @@ class Recipe:
 def complete(values: Mapping[str, Section], models: LazyClasses, corpus: type, task: type, where: str) -> Recipe:
     """Sections in which nothing is open as a recipe; a task has these models and these configs of its sections."""
     model = Annotated[ModelConfig, ByKind(models)]
-    sections = form(model=model, tokenizer=TokenizerConfig, corpus=corpus, task=task, training=TrainingConfig)
+    sections = recipe_class(model=model, tokenizer=TokenizerConfig, corpus=corpus, task=task, training=TrainingConfig)
     return Recipe(**vars(parse(sections, values, where)))
 
 
@@ -150,8 +150,8 @@ def language_model_section(model: Section, where: str) -> Section:
         return model
     if (named := preset(LANGUAGE_MODELS, str(kind))) is not None:
         shape = ("kind", "layers", "heads", "width")  # the rest follows from the text, where the preset leaves it open
-        default = plain(LANGUAGE_MODELS[named.kind]())
-        chosen = {key: value for key, value in plain(named).items() if key in shape or value != default[key]}
+        default = toml_values(LANGUAGE_MODELS[named.kind]())
+        chosen = {key: value for key, value in toml_values(named).items() if key in shape or value != default[key]}
         return {**chosen, **model, "kind": named.kind}
     known, masked = [*LANGUAGE_MODELS, *presets(LANGUAGE_MODELS)], ["bert", "masked", *presets(TEXT_ENCODERS)]
     if kind in masked:
@@ -175,6 +175,6 @@ def parse_model(values: object, where: str) -> ModelConfig:
     if not isinstance(values, Mapping) or str(values.get("kind")) not in MODELS:
         kind = values.get("kind") if isinstance(values, Mapping) else values
         raise ConfigError(f"{where}: model.kind = {kind!r} is not known; expected one of {', '.join(MODELS)}.")
-    section = parse(form(model=MODELS[str(values["kind"])]), {"model": values}, where)
+    section = parse(recipe_class(model=MODELS[str(values["kind"])]), {"model": values}, where)
     config: ModelConfig = section.model
     return config

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from qkv.data.encode import sentences_of, texts_of
 from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
-from qkv.errors import installed
+from qkv.errors import is_installed
 from qkv.evaluation.labelled_evaluation import score_examples
 from qkv.objectives.classification import Problem
 
@@ -63,7 +63,7 @@ def fitted(data: Labelled, problem: Problem) -> Iterator[Fitted]:
         case TagExamples():
             yield _timed("majority", lambda: _majority(data, problem))
             yield _timed("usual tag", lambda: _most_frequent_tag(data))
-            if installed("sklearn"):
+            if is_installed("sklearn"):
                 yield _timed("logistic", lambda: _logistic_tags(data))
             return
         case ImageExamples():
@@ -73,7 +73,7 @@ def fitted(data: Labelled, problem: Problem) -> Iterator[Fitted]:
         case _:
             bayes, linear, name = _Words(tf_idf=False), _Words(tf_idf=True), RIDGE if regression else TF_IDF
     yield _timed("mean" if regression else "majority", lambda: _majority(data, problem))
-    if installed("sklearn"):
+    if is_installed("sklearn"):
         if not regression:
             yield _timed("naive Bayes", lambda: _bayes(data, problem, bayes))
         yield _timed(name, lambda: _linear(data, problem, linear))

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from qkv.config import parse, plain
+from qkv.config import parse, toml_values
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Labelled, TagExamples
 from qkv.data.findings import Caution, no_progress
 from qkv.data.read_examples import read_examples
-from qkv.errors import InputError, install_hint, installed
+from qkv.errors import InputError, installation_hint, is_installed
 from qkv.evaluation import decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
@@ -35,7 +35,7 @@ from qkv.tasks.report import write_card
 
 WITHOUT = (
     "scikit-learn is not installed: naive Bayes, logistic regression and ridge are left out of the comparison; "
-    f"{install_hint('sklearn')}."
+    f"{installation_hint('sklearn')}."
 )
 
 
@@ -45,7 +45,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
             f"--equal {plan.equal}: is for text; networks on labelled examples have equal time. Leave it out."
         )
     config = parse(ExamplesConfig, {"report": "valid", **plan.corpus}, "the options")
-    missing = () if installed("sklearn") else (WITHOUT,)
+    missing = () if is_installed("sklearn") else (WITHOUT,)
     for note in missing:
         plan.note(note)
     data = read_examples(config, plan.progress or no_progress)
@@ -55,7 +55,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     names = labelled_models(data, plan, plan.models, "--models")
     for start in plan.starts:
         bundle.find(start)  # a name that leads nowhere is refused before anything is trained
-    given = {key: value for key, value in plain(config).items() if value is not None}
+    given = {key: value for key, value in toml_values(config).items() if value is not None}
     plan = replace(plan, corpus={**given, "task": data.task})
     baselines = list(_baselines(plan, data))
     jobs: dict[str, Values] = {name: {"model": {"kind": name}} for name in names}

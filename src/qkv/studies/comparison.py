@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from qkv.evaluation.intervals import Difference, Estimate
-from qkv.safe_json import finite
+from qkv.safe_json import without_nonfinite
 from qkv.session import claim
 from qkv.storage import write_file
 from qkv.studies import picture
@@ -267,7 +267,8 @@ def compare(plan: ComparisonPlan) -> tuple[SystemComparison, Path]:
         with suppress(OSError):  # runs were made in it
             folder.rmdir()
         raise
-    write_file(folder / "compare.json", json.dumps(finite(comparison.values()), indent=2, ensure_ascii=False) + "\n")
+    values = without_nonfinite(comparison.values())
+    write_file(folder / "compare.json", json.dumps(values, indent=2, ensure_ascii=False) + "\n")
     write_file(folder / "compare.md", comparison.markdown())
     comparison.draw(folder / PICTURE)
     return comparison, folder

@@ -24,12 +24,12 @@ from qkv.data.corpus import CorpusConfig, ExamplesConfig
 from qkv.data.files.discover import expand
 from qkv.data.findings import Findings
 from qkv.data.read_examples import read_examples
-from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_of
+from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_number_of
 from qkv.models.registry import LANGUAGE_MODELS
 from qkv.recipe.draft import Values
 from qkv.recipe.recipe import language_model_section
 from qkv.session import fresh_state
-from qkv.storage import locked, remove_folder, write_file
+from qkv.storage import remove_folder, try_lock, write_file
 from qkv.studies import search_space
 from qkv.studies.significance import NAMES
 from qkv.studies.study import Study, labelled_models
@@ -135,7 +135,7 @@ def tune(plan: TuningPlan) -> TuningResult:
     if plan.trials is None and plan.minutes is None:
         raise InputError("how long to search is open. Give --minutes or --trials.")
     task = _task(plan)
-    with locked(plan.folder) as held, trials.quiet():
+    with try_lock(plan.folder) as held, trials.quiet():
         if not held:
             raise InputError(f"{plan.folder}: another search is going on here. Wait for it, or choose another --run.")
         asked = {"files": list(plan.corpus["files"]), "model": plan.model, "task": task.task}
@@ -198,7 +198,7 @@ def _trial(plan: TuningPlan, task: TuningTask, store: Store, left: float) -> Non
         plan.note(f"{line}: {NAMES[scores.name]} {scores.best:.4f}, {end} in {time.perf_counter() - began:.1f} s")
     except (InterruptedRun, KeyboardInterrupt) as stop:
         store.give_up(trial.number, next(each for each in store.study.trials if each.number == trial.number))
-        number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal_of(stop)
+        number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal_number_of(stop)
         words = f"stopped in trial {trial.number}; {len(store.over)} trials are kept. The same command continues."
         raise InterruptedRun(words, number) from None
     except QkvError as error:

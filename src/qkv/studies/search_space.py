@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from qkv.config import plain
+from qkv.config import toml_values
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import defaults
 from qkv.models.table import MLPTableConfig
@@ -84,7 +84,7 @@ def labelled_space(name: str, task: str) -> Space:
 
 def table_space(name: str) -> Space:
     """What is searched of a system that reads tables of numbers."""
-    own, space = plain(MLPTableConfig()), _training_space(systems.TABLES[name])
+    own, space = toml_values(MLPTableConfig()), _training_space(systems.TABLES[name])
     if name != "mlp":
         return space
     shape = {

@@ -20,7 +20,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from qkv.errors import InputError, StorageError
-from qkv.storage import writing
+from qkv.storage import storage_errors
 
 STARTUP = 5  # trials before any is pruned
 WARMUP = 2  # reports before a trial is pruned
@@ -60,7 +60,7 @@ def open_store(address: str) -> BaseStorage:
                 "postgresql://user:password@host/name, whose driver is installed"
             ) from None
     path = Path(address)
-    with writing(path):
+    with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _whole_lines(path)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=_FileLock(path)))  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ from qkv.interop.parity import SENTENCES, TOLERANCE, reads, sources, texts
 from qkv.interop.tensors import filled
 from qkv.models.language_model import LanguageModel
 from qkv.objectives.objective import padded
-from qkv.storage import MANIFEST, verify
+from qkv.storage import MANIFEST, verify_files
 from qkv.training import checkpoints
 from qkv.training.loop import TrainingState, train
 
@@ -99,7 +99,7 @@ class Proofs:
         folder = self.bundle.folder
         if folder is None or not (folder / MANIFEST).is_file():
             raise NothingToShow("there is no manifest; `qkv import` writes a folder that has one")
-        verify(folder)
+        verify_files(folder)
         return None, "every file is the one that was written"
 
     def words(self) -> Result:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from torch import nn
 
 from qkv.blocks import low_rank
-from qkv.config import LazyClasses, plain
+from qkv.config import LazyClasses, toml_values
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, no_progress
 from qkv.data.prepare import Prepared
@@ -132,8 +132,8 @@ class Task(ABC):
         prepared = self.prepared
         values = {
             "model": draft.model,
-            "tokenizer": plain(prepared.tokenizer_config),
-            "corpus": plain(prepared.corpus if isinstance(prepared, Prepared) else prepared.config),
+            "tokenizer": toml_values(prepared.tokenizer_config),
+            "corpus": toml_values(prepared.corpus if isinstance(prepared, Prepared) else prepared.config),
             "task": {"kind": self.kind, **draft.task},
             "training": draft.training.values(),
         }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qkv.storage import advised, write_file
+from qkv.storage import storage_remedy, write_file
 from qkv.version import __version__
 from qkv.visible import visible
 
@@ -124,7 +124,7 @@ def write_card(session: Session, content: CardContent) -> Path:
         notes=listed(session.task.notes),
     )
     path = folder / "card.md"
-    with advised(metrics_log.REMEDY):
+    with storage_remedy(metrics_log.REMEDY):
         write_file(path, text.rstrip() + "\n")
     return path
 

@@ -172,7 +172,8 @@ class TextWriter(Predictor):
         The prompt is a text, or its tokens. `ends`: the tokens that end a text, by default the tokenizer's.
         """
         sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
-        ranges.require_writing(length, number)
+        ranges.LENGTH.require("length", length)
+        ranges.SAMPLES.require("samples", number)
         written = [Written() for _ in range(number)] if written is None else written
         tokens, ends = self._prompt(prompt), self.tokenizer.ends if ends is None else ends
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from qkv.safe_json import NotTaken, Refuse, parse_json
+from qkv.safe_json import Refusals, RejectedJson, parse_bounded_json
 from qkv.text.pipelines import PIPELINES, SEPARATORS, SPECIAL, UNKNOWN, Kind, Part, byte_of_character
 from qkv.text.unigram import BEYOND, NEVER, BadTable, charsmap, rewriting
 
@@ -39,8 +39,8 @@ _MODEL_KEYS: dict[str, dict[str, list[object]]] = {
 _KINDS: dict[str, Kind] = {"WordPiece": "wordpiece", "Unigram": "unigram", "BPE": "bpe"}
 
 
-def refusal(where: str) -> Refuse:
-    return Refuse(where, "Use another copy of the tokenizer, or train a new one with `qkv tokenize --train`.")
+def refusal(where: str) -> Refusals:
+    return Refusals(where, "Use another copy of the tokenizer, or train a new one with `qkv tokenize --train`.")
 
 
 def essence(value: object) -> object:
@@ -64,11 +64,11 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     if len(text) > LARGEST_FILE:
         raise refuse("file", f"{len(text):,} characters, at most {LARGEST_FILE:,} are read")
     try:
-        values = parse_json(text)
+        values = parse_bounded_json(text)
     except RecursionError:
         raise refuse("file", "the JSON is nested too deeply") from None
     except ValueError as error:
-        raise refuse("file", str(error) if isinstance(error, NotTaken) else f"not JSON: {error}") from None
+        raise refuse("file", str(error) if isinstance(error, RejectedJson) else f"not JSON: {error}") from None
     if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
         raise refuse("model", "missing: this JSON is not a tokenizer")
     if values.get("version") != "1.0":
@@ -86,7 +86,7 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     return kind, json.dumps(values, ensure_ascii=False)
 
 
-def _kind(values: Part, refuse: Refuse) -> Kind:
+def _kind(values: Part, refuse: Refusals) -> Kind:
     model = values["model"]
     name = model.get("type")
     if not isinstance(name, str) or name not in _MODEL_KEYS:
@@ -110,7 +110,7 @@ def _kind(values: Part, refuse: Refuse) -> Kind:
     return kind
 
 
-def _vocabulary(model: Part, refuse: Refuse) -> dict[str, int]:
+def _vocabulary(model: Part, refuse: Refusals) -> dict[str, int]:
     ids = model.get("vocab")
     if model["type"] == "Unigram":
         ids = _scored(ids, refuse)
@@ -124,7 +124,7 @@ def _vocabulary(model: Part, refuse: Refuse) -> dict[str, int]:
     return ids
 
 
-def _scored(vocabulary: object, refuse: Refuse) -> dict[str, int]:
+def _scored(vocabulary: object, refuse: Refusals) -> dict[str, int]:
     """The ids of pieces that are listed with their scores."""
     ids: dict[str, int] = {}
     for number, entry in enumerate(vocabulary if isinstance(vocabulary, list) else ()):
@@ -139,7 +139,7 @@ def _scored(vocabulary: object, refuse: Refuse) -> dict[str, int]:
     return ids
 
 
-def _added_tokens(values: Part, vocabulary: dict[str, int], refuse: Refuse) -> dict[str, int]:
+def _added_tokens(values: Part, vocabulary: dict[str, int], refuse: Refusals) -> dict[str, int]:
     added = values.get("added_tokens")
     if not isinstance(added, list):
         raise refuse("added_tokens", "expected a list")
@@ -160,7 +160,7 @@ def _added_tokens(values: Part, vocabulary: dict[str, int], refuse: Refuse) -> d
     return ids
 
 
-def _needed(kind: Kind, values: Part, ids: Mapping[str, int], refuse: Refuse) -> None:
+def _needed(kind: Kind, values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
     special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
         raise refuse("added_tokens", f"the special token {name} is missing")
@@ -183,7 +183,7 @@ def _listed(model: Part) -> set[str]:
     return {piece for piece, _ in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])
 
 
-def _likely(values: Part, ids: Mapping[str, int], refuse: Refuse) -> None:
+def _likely(values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
     """What a vocabulary of likely pieces must have besides: an unknown, pieces, and a table that can be walked."""
     added = {entry["content"]: entry for entry in values["added_tokens"]}
     if not all(entry["special"] for entry in added.values()) or added.keys() - _listed(values["model"]):
@@ -205,7 +205,7 @@ def _likely(values: Part, ids: Mapping[str, int], refuse: Refuse) -> None:
         raise refuse("normalizer.precompiled_charsmap", str(error)) from None
 
 
-def _merges(values: Part, ids: Mapping[str, int], refuse: Refuse) -> list[object]:
+def _merges(values: Part, ids: Mapping[str, int], refuse: Refusals) -> list[object]:
     """Those that are kept: a text must not spell a special token, so that nothing is merged into one."""
     special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     merges, kept = values["model"].get("merges"), []
@@ -223,7 +223,7 @@ def _merges(values: Part, ids: Mapping[str, int], refuse: Refuse) -> list[object
     return kept
 
 
-def _template(value: object, ids: Mapping[str, int], special: set[str], refuse: Refuse) -> None:
+def _template(value: object, ids: Mapping[str, int], special: set[str], refuse: Refusals) -> None:
     """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
     field = "post_processor"
     if value is None:

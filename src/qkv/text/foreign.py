@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from qkv.errors import RefusedError
-from qkv.safe_json import NotTaken, parse_json, read_text
+from qkv.safe_json import RejectedJson, parse_bounded_json, read_text
 from qkv.text import pipelines
 from qkv.text.checks import LARGEST_FILE, LONGEST_TOKEN, refusal
 from qkv.text.pipelines import SPECIAL, Part
@@ -142,9 +142,9 @@ def unigram(
 def numbered(path: Path) -> dict[str, int]:
     """A vocab.json: tokens and their ids, without gaps."""
     try:
-        ids = parse_json(read_text(path, LARGEST_FILE))
+        ids = parse_bounded_json(read_text(path, LARGEST_FILE))
     except (ValueError, RecursionError) as error:
-        problem = error if isinstance(error, NotTaken) else "not JSON"
+        problem = error if isinstance(error, RejectedJson) else "not JSON"
         raise RefusedError(f"{path}: {problem}. Expected an object of tokens and ids.") from None
     if not isinstance(ids, dict) or not ids or any(type(number) is not int for number in ids.values()):
         raise RefusedError(f"{path}: expected a JSON object of tokens and ids.")

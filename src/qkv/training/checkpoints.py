@@ -21,9 +21,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from qkv.errors import RefusedError, out_of_memory
+from qkv.errors import RefusedError, is_out_of_memory
 from qkv.safe_json import read_json
-from qkv.storage import flush, new_folder, remove_folder, verify, writing
+from qkv.storage import atomic_folder, flush, remove_folder, storage_errors, verify_files
 from qkv.training.devices import random_state, restore_random_state
 from qkv.training.loop import TrainingState
 
@@ -48,7 +48,7 @@ def save(
     optimizer = {name: tensor.contiguous() for name, tensor in _optimizer_tensors(state).items()}
     needed = sum(tensor.nbytes for tensors in (weights, optimizer) for tensor in tensors.values()) + 65536
     values = {"step": state.step, "samples": state.samples, "memory": memory}
-    with new_folder(final, needed) as aside:
+    with atomic_folder(final, needed) as aside:
         write_tensors(aside / WEIGHTS, weights)
         write_tensors(aside / OPTIMIZER, optimizer)
         write_tensors(aside / RANDOM, random_state(device))
@@ -64,7 +64,7 @@ def put_aside(damaged: Path) -> Path:
     """Take a checkpoint out of the numbers: its number will be written anew, and rotation must not count it."""
     names = (f"{damaged.name}{DAMAGED}{'' if number == 1 else f'-{number}'}" for number in range(1, 10_000))
     aside = next(path for name in names if not (path := damaged.with_name(name)).exists())
-    with writing(damaged):
+    with storage_errors(damaged):
         damaged.rename(aside)
         flush(aside.parent)
     return aside
@@ -72,7 +72,7 @@ def put_aside(damaged: Path) -> Path:
 
 def load(folder: Path, state: TrainingState, device: str) -> dict[str, Any]:
     """Put a checkpoint back into `state`; what it lacks or has too much is an error, never a warning."""
-    verify(folder, WEIGHTS, OPTIMIZER, RANDOM, STATE)
+    verify_files(folder, WEIGHTS, OPTIMIZER, RANDOM, STATE)
     values = read_json(folder / STATE)
     for name, kind in (("step", int), ("samples", int), ("memory", dict)):
         if not isinstance(values.get(name), kind):
@@ -138,7 +138,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, struct.error) as error:
-        if out_of_memory(error):
+        if is_out_of_memory(error):
             raise
         raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
 
@@ -156,7 +156,7 @@ def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
     """The mean of what checkpoints hold, tensor by tensor; of whole numbers the last."""
     total: dict[str, Tensor] = {}
     for folder in folders:
-        verify(folder, WEIGHTS)
+        verify_files(folder, WEIGHTS)
         last = read_tensors(folder / WEIGHTS)
         for name, tensor in last.items():
             if tensor.is_floating_point():

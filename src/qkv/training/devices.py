@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from qkv.errors import InputError, TooLittleMemoryError, out_of_memory
+from qkv.errors import InputError, TooLittleMemoryError, is_out_of_memory
 from qkv.training.settings import TrainingConfig
 
 
@@ -142,7 +142,7 @@ def enough_memory(training: TrainingConfig, context: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         parts, most = training.accumulate, training.batch
         less = (

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from qkv.errors import RefusedError
-from qkv.safe_json import parse_json
-from qkv.storage import writing
+from qkv.safe_json import parse_bounded_json
+from qkv.storage import storage_errors
 
 REMEDY = "continue with --resume, or choose another folder with --run"  # where the disk refuses a run's files
 LARGEST = 1e100  # of a number in a journal: far above any of a run, and its square is a number, too
@@ -25,7 +25,7 @@ class Journal:
     def __init__(self, path: Path, keep: int | None = None) -> None:
         self.path = path
         self.waiting = 0  # bytes not yet given to the disk
-        with writing(path):
+        with storage_errors(path):
             keep = _whole_lines(path) if keep is None else keep
             self.file = path.open("ab")
             if self.file.tell() < keep:
@@ -40,19 +40,19 @@ class Journal:
         clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
         line = json.dumps(clean).encode() + b"\n"
         self.waiting = min(self.waiting, io.DEFAULT_BUFFER_SIZE) + len(line)
-        with writing(self.path, self.waiting):
+        with storage_errors(self.path, self.waiting):
             self.file.write(line)
 
     def length(self) -> int:
         """Bytes so far, safely on the disk."""
-        with writing(self.path, self.waiting):
+        with storage_errors(self.path, self.waiting):
             self.file.flush()
             os.fsync(self.file.fileno())
             self.waiting = 0
             return self.file.tell()
 
     def close(self) -> None:
-        with writing(self.path):
+        with storage_errors(self.path):
             self.file.close()
 
 
@@ -94,7 +94,7 @@ def unreadable(path: Path) -> int:
 def _lines(path: Path) -> Iterator[dict[str, Any] | None]:
     for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
         try:
-            values = parse_json(line.decode("utf-8"))
+            values = parse_bounded_json(line.decode("utf-8"))
         except (ValueError, RecursionError):
             values = None
         yield values if _sound(values) else None

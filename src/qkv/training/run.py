@@ -25,7 +25,7 @@ from torch import nn
 
 from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
 from qkv.objectives.objective import Objective
-from qkv.storage import advised, locked, sweep
+from qkv.storage import recover_folder, storage_remedy, try_lock
 from qkv.training import checkpoints
 from qkv.training.clock import Clock
 from qkv.training.devices import HeapTrimmer, choose_device, enough_memory
@@ -92,7 +92,7 @@ class Memory:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Hold a run's folder; refuse where another training holds it."""
-    with advised(REMEDY), locked(folder) as held:
+    with storage_remedy(REMEDY), try_lock(folder) as held:
         if not held:
             raise InputError(f"{folder}: another training is writing here. Wait for it, or choose another --run.")
         yield
@@ -117,8 +117,8 @@ class Run:
         """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
         choose_device(self.config.device)
         with alone(self.folder), enough_memory(self.config, getattr(state.model, "context", "context")):
-            sweep(self.folder)
-            sweep(self.folder / "checkpoints")
+            recover_folder(self.folder)
+            recover_folder(self.folder / "checkpoints")
             memory, refusals = self._restore(state)
             for damaged, refusal in refusals.items():
                 yield PutAside(checkpoints.put_aside(damaged), str(refusal))

@@ -21,7 +21,7 @@ from qkv.data.files.decode import binary_format
 from qkv.data.files.unpack import Builtin, Source, read_bytes, require_packages, unreadable, zip_members
 from qkv.data.findings import Findings, Progress, display_name, no_progress
 from qkv.errors import DataError
-from qkv.safe_json import special
+from qkv.safe_json import file_kind
 
 # endings of files that hold no text; a file with any other name is opened
 _OTHER = """
@@ -123,7 +123,7 @@ def leads_to_folder(path: Path, remedy: str) -> bool:
         problem = "is a link that leads to itself" if circular else f"cannot be opened: {error}"
         raise DataError(where, problem, "Check the name.") from None
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise DataError(where, f"is {special(mode)}, not a file", remedy)
+        raise DataError(where, f"is {file_kind(mode)}, not a file", remedy)
     return stat.S_ISDIR(mode)
 
 

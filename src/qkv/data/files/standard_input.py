@@ -19,7 +19,7 @@ from qkv.data.files.decode import decode, require_encoding
 from qkv.data.files.unpack import CHUNK
 from qkv.data.findings import Findings
 from qkv.errors import DataError, InputError
-from qkv.storage import advised, writing
+from qkv.storage import storage_errors, storage_remedy
 
 NAME = "-"
 
@@ -77,8 +77,8 @@ def _spool(encoding: str) -> Path:
     folder = cache_folder("input")
     size = 0
     with (
-        advised(REMEDY),
-        writing(folder),
+        storage_remedy(REMEDY),
+        storage_errors(folder),
         tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART_SUFFIX, delete=False) as file,
     ):
         try:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from qkv.config import LazyClasses, plain
+from qkv.config import LazyClasses, toml_values
 from qkv.data.examples import Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models.defaults import ClassifierDefaults
@@ -84,7 +84,9 @@ def system(name: str, task: str, where: str) -> ClassifierDefaults:
         known = TAGS
     elif task != "images" and name not in known and (sizes := preset(TEXTS.kinds, name)) is not None:
         around = known[sizes.kind]
-        return ClassifierDefaults({**plain(sizes), "dropout": 0.1}, around.pooling, around.dropout, learning_rate=5e-4)
+        return ClassifierDefaults(
+            {**toml_values(sizes), "dropout": 0.1}, around.pooling, around.dropout, learning_rate=5e-4
+        )
     if name not in known or (task == "tagging" and name in OF_WHOLE_TEXTS):
         raise unknown_model(name, names(task), where, task)
     return known[name]
@@ -165,7 +167,7 @@ def tuned(
 def known(model: ModelConfig) -> ClassifierDefaults:
     """The system that a finished recipe's model is one of."""
     if (encoder := getattr(model, "encoder", None)) is not None:
-        return _around(plain(encoder))
+        return _around(toml_values(encoder))
     return TABLES[model.kind.removesuffix("-table")]
 
 

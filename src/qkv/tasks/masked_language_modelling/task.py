@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.config import LazyClasses, parse, plain
+from qkv.config import LazyClasses, parse, toml_values
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress
@@ -63,7 +63,7 @@ def unfolded(model: Section, pairs: bool) -> NewSection:
             raise ConfigError(f"model.encoder = {encoder!r} does not fit; expected a section with its kind, as bert.")
         return {"next_sentence": order, **model, "encoder": {"pooler": pooler, **encoder}}
     name = str(model.get("kind"))
-    shape = plain(bert.PRESETS[name]) if name in bert.PRESETS else {"kind": "bert"}
+    shape = toml_values(bert.PRESETS[name]) if name in bert.PRESETS else {"kind": "bert"}
     shape = {key: shape[key] for key in ("kind", "layers", "heads", "width") if key in shape}
     inside = {key: value for key, value in model.items() if key != "kind"}
     return {"kind": "masked", "encoder": {**shape, **inside, "pooler": pooler}, "next_sentence": order}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.config import LazyClasses, parse, plain
+from qkv.config import LazyClasses, parse, toml_values
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import PAIRED, Detected
 from qkv.data.encode import PairRows, end_of
@@ -74,7 +74,7 @@ def unfolded(model: Section) -> NewSection:
         name = DEFAULT
     if name not in transformer.PRESETS:
         return {"dropout": 0.2, **model}
-    preset = plain(transformer.PRESETS[name])
+    preset = toml_values(transformer.PRESETS[name])
     shape = {key: preset[key] for key in ("layers", "heads", "width", "hidden", "dropout")}
     return {**shape, **model, "kind": "transformer"}
 
