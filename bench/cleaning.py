@@ -21,9 +21,9 @@ from pathlib import Path
 from qkv.data.clean.filters import Limits
 from qkv.data.clean.pipeline import Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
-from qkv.data.formats.text import read
+from qkv.data.formats.text import read_documents
 
 TEXTS = [
     ("tinyshakespeare/input.txt", "files"),
@@ -83,7 +83,7 @@ def speed(path: str) -> None:
         only_reading, seconds = [], []
         for _ in range(5):
             start = time.process_time()
-            for _piece in read(expand(corpus.files, None, Findings()), corpus, Findings()):
+            for _piece in read_documents(find_text_files(corpus.files, None, Findings()), corpus, Findings()):
                 pass
             middle = time.process_time()
             found = clean(corpus, Limits())

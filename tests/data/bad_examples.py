@@ -115,7 +115,7 @@ def _labels() -> Iterator[Case]:
     yield bad("one-row.csv", b"text,label\na good film,1\n", "one class")
     yield bad("one-class.csv", csv([(text, "good") for text, _ in FILMS]), ":2: only one class")
     yield bad("all-minus-one.csv", csv([(text, -1) for text, _ in FILMS]), "only one class: every label is '-1'")
-    yield bad("no-class.csv", csv([(text, f"x{text[-9:]}{n}") for n, (text, _) in enumerate(FILMS)]), "no class")
+    yield bad("no-class.csv", csv([(text, f"x{text[-9:]}{n}") for n, (text, _) in enumerate(FILMS)]), "not classes")
     yield bad("half-unlabelled.csv", csv([(text, label or "") for text, label in FILMS]), ":2: 100 of 200 rows")
     yield bad("nan-labels.csv", csv([(text, label or "nan") for text, label in FILMS]), "no label in 'label'")
     yield bad("not-numbers.csv", csv([(t, "yes" if n else "no") for t, n in FILMS]), "not numbers", task="regression")
@@ -131,7 +131,7 @@ def _labels() -> Iterator[Case]:
     files: dict[str, Content] = {"train.csv": GOOD, "dev.csv": dev}
     yield Case("unseen", files, True, "dev.csv:6: the label 'maybe'", {"files": ["train.csv"], "valid": ["dev.csv"]})
     hidden: dict[str, Content] = {"train.csv": GOOD, "dev.csv": csv([(text + "!", -1) for text, _ in FILMS])}
-    yield Case("hidden", hidden, True, "keeps its labels", {"files": ["train.csv"], "valid": ["dev.csv"]})
+    yield Case("hidden", hidden, True, "labels are not published", {"files": ["train.csv"], "valid": ["dev.csv"]})
 
 
 def _columns() -> Iterator[Case]:
@@ -180,7 +180,7 @@ def _bytes() -> Iterator[Case]:
     yield bad("one-byte.csv", b"x", "no column looks like a label")
     yield bad("one-byte.jsonl", b"x", ":1: 1 of 1 rows")
     yield bad("one-byte.conll", b"x", "a word without a tag")
-    yield bad("one-byte.npz", b"x", "not a sound npz")
+    yield bad("one-byte.npz", b"x", "not a valid npz")
     yield bad("utf-32.csv", GOOD.decode().encode("utf-32"), "--encoding utf-32")
     yield bad("utf-16-be.csv", GOOD.decode().encode("utf-16-be"), "--encoding utf-16-be")
     yield bad("zip.csv", b"PK\x03\x04" + bytes(range(1, 200)), "zip")
@@ -259,10 +259,10 @@ def _pictures() -> Iterator[Case]:
 
     yield Case("idx-cut", files(pixels[:-9], labels), True, "311 values", {"files": [names[0]]})
     yield Case("idx-magic", files(b"\0\1" + pixels[2:], labels), True, "not an idx", {"files": [names[0]]})
-    yield Case("idx-unequal", files(pixels, labels[:4] + b"\0\0\0\x13" + labels[9:]), True, "20 pictures and 19 labels",
+    yield Case("idx-unequal", files(pixels, labels[:4] + b"\0\0\0\x13" + labels[9:]), True, "20 images and 19 labels",
                {"files": [names[0]]})  # fmt: skip
     yield Case("idx-alone", {names[0]: pixels}, True, "without labels", {"files": [names[0]]})
-    yield Case("idx-labels-only", {names[1]: labels}, True, "labels without pictures", {"files": [names[1]]})
+    yield Case("idx-labels-only", {names[1]: labels}, True, "labels without images", {"files": [names[1]]})
     huge = idx((2**31, 2**31, 2**31), b"abc")
     yield Case("idx-huge", files(huge, labels), True, "header promises", {"files": [names[0]]})
     yield Case("idx-flat", files(labels, labels), True, "1 dimensions", {"files": [names[0]]})
@@ -270,7 +270,7 @@ def _pictures() -> Iterator[Case]:
     yield bad("objects.npz", npz(images=PIXELS, labels=np.array([{}] * 20, dtype=object)), "Python objects")
     yield bad("names.npz", npz(a=PIXELS, b=DIGITS), "There are: a, b")
     yield bad("flat.npz", npz(images=DIGITS, labels=DIGITS), "shape")
-    yield bad("unequal.npz", npz(images=PIXELS, labels=DIGITS[:9]), "20 pictures and 9 labels")
+    yield bad("unequal.npz", npz(images=PIXELS, labels=DIGITS[:9]), "20 images and 9 labels")
     yield bad("negative.npz", npz(images=PIXELS.astype(int) - 300, labels=DIGITS), "values from")
     yield bad("not-a-number.npz", npz(images=np.full((20, 4, 4), np.nan), labels=DIGITS), "values from")
     yield bad("words.npz", npz(images=PIXELS.astype(str), labels=DIGITS), "holds")

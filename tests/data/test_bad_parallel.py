@@ -16,7 +16,7 @@ from data.bad_parallel import OBJECTS, SOURCE, TARGET, every, jsonl
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import is_parallel
 from qkv.data.findings import display_name
-from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.kinds import FilePreviews
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, QkvError
 
@@ -40,7 +40,7 @@ def config_of(case: Case, folder: Path) -> ParallelConfig:
 def test_bad_parallel(case: Case, tmp_path: Path) -> None:
     config = config_of(case, tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    is_parallel(config.files, Beginnings(config.encoding))  # detection raises nothing
+    is_parallel(config.files, FilePreviews(config.encoding))  # detection raises nothing
     if not case.refused:
         assert case.mention in "\n".join(read_parallel(config).notes)
         return
@@ -59,7 +59,7 @@ def attempt(*paths: Path) -> None:
     began = time.process_time()
     refused: QkvError | None = None
     files = tuple(map(str, paths))
-    is_parallel(files, Beginnings("utf-8"))
+    is_parallel(files, FilePreviews("utf-8"))
     try:
         found = read_parallel(ParallelConfig(files=files))
         assert len(list(found.train)) == len(found.train) > 0

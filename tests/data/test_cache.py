@@ -97,7 +97,7 @@ def test_a_folder_that_another_process_repaired_stays(own: Path, monkeypatch: py
         asked.append(place)
         return len(asked) > 1 and real(place)  # the first answer is of a moment ago
 
-    monkeypatch.setattr(cache, "is_whole", late)
+    monkeypatch.setattr(cache, "is_intact", late)
     said: list[str] = []
     assert cache.obtain("room", "key", build, said.append) == folder
     assert folder.stat().st_ino == inode
@@ -111,23 +111,23 @@ def spooled(content: bytes, name: str) -> Path:
 
 
 def test_equal_texts_piped_in_at_once_do_not_disturb_each_other(own: Path) -> None:
-    first = standard_input.keep(spooled(b"one text", "a"), "fingerprint")
+    first = standard_input.keep_copy(spooled(b"one text", "a"), "fingerprint")
     stamp = Stamp.of([Source(first)])
     os.utime(cache_folder("input"))
-    assert standard_input.keep(spooled(b"one text", "b"), "fingerprint") == first
+    assert standard_input.keep_copy(spooled(b"one text", "b"), "fingerprint") == first
     stamp.require_unchanged()  # what the first process reads is the file it knows
     assert [path.name for path in first.parent.iterdir()] == [first.name]
 
 
 def test_a_damaged_copy_of_a_piped_text_is_replaced(own: Path) -> None:
-    first = standard_input.keep(spooled(b"one text", "a"), "fingerprint")
+    first = standard_input.keep_copy(spooled(b"one text", "a"), "fingerprint")
     first.write_bytes(b"one tex_")
-    standard_input.keep(spooled(b"one text", "b"), "fingerprint")
+    standard_input.keep_copy(spooled(b"one text", "b"), "fingerprint")
     assert first.read_bytes() == b"one text"
 
 
 def test_a_copy_that_is_read_in_another_way_stays_too(own: Path) -> None:
-    first = standard_input.keep(spooled(b"one text", "a"), "lines")
-    second = standard_input.keep(first, "paragraphs")
+    first = standard_input.keep_copy(spooled(b"one text", "a"), "lines")
+    second = standard_input.keep_copy(first, "paragraphs")
     assert first.read_bytes() == second.read_bytes() == b"one text"
     assert sorted(path.name for path in first.parent.iterdir()) == ["lines.txt", "paragraphs.txt"]

@@ -14,7 +14,7 @@ from data_at_hand import folder, real
 from qkv.data import catalog
 from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import text_sources
+from qkv.data.files.discover import catalog_text_sources
 from qkv.data.prepare import prepare, stream
 from qkv.errors import DataError, InputError
 from qkv.text.tokenizer import TokenizerConfig
@@ -202,7 +202,7 @@ def test_what_every_python_has() -> None:
     for name, least in (("python-docs", 300_000), ("python-stdlib", 3_000_000)):
         found = catalog.find(name)
         assert found is not None
-        (source,) = text_sources(found)
+        (source,) = catalog_text_sources(found)
         texts = list(source.documents())  # type: ignore[union-attr]
         assert sum(map(len, texts)) > least
         assert texts == list(source.documents())  # type: ignore[union-attr]
@@ -223,4 +223,4 @@ def test_sets_for_other_tasks_are_refused() -> None:
     found = catalog.find("sst2")
     assert found is not None
     with pytest.raises(DataError, match="classification"):
-        text_sources(found)
+        catalog_text_sources(found)

@@ -19,9 +19,9 @@ from qkv.data.clean import measures, pipeline
 from qkv.data.clean.filters import FILTERS, LONGEST, Limits, Skippable
 from qkv.data.clean.pipeline import CleaningReport, Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
-from qkv.data.formats.text import read
+from qkv.data.formats.text import read_documents
 from qkv.errors import ConfigError, DataError, InputError
 
 NO_COPIES = ("copy", "near-copy")
@@ -36,7 +36,7 @@ def judged(texts: list[str], chain: FilterChain | None = None) -> list[str | Non
 def documents(path: Path, **options: Any) -> list[str]:
     corpus = CorpusConfig(files=(str(path),), **options)
     found, current = [], ""
-    for text, ends in read(expand(corpus.files, None, Findings()), corpus, Findings()):
+    for text, ends in read_documents(find_text_files(corpus.files, None, Findings()), corpus, Findings()):
         current += text
         if ends:
             found.append(current)

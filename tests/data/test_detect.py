@@ -94,7 +94,7 @@ def test_aligned_files_and_packed_ones(tmp_path: Path, opened: Counter[str]) -> 
     opened.clear()
     detected = detect({"files": files})
     assert detected.content == "pairs"
-    read_parallel(ParallelConfig(files=files), beginnings=detected.beginnings)
+    read_parallel(ParallelConfig(files=files), previews=detected.previews)
     assert all(opened[path] == 2 for path in files)
 
 
@@ -102,7 +102,7 @@ def test_reading_with_and_without_a_look_before_is_the_same(tmp_path: Path) -> N
     path = written(tmp_path, "rows.csv", EXAMPLES)
     detected = detect({"files": [path]})
     config = ExamplesConfig(files=(path,))
-    first, second = read_examples(config), read_examples(config, beginnings=detected.beginnings)
+    first, second = read_examples(config), read_examples(config, previews=detected.previews)
     assert (first.fingerprint, first.notes) == (second.fingerprint, second.notes)
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_is_said_as_often_as_it_is_asked(tmp_path: Path) -> 
     detected = detect({"files": [str(path)]})
     for _ in range(2):
         with pytest.raises(DataError, match="is not UTF-8"):
-            read_examples(ExamplesConfig(files=(str(path),)), beginnings=detected.beginnings)
+            read_examples(ExamplesConfig(files=(str(path),)), previews=detected.previews)
 
 
 def test_several_languages_are_parallel_text_and_which_is_asked_for(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_several_languages_are_parallel_text_and_which_is_asked_for(tmp_path: Pa
 
 def test_pairs_described_are_the_pairs_that_are_learned_from(tmp_path: Path) -> None:
     path = written(tmp_path, "rows.tsv", PAIRS)
-    description = describe_pairs(ParallelConfig(files=(path,)), no_progress, detect({"files": [path]}).beginnings)
+    description = describe_pairs(ParallelConfig(files=(path,)), no_progress, detect({"files": [path]}).previews)
     assert description.task == "translation"
     assert description.splits == {"train": 60}
     assert description.columns == {"source": "source", "target": "target"}

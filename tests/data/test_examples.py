@@ -19,9 +19,9 @@ from data.bad_examples import csv as table
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import is_labelled
 from qkv.data.examples import ImageExamples, Labelled, LabelMap, PackedTexts, TagExamples
-from qkv.data.formats.delimited import has_header, sniff
-from qkv.data.formats.kinds import Beginnings
-from qkv.data.hold_out import held_out
+from qkv.data.formats.delimited import has_header, sniff_dialect
+from qkv.data.formats.kinds import FilePreviews
+from qkv.data.hold_out import choose_held_out
 from qkv.data.identity import text_key
 from qkv.data.read_examples import read_examples
 from qkv.errors import MissingExtraError
@@ -91,8 +91,8 @@ def test_backslashes_before_quotes(tmp_path: Path) -> None:
     ],
 )
 def test_dialects(lines: list[str], delimiter: str, quotes: str) -> None:
-    found = sniff(lines, "\t,;|" if "\t" in lines[0] else ",;\t|")
-    assert (found.delimiter, found.quotes) == (delimiter, quotes)
+    found = sniff_dialect(lines, "\t,;|" if "\t" in lines[0] else ",;\t|")
+    assert (found.delimiter, found.quoting) == (delimiter, quotes)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_idx_in_several_files(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert found.test is not None
     assert (len(found.train) + len(found.valid), len(found.test)) == (20, 8)
-    assert any("leak: 8 of 8 test pictures" in note for note in found.notes)
+    assert any("leak: 8 of 8 test images" in note for note in found.notes)
 
 
 def test_pictures_in_folders(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_pictures_in_folders(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert isinstance(found.train, ImageExamples)
     assert found.train.all_values.shape == (12, 6, 8, 3)
-    assert any("1 of 12 pictures were made 8 x 6" in note for note in found.notes)
-    assert is_labelled([str(tmp_path)], Beginnings("utf-8"))
+    assert any("1 of 12 images were made 8 x 6" in note for note in found.notes)
+    assert is_labelled([str(tmp_path)], FilePreviews("utf-8"))
 
 
 def test_pictures_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,11 +307,11 @@ def test_splits(rows: list[tuple[int, int]], fraction: float, seed: int) -> None
     keys = np.array([key for key, _ in rows], dtype=np.uint64)
     classes = np.array([each for _, each in rows], dtype=np.int32)
     assume(len(set(keys.tolist())) > 1)
-    out = held_out(keys, classes, fraction, seed)
+    out = choose_held_out(keys, classes, fraction, seed)
     assert out.any()
     assert not out.all()
     assert not np.isin(keys[out], keys[~out]).any()  # copies stay together
-    turned = held_out(keys[::-1], classes[::-1], fraction, seed)
+    turned = choose_held_out(keys[::-1], classes[::-1], fraction, seed)
     if len({(key, each) for key, each in rows}) == len(set(keys.tolist())):  # no text with two labels
         assert (turned[::-1] == out).all()
 
@@ -319,11 +319,11 @@ def test_splits(rows: list[tuple[int, int]], fraction: float, seed: int) -> None
 def test_every_class_gives_its_share() -> None:
     keys = np.arange(10_000, dtype=np.uint64) * np.uint64(2**40 + 1)
     classes = (np.arange(10_000) % 10 == 0).astype(np.int32)
-    out = held_out(keys, classes, 0.1, 0)
+    out = choose_held_out(keys, classes, 0.1, 0)
     assert out.sum() == 1000
     assert abs(int(classes[out].sum()) - 100) <= 1
-    assert (held_out(keys, classes, 0.1, 1) != out).any()
-    singles = held_out(keys[:40], np.arange(40, dtype=np.int32) // 2, 0.1, 0)
+    assert (choose_held_out(keys, classes, 0.1, 1) != out).any()
+    singles = choose_held_out(keys[:40], np.arange(40, dtype=np.int32) // 2, 0.1, 0)
     assert singles.sum() == 4
     assert len(set((np.arange(40) // 2)[~singles].tolist())) == 20  # every class can be learned
 
@@ -343,4 +343,4 @@ def test_every_class_gives_its_share() -> None:
 )
 def test_what_looks_labelled(tmp_path: Path, name: str, content: bytes, expected: bool) -> None:
     (tmp_path / name).write_bytes(content)
-    assert is_labelled([str(tmp_path / name)], Beginnings("utf-8")) == expected
+    assert is_labelled([str(tmp_path / name)], FilePreviews("utf-8")) == expected

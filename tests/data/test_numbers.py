@@ -15,8 +15,8 @@ from qkv.data.descriptions import describe_examples
 from qkv.data.detect import is_labelled
 from qkv.data.examples import NumberExamples, TextExamples
 from qkv.data.findings import no_progress
-from qkv.data.formats.kinds import Beginnings
-from qkv.data.number_tables import number_in
+from qkv.data.formats.kinds import FilePreviews
+from qkv.data.number_tables import parse_cell
 from qkv.data.read_examples import read_examples
 
 ROWS = [(n / 10, 100 - n, "red" if n % 3 else "blue") for n in range(60)]
@@ -58,8 +58,8 @@ def test_every_format_gives_the_same(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet").fingerprint,
     }
     assert len(prints) == 1
-    assert is_labelled([str(tmp_path / "a.jsonl")], Beginnings("utf-8"))
-    assert is_labelled([str(tmp_path / "a.parquet")], Beginnings("utf-8"))
+    assert is_labelled([str(tmp_path / "a.jsonl")], FilePreviews("utf-8"))
+    assert is_labelled([str(tmp_path / "a.parquet")], FilePreviews("utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -133,5 +133,5 @@ def test_described(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_in_cells(value: Any, expected: float | None) -> None:
-    assert number_in(value) == expected
-    assert all(np.isnan(number_in(each) or 0) for each in (None, "", "NA", "?", "nan", float("nan")))
+    assert parse_cell(value) == expected
+    assert all(np.isnan(parse_cell(each) or 0) for each in (None, "", "NA", "?", "nan", float("nan")))

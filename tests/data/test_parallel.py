@@ -20,8 +20,8 @@ from qkv.data.detect import is_parallel
 from qkv.data.encode import encode_pairs, end_of, tag_of, with_tags
 from qkv.data.examples import Pair, Pairs, Parallel
 from qkv.data.findings import Caution
-from qkv.data.formats.aligned import aligned, named
-from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.aligned import file_pair_languages, parse_file_name
+from qkv.data.formats.kinds import FilePreviews
 from qkv.data.identity import component_keys
 from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel
 from qkv.data.read_pairs import read_parallel
@@ -213,7 +213,7 @@ def test_tables(tmp_path: Path, name: str, content: bytes) -> None:
     found = read(tmp_path, name)
     assert everything(found) == sorted(BOTH)
     assert found.languages in (("source", "target"), ("en", "de"), ("English", "German"))
-    assert is_parallel([str(tmp_path / name)], Beginnings("utf-8"))
+    assert is_parallel([str(tmp_path / name)], FilePreviews("utf-8"))
 
 
 def test_columns_that_are_said(tmp_path: Path) -> None:
@@ -333,16 +333,16 @@ def test_files_that_slipped_are_told(tmp_path: Path) -> None:
     ],
 )
 def test_languages_of_names(name: str, language: str | None) -> None:
-    found = named(name)
+    found = parse_file_name(name)
     assert (found.language if found else None) == language
 
 
 def test_names_that_belong_together() -> None:
-    assert aligned("train.en", "train.de.gz") == ("en", "de")
-    assert aligned("src-train.txt", "tgt-train.txt") == ("source", "target")
-    assert aligned("train.en", "dev.de") is None
-    assert aligned("train.en", "train.en.gz") is None
-    assert aligned("a.txt", "b.txt") is None
+    assert file_pair_languages("train.en", "train.de.gz") == ("en", "de")
+    assert file_pair_languages("src-train.txt", "tgt-train.txt") == ("source", "target")
+    assert file_pair_languages("train.en", "dev.de") is None
+    assert file_pair_languages("train.en", "train.en.gz") is None
+    assert file_pair_languages("a.txt", "b.txt") is None
 
 
 def test_what_is_plainly_parallel(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_what_is_plainly_parallel(tmp_path: Path) -> None:
     write(tmp_path, {"lm.jsonl": jsonl([{"text": each, "source": "web"} for each in ENGLISH])})
 
     def asked(*names: str) -> bool:
-        return is_parallel([str(tmp_path / name) for name in names], Beginnings("utf-8"))
+        return is_parallel([str(tmp_path / name) for name in names], FilePreviews("utf-8"))
 
     assert asked("train.en", "train.de")
     assert not asked("a.txt", "b.txt")
@@ -372,9 +372,9 @@ def test_what_is_plainly_parallel(tmp_path: Path) -> None:
     assert not asked("book.en", "book.de")  # filled in other places: two editions, not line by line
     for name in ("news.tsv", "edges.csv", "named.csv", "labels.csv", "lm.jsonl", "x.py", "gone.tsv", "a.txt"):
         assert not asked(name), name
-    assert is_parallel(["multi30k"], Beginnings("utf-8"))
-    assert not is_parallel(["tinyshakespeare"], Beginnings("utf-8"))
-    assert not is_parallel([], Beginnings("utf-8"))
+    assert is_parallel(["multi30k"], FilePreviews("utf-8"))
+    assert not is_parallel(["tinyshakespeare"], FilePreviews("utf-8"))
+    assert not is_parallel([], FilePreviews("utf-8"))
 
 
 def side_of(pairs: list[tuple[str, str]], tmp_path: Path, **options: Any) -> Parallel:

@@ -14,7 +14,7 @@ from qkv.data.detect import is_parallel
 from qkv.data.encode import end_of
 from qkv.data.examples import Pair, Parallel
 from qkv.data.findings import Caution
-from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.kinds import FilePreviews
 from qkv.data.prepare_examples import prepare_parallel
 from qkv.data.read_pairs import read_parallel
 from qkv.text.tokenizer import TokenizerConfig
@@ -82,7 +82,7 @@ def test_tatoeba() -> None:
     assert found.train[0] == Pair("Hi.", "Hallo!", "de")
     ours, others = (side.source_keys[side.rows] for side in (found.train, found.valid))
     assert not np.isin(others, ours).any()
-    assert sum('"' in source for source in found.train.source) == 1057  # quotes are text, and swallow nothing
+    assert sum('"' in source for source in found.train.source) == 511  # quotes are text, and swallow nothing
     assert any("files left out: 1 without translations." in note for note in found.notes)
     assert any("of 167,163 training pairs (0.0%) are copies of others" in note for note in found.notes)
 
@@ -128,4 +128,4 @@ def test_a_vocabulary_of_eight_thousand() -> None:
     ],
 )
 def test_what_is_plainly_parallel(names: tuple[str, ...], expected: bool) -> None:
-    assert is_parallel([str(real(name)) for name in names], Beginnings("utf-8")) == expected
+    assert is_parallel([str(real(name)) for name in names], FilePreviews("utf-8")) == expected

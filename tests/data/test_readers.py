@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from data.bad_inputs import prose
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import decode
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import find_text_files
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
-from qkv.data.formats.text import lines, paragraphs, read
+from qkv.data.formats.text import line_documents, paragraph_documents, read_documents
 from qkv.errors import ConfigError, DataError, QkvError
 
 
 def documents(*names: str | Path, **options: object) -> list[str]:
     corpus = CorpusConfig(files=tuple(map(str, names)), **options)  # type: ignore[arg-type]
     findings = Findings()
-    return joined(read(expand(corpus.files, corpus.filter, findings), corpus, findings))
+    return joined(read_documents(find_text_files(corpus.files, corpus.filter, findings), corpus, findings))
 
 
 def joined(pieces: object) -> list[str]:
@@ -164,7 +164,7 @@ def good(suffix: str) -> bytes:
 @given(st.lists(st.text(st.sampled_from("ab \n\t"), max_size=12), max_size=8))
 def test_lines_and_paragraphs_do_not_depend_on_the_pieces(texts: list[str]) -> None:
     whole = "".join(texts)
-    assert joined(lines(texts)) == whole.split("\n")
+    assert joined(line_documents(texts)) == whole.split("\n")
     expected, current = [], []
     for line in [*whole.split("\n"), ""]:
         if line.strip():
@@ -172,7 +172,7 @@ def test_lines_and_paragraphs_do_not_depend_on_the_pieces(texts: list[str]) -> N
         elif current:
             expected.append("\n".join(current))
             current = []
-    assert joined(paragraphs(texts)) == expected
+    assert joined(paragraph_documents(texts)) == expected
 
 
 def test_kinds_of_documents(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_long_json_list_in_small_pieces() -> None:
 def test_one_document_larger_than_a_piece(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("word " * 1_000_000)
-    pieces = list(read([Source(path)], CorpusConfig(files=("x",)), Findings()))
+    pieces = list(read_documents([Source(path)], CorpusConfig(files=("x",)), Findings()))
     assert len(pieces) > 3
     assert max(len(piece.text) for piece in pieces) <= 2**20
 
@@ -257,7 +257,7 @@ def test_parquet_says_how_far_it_is(tmp_path: Path) -> None:
     )
     counts: list[int] = []
     corpus = CorpusConfig(files=("x",))
-    assert len(list(read([Source(tmp_path / "rows.parquet")], corpus, Findings(), counts.append))) == 3000
+    assert len(list(read_documents([Source(tmp_path / "rows.parquet")], corpus, Findings(), counts.append))) == 3000
     assert len(counts) >= 3
     assert all(counts)
 
@@ -272,7 +272,7 @@ def test_line_ends_inside_rows_are_counted(tmp_path: Path, suffix: str) -> None:
         pyarrow = pytest.importorskip("pyarrow")
         pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table({"text": rows}), path)
     findings = Findings()
-    texts = joined(read([Source(path)], CorpusConfig(files=("x",)), findings))
+    texts = joined(read_documents([Source(path)], CorpusConfig(files=("x",)), findings))
     assert texts == ["one\ntwo", "three\nfour\n"]
     assert (findings.crlf, findings.cr) == (2, 1)
     assert any("2 line ends" in note for note in findings.notes())

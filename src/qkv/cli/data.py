@@ -129,12 +129,12 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
         sides = ("valid", "test")
         pairs = read_config(ParallelConfig, data, verb, reading, f"{reason}parallel text", without=sides)
         with bar() as watch:
-            description = descriptions.describe_pairs(pairs, watch, detected.beginnings)
+            description = descriptions.describe_pairs(pairs, watch, detected.previews)
         sections = _pairs_sections(description, title)
     elif detected.content == "examples":
         examples = read_config(ExamplesConfig, data, verb, reading, f"{reason}labelled examples")
         with bar() as watch:
-            description = descriptions.describe_examples(examples, watch, detected.beginnings)
+            description = descriptions.describe_examples(examples, watch, detected.previews)
         sections = _examples_sections(description, title)
     else:
         corpus = read_config(CorpusConfig, data, verb, reading, f"{reason}plain text")

@@ -98,14 +98,14 @@ def _read(file: str | None, verb: str, most: int) -> Iterator[list[str]]:
 
 
 def _batched(stream: Any, name: str, most: int) -> Iterator[list[str]]:
-    from qkv.data.formats.rows import LONGEST_ROW
+    from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 
     findings, rest = Findings(), ""
     held: list[str] = []
-    for text in decode(iter(lambda: stream.read1(CHUNK), b""), name, "utf-8", findings, head=1):
+    for text in decode(iter(lambda: stream.read1(CHUNK), b""), name, "utf-8", findings, head_size=1):
         *whole, rest = (rest + text).split("\n")
-        if len(rest) > LONGEST_ROW:
-            raise DataError(name, f"a line of more than {LONGEST_ROW:,} characters", "")
+        if len(rest) > MAX_ROW_CHARACTERS:
+            raise DataError(name, f"a line of more than {MAX_ROW_CHARACTERS:,} characters", "")
         held += whole
         while len(held) >= most:
             yield held[:most]

@@ -232,16 +232,18 @@ def typed_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> st
     if text != "-":
         return text
     from qkv.data.files.decode import decode, require_encoding
-    from qkv.data.files.unpack import CHUNK
+    from qkv.data.files.unpack import CHUNK_SIZE
     from qkv.data.findings import Findings
-    from qkv.data.formats.rows import LONGEST_ROW
+    from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 
     require_encoding(encoding)
     findings, parts, size = Findings(), list[str](), 0
-    for part in decode(iter(lambda: sys.stdin.buffer.read(CHUNK), b""), "standard input", encoding, findings):
+    for part in decode(iter(lambda: sys.stdin.buffer.read(CHUNK_SIZE), b""), "standard input", encoding, findings):
         parts.append(part)
         size += len(part)
-        if size > LONGEST_ROW:
-            raise DataError("standard input", f"a text of more than {LONGEST_ROW:,} characters", "Give a shorter one.")
+        if size > MAX_ROW_CHARACTERS:
+            raise DataError(
+                "standard input", f"a text of more than {MAX_ROW_CHARACTERS:,} characters", "Give a shorter one."
+            )
     notes(findings.notes())
     return "".join(parts)

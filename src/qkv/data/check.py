@@ -14,10 +14,10 @@ from hashlib import blake2b
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.files.discover import expand, own_validation
+from qkv.data.files.discover import catalog_validation_files, find_text_files
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Caution, Findings, Progress, byte_counter, no_progress
-from qkv.data.formats.text import read_source
+from qkv.data.formats.text import read_source_documents
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import Cutter, require
 from qkv.errors import ConfigError, QkvError
@@ -105,7 +105,7 @@ def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> No
     for source in _sources(corpus, report):
         cutter = Cutter()
         try:
-            for text, ends in read_source(source, corpus, findings, on_read):
+            for text, ends in read_source_documents(source, corpus, findings, on_read):
                 for part, _ in cutter.parts(text, ends):
                     odd.add(part)
         except QkvError as error:
@@ -117,17 +117,17 @@ def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> No
 
 def _sources(corpus: CorpusConfig, report: DataReport) -> list[Source | Builtin]:
     """Every source that exists; the others are problems."""
-    if standard_input.NAME in corpus.files:
-        kept = standard_input.kept(corpus)
+    if standard_input.STDIN_NAME in corpus.files:
+        kept = standard_input.find_copy(corpus)
         return [] if kept is None else [Source(kept, name="standard input")]
     sources: list[Source | Builtin] = []
     for name in (*corpus.files, *corpus.valid):
         try:
-            sources.extend(expand([name], corpus.filter, Findings()))
+            sources.extend(find_text_files([name], corpus.filter, Findings()))
         except QkvError as error:
             report.add(error)
     if report.prepared is not None:
-        sources.extend(own_validation(corpus, Findings()))
+        sources.extend(catalog_validation_files(corpus, Findings()))
     return sources
 
 

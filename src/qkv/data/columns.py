@@ -18,7 +18,7 @@ from qkv.data.findings import Caution, Findings
 from qkv.data.formats import column_names as names
 from qkv.data.formats.aligned import SOURCE, TARGET, is_language
 from qkv.data.formats.delimited import is_number
-from qkv.data.formats.rows import HALF_A_PAIR, encodable
+from qkv.data.formats.rows import LONE_SURROGATE, encodable
 from qkv.data.formats.tabular import Header, Table
 from qkv.errors import DataError
 from qkv.visible import visible
@@ -57,7 +57,7 @@ def listed_columns(columns: Iterable[str]) -> str:
 def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> str:
     unused = [column for column in table.columns if column not in used]
     more = f"; not used: {', '.join(map(repr, unused[:8]))}{' ...' if len(unused) > 8 else ''}" if unused else ""
-    how = f" ({table.note})" if table.note else ""
+    how = f" ({table.dialect_note})" if table.dialect_note else ""
     return f"{table.where}: {', '.join(f'{role}: column {name!r}' for role, name in roles.items())}{more}{how}."
 
 
@@ -84,12 +84,12 @@ class TextColumns:
     second: str | None = None
     id: str | None = None
 
-    def named(self) -> dict[str, str]:
+    def by_role(self) -> dict[str, str]:
         roles = {"text": self.text, "second text": self.second, "label": self.label, "id": self.id}
         return {role: column for role, column in roles.items() if column is not None}
 
     def note(self, table: Table) -> str:
-        return columns_note(table, self.named(), self.named().values())
+        return columns_note(table, self.by_role(), self.by_role().values())
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
     label, key = given_column(table, config.label, "label"), given_column(table, config.id, "id")
     free = [each for each in _profiles(table) if each.name not in (text, second, label, key)]
     label = label or _guess_label(table, free)
-    ids = [each.name for each in free if each.name != label and names.plain(each.name) in names.ID]
+    ids = [each.name for each in free if each.name != label and names.normalize(each.name) in names.ID]
     return TextColumns(text, label, second, key or (ids[0] if ids else None))
 
 
@@ -160,7 +160,7 @@ def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
 
 def _named(profiles: Iterable[_Profile], wanted: Sequence[str]) -> list[str]:
     """The columns with one of the wanted names, the likeliest name first."""
-    by_name = {names.plain(each.name): each.name for each in profiles}
+    by_name = {names.normalize(each.name): each.name for each in profiles}
     return [by_name[name] for name in wanted if name in by_name]
 
 
@@ -172,7 +172,7 @@ def _guess_texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[s
     prose = [each for each in texts if each.is_prose]
     if named := _named(prose, names.TEXT) or _named(texts, names.TEXT):
         return named[0], None
-    others = [each for each in texts if names.plain(each.name) not in names.LABEL] or texts
+    others = [each for each in texts if names.normalize(each.name) not in names.LABEL] or texts
     if not others:
         problem = f"which column holds the text? There are: {listed_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
@@ -181,13 +181,13 @@ def _guess_texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[s
 
 def _text_pair(texts: Sequence[_Profile], table: Table) -> tuple[str, str] | None:
     prose = [each for each in texts if each.is_prose]
-    by_name = {names.plain(each.name): each.name for each in prose}
-    for first, second in names.PAIRS:
+    by_name = {names.normalize(each.name): each.name for each in prose}
+    for first, second in names.TEXT_PAIRS:
         if first in by_name and second in by_name:
             return by_name[first], by_name[second]
     twins: dict[str, dict[str, _Profile]] = {}
     for each in prose:
-        if (found := names.twin(each.name)) is not None:
+        if (found := names.split_numbered_name(each.name)) is not None:
             twins.setdefault(found[0], {})[found[1]] = each
     whole = [(both["1"], both["2"]) for both in twins.values() if len(both) == 2]
     if whole:
@@ -195,7 +195,7 @@ def _text_pair(texts: Sequence[_Profile], table: Table) -> tuple[str, str] | Non
         return longest[0].name, longest[1].name
     lengths = sorted(each.length for each in prose)
     alike = len(prose) == 2 and lengths[1] < 2.5 * lengths[0]
-    return (prose[0].name, prose[1].name) if table.numbered and alike else None
+    return (prose[0].name, prose[1].name) if table.has_numbered_columns and alike else None
 
 
 def _likely_labels(free: Iterable[_Profile]) -> list[_Profile]:
@@ -203,14 +203,14 @@ def _likely_labels(free: Iterable[_Profile]) -> list[_Profile]:
     filled = [each for each in free if each.filled > 0]
     if named := _named(filled, names.LABEL):
         return [each for each in filled if each.name == named[0]]
-    classes = [each for each in filled if each.is_class and names.plain(each.name) not in names.ID]
+    classes = [each for each in filled if each.is_class and names.normalize(each.name) not in names.ID]
     several = [each for each in classes if each.distinct > 1] or classes
     return [each for each in several if each.distinct == min(other.distinct for other in several)]
 
 
 def _guess_label(table: Table, free: Sequence[_Profile]) -> str:
     likely = _likely_labels(free)
-    rest = [each for each in free if each.filled > 0 and names.plain(each.name) not in names.ID]
+    rest = [each for each in free if each.filled > 0 and names.normalize(each.name) not in names.ID]
     if len(likely or rest) == 1:
         return (likely or rest)[0].name
     if likely:
@@ -230,13 +230,13 @@ def looks_labelled(table: Table) -> bool:
     if not any(each.is_text for each in profiles) or len(profiles) < 2:
         return False
     likely = _likely_labels(profiles)
-    if table.numbered:
+    if table.has_numbered_columns:
         return any(each.is_class and each.distinct > 1 for each in likely)
-    return any(names.plain(each.name) in names.LABEL and (each.is_class or each.numbers == 1) for each in likely)
+    return any(names.normalize(each.name) in names.LABEL and (each.is_class or each.numbers == 1) for each in likely)
 
 
 def _profiles(table: Table) -> list[_Profile]:
-    return [_Profile.of(name, table.column(place)) for place, name in enumerate(table.columns)]
+    return [_Profile.of(name, table.sample_column(place)) for place, name in enumerate(table.columns)]
 
 
 @dataclass(frozen=True)
@@ -249,13 +249,13 @@ class PairColumns:
 
     def note(self, table: Table) -> str:
         roles = {"source": self.source, "target": self.target}
-        return columns_note(table, roles, (names.NESTED,) if self.nested else roles.values())
+        return columns_note(table, roles, (names.NESTED_TRANSLATION,) if self.nested else roles.values())
 
     def rows(self, table: Table) -> Iterator[tuple[int, str, str]]:
         """Line, source and target of each row; rows without two texts are counted, and too many are refused."""
         columns = {"source": self.source, "target": self.target}
         if self.nested:
-            places = [table.columns.index(names.NESTED)] * 2
+            places = [table.columns.index(names.NESTED_TRANSLATION)] * 2
         else:
             places = [column_index(table, name, role) for role, name in columns.items()]
         for line, row in table.rows:
@@ -266,15 +266,15 @@ class PairColumns:
             if not isinstance(source, str) or not isinstance(target, str):
                 name, value = next((name, text) for name, text in texts.items() if not isinstance(text, str))
                 kind = "nothing" if value is None else type(value).__name__
-                table.bad.reject(line, f"expected text in {name!r}, found {kind}")
+                table.bad_rows.reject(line, f"expected text in {name!r}, found {kind}")
             elif not encodable(source, target):
-                table.bad.reject(line, HALF_A_PAIR)
+                table.bad_rows.reject(line, LONE_SURROGATE)
             else:
                 yield line, source, target
-        table.bad.finish()
+        table.bad_rows.finish()
 
 
-def header_of(config: ParallelConfig) -> Header:
+def header_rule(config: ParallelConfig) -> Header:
     """The first row names the columns only if it says so plainly: a first pair must not be lost."""
     return partial(_names_columns, config=config) if config.header is None else config.header
 
@@ -283,18 +283,20 @@ def _names_columns(cells: Sequence[str], config: ParallelConfig) -> bool:
     stripped = [cell.strip() for cell in cells]
     if any(name in stripped for name in (config.source, config.target) if name and not name.isdecimal()):
         return True
-    return pair_by_name([visible(name) for name in stripped], (*names.TRANSLATION, *names.PROMPT)) is not None
+    return (
+        pair_by_name([visible(name) for name in stripped], (*names.TRANSLATION_PAIRS, *names.PROMPT_PAIRS)) is not None
+    )
 
 
 def pair_by_name(columns: Sequence[str], known: Sequence[tuple[str, str]]) -> Direction | None:
     """The two columns that their names tell."""
-    by_name = {names.plain(column): column for column in columns}
+    by_name = {names.normalize(column): column for column in columns}
     for source, target in known:
         if source in by_name and target in by_name:
             return by_name[source], by_name[target]
     languages = [column for column in columns if is_language(column)]
     if len(columns) > 2:  # "id" is Indonesian only where there is no other column
-        languages = [column for column in languages if names.plain(column) not in names.ID]
+        languages = [column for column in languages if names.normalize(column) not in names.ID]
     return (languages[0], languages[1]) if len(languages) == 2 else None
 
 
@@ -314,19 +316,21 @@ def guess_pair(table: Table, config: ParallelConfig) -> PairColumns:
 
 def _guess_pair(table: Table, config: ParallelConfig) -> Direction | None:
     columns = table.columns
-    if (pair := pair_by_name(columns, names.TRANSLATION) or pair_by_name(columns, names.PROMPT)) is not None:
+    if (
+        pair := pair_by_name(columns, names.TRANSLATION_PAIRS) or pair_by_name(columns, names.PROMPT_PAIRS)
+    ) is not None:
         return pair
     asked = [column for column in config.languages if column in columns]
     if len(asked) == 2:
         return asked[0], asked[1]
-    return (columns[0], columns[1]) if len(columns) == 2 or (table.numbered and len(columns) > 1) else None
+    return (columns[0], columns[1]) if len(columns) == 2 or (table.has_numbered_columns and len(columns) > 1) else None
 
 
 def nested_pair(table: Table, config: ParallelConfig) -> Direction | None:
     """The keys of a column that holds both texts, in the order of config.languages."""
-    if names.NESTED not in table.columns:
+    if names.NESTED_TRANSLATION not in table.columns:
         return None
-    values = table.column(table.columns.index(names.NESTED))
+    values = table.sample_column(table.columns.index(names.NESTED_TRANSLATION))
     first = next((value for value in values if isinstance(value, dict)), {})
     keys = [key for key in (config.languages or first) if key in first]
     return (keys[0], keys[1]) if len(keys) == 2 else None

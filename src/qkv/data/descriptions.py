@@ -13,11 +13,11 @@ from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
 from qkv.data.examples import ArrayExample, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
 from qkv.data.files import standard_input
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import find_text_files
 from qkv.data.files.unpack import Builtin
 from qkv.data.findings import Findings, Progress
-from qkv.data.formats.kinds import Beginnings
-from qkv.data.formats.text import read
+from qkv.data.formats.kinds import FilePreviews
+from qkv.data.formats.text import read_documents
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.data.survey import CorpusFiles, survey
@@ -55,11 +55,11 @@ class Description:
 
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
     words = _WordCount()
-    with standard_input.received_once(corpus) as spool:
+    with standard_input.receive_once(corpus) as spool:
         parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress)
         surveyed = survey(parts, progress, words.add)
-        validation = expand(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
-    held_out = sum(len(text) for text, _ in read(validation, corpus, Findings())) if validation else None
+        validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
+    held_out = sum(len(text) for text, _ in read_documents(validation, corpus, Findings())) if validation else None
     statistics = surveyed.statistics
     names = ("lines", "characters", "bytes", "distinct_characters", "distinct_words", "longest_line")
     return Description(
@@ -79,7 +79,7 @@ def describe(corpus: CorpusConfig, progress: Progress) -> Description:
 def _kinds(parts: CorpusFiles) -> str:
     counts: Counter[str] = Counter()
     for source in parts.files:
-        packed = "" if isinstance(source, Builtin) or source.packing == "plain" else f" in {source.packing}"
+        packed = "" if isinstance(source, Builtin) or source.compression == "plain" else f" in {source.compression}"
         counts["built in" if isinstance(source, Builtin) else f"{source.format}{packed}"] += 1
     return ", ".join(kind if count == 1 else f"{count:,} of {kind}" for kind, count in counts.items())
 
@@ -128,9 +128,9 @@ class ExamplesDescription:
 
 
 def describe_examples(
-    config: ExamplesConfig, progress: Progress, beginnings: Beginnings | None = None
+    config: ExamplesConfig, progress: Progress, previews: FilePreviews | None = None
 ) -> ExamplesDescription:
-    found = read_examples(config, progress, purpose="describe", beginnings=beginnings)
+    found = read_examples(config, progress, purpose="describe", previews=previews)
     train = found.train
     lengths = np.sort(train.lengths)
     unit = "columns" if found.numeric else {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
@@ -212,9 +212,9 @@ class PairsDescription:
 
 
 def describe_pairs(
-    config: ParallelConfig, progress: Progress, beginnings: Beginnings | None = None
+    config: ParallelConfig, progress: Progress, previews: FilePreviews | None = None
 ) -> PairsDescription:
-    parallel = read_parallel(config, progress, purpose="describe", beginnings=beginnings)
+    parallel = read_parallel(config, progress, purpose="describe", previews=previews)
     train = parallel.train
     first = [train[number] for number in range(min(EXAMPLES, len(train)))]
     return PairsDescription(

@@ -40,7 +40,7 @@ def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str,
     raise DataError(where, problem, f"Give at least {needed}.")
 
 
-def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: int) -> Mask:
+def choose_held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: int) -> Mask:
     """Which rows are held out; there must be two distinct keys at least."""
     own, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     strata = classes[first]
@@ -60,7 +60,7 @@ def held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: 
 
 def example_notes(found: Labelled) -> Iterator[str]:
     """Copies among the training examples, and between the splits: scores on such examples say little."""
-    what = {TagExamples: "sentences", ImageExamples: "pictures", NumberExamples: "rows"}.get(type(found.train), "texts")
+    what = {TagExamples: "sentences", ImageExamples: "images", NumberExamples: "rows"}.get(type(found.train), "texts")
     copies = len(found.train) - len(np.unique(found.train.keys))
     if copies:
         conflicts = _conflicts(found.train)
@@ -99,7 +99,7 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
         problem = same if len(train) > 1 else "one pair is too little"
         raise DataError(config.files[0], problem, "Give more pairs, or name a validation set with --valid.")
     fraction = config.valid_fraction or min(PAIR_FRACTION, MOST_PAIRS / len(keys))
-    out = held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
+    out = choose_held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
     return train.select(~out), train.select(out)
 
 

@@ -18,7 +18,9 @@ import numpy.typing as npt
 Keys = npt.NDArray[np.uint64]
 
 RUN_LENGTHS = (5, 4, 3)  # in a row, that two texts must share; a text of fewer words belongs to nobody
-MOST_TEXTS = 200_000  # texts; of more, only copies stay together: words in memory would cost as much as the texts
+MAX_PASSAGE_TEXTS = (
+    200_000  # texts; of more, only copies stay together: words in memory would cost as much as the texts
+)
 
 
 def hash64(content: bytes) -> int:
@@ -34,7 +36,7 @@ def text_key(*texts: str) -> int:
     return hash64(plain.encode("utf-8", "replace"))
 
 
-def as_keys(keys: array[int]) -> Keys:
+def keys_array(keys: array[int]) -> Keys:
     return np.array(keys, dtype=np.uint64)
 
 

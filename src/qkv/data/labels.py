@@ -1,7 +1,7 @@
-"""What labels mean: which task they make, the label map, and the numbers that are learned.
+"""What labels mean: the task they belong to, the label map, and the targets that are learned.
 
-The map is made from the training examples alone. A label that only the held-out examples have cannot be learned: up to
-one example in a hundred is left out with a count, more are refused with the place of the first.
+The label map is made from the training examples alone. A label that only the held-out examples have cannot be learned:
+up to one example in a hundred is left out with a note; more are refused, with the place of the first.
 """
 
 from __future__ import annotations
@@ -19,33 +19,37 @@ import numpy.typing as npt
 from qkv.data.corpus import Task
 from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
 from qkv.data.findings import Caution, Findings
-from qkv.data.formats.rows import BAD_SHARE
-from qkv.data.identity import as_keys, text_key
+from qkv.data.formats.rows import MAX_BAD_SHARE
+from qkv.data.identity import keys_array, text_key
 from qkv.errors import DataError
 from qkv.visible import visible
 
 LABEL_BREAK = "\x1f"
-"""Separates the labels of one example, where the file has a list of them."""
+"""Joins the labels of one example in `RawLabels` where the file has a list of them."""
 SEPARATORS = ("|", ";", ",")
-MOST_NUMBERED_CLASSES = 20
-MOST_SEVERAL = 0.05
-MOST_CELLS = 2**31
-NO_LABEL = ("", "nan", "null")
+"""Characters that may separate several labels in one cell."""
+MANY_CLASSES = 20
+"""More distinct labels than this are classes only if most of them occur on several rows."""
+MIN_MULTI_LABEL_SHARE = 0.05
+"""The share of rows that must have a separator in their label before it is read as several labels."""
+MAX_SPLIT_LABEL_LENGTH = 40
+MAX_TARGET_CELLS = 2**31
+MISSING_LABELS = ("", "nan", "null")
 
 
 class RawLabels:
-    """The labels of many examples: a number each, and once for each distinct label its spelling and first place."""
+    """The labels of many examples: a code for each example, and the name and first place of each distinct label."""
 
     def __init__(self) -> None:
         self.codes = array("i")
-        self.spelled: dict[str, int] = {}
-        self.places: list[tuple[str, int]] = []
+        self.code_of: dict[str, int] = {}
+        self.first_places: list[tuple[str, int]] = []
 
-    def append(self, value: str, where: str, line: int) -> None:
-        code = self.spelled.get(value)
+    def append(self, label: str, where: str, line: int) -> None:
+        code = self.code_of.get(label)
         if code is None:
-            code = self.spelled[value] = len(self.places)
-            self.places.append((where, line))
+            code = self.code_of[label] = len(self.first_places)
+            self.first_places.append((where, line))
         self.codes.append(code)
 
     def __len__(self) -> int:
@@ -53,18 +57,19 @@ class RawLabels:
 
     @property
     def names(self) -> list[str]:
-        return list(self.spelled)
+        """The distinct labels as the files spell them, in the order of their codes."""
+        return list(self.code_of)
 
     def place(self, code: int) -> str:
-        where, line = self.places[code]
+        where, line = self.first_places[code]
         return f"{where}:{line}" if line else where
 
     def array(self) -> npt.NDArray[np.int32]:
         return np.array(self.codes, dtype=np.int32)
 
     def counts(self) -> dict[str, int]:
-        counted = np.bincount(self.array(), minlength=len(self.places))
-        return {name: int(count) for name, count in zip(self.spelled, counted, strict=True)}
+        counts = np.bincount(self.array(), minlength=len(self.first_places))
+        return {name: int(count) for name, count in zip(self.code_of, counts, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -73,95 +78,96 @@ class LabelScheme:
 
     task: Task
     labels: LabelMap
-    mark: str | None = None
+    separator: str | None = None
     """What separates several labels of one example."""
     numeric: bool = False
-    """Classes are whole numbers, which files may spell as 1 or 1.0."""
+    """Whether all labels are numbers; integers may then be spelled 1 or 1.0."""
 
-    def targets(self, values: RawLabels, split: str, findings: Findings) -> tuple[Targets, Mask]:
-        """The numbers to learn, and which examples can be used."""
-        codes, names = values.array(), values.names
-        table: Targets
+    def targets(self, raw_labels: RawLabels, split: str, findings: Findings) -> tuple[Targets, Mask]:
+        """The target of each example, and which examples have one."""
+        codes, names = raw_labels.array(), raw_labels.names
+        target_of_code: Targets
         if self.task == "regression":
-            table = np.array([parse_number(name) for name in names], dtype=np.float32)
-            good = np.isfinite(table)
+            target_of_code = np.array([parse_number(name) for name in names], dtype=np.float32)
+            usable = np.isfinite(target_of_code)
             problem = "is not a number"
         elif self.task == "multi-label":
-            if len(codes) * len(self.labels) > MOST_CELLS:
+            if len(codes) * len(self.labels) > MAX_TARGET_CELLS:
                 problem = f"{len(self.labels):,} of them on {len(codes):,} rows"
                 raise DataError("the labels", problem, "Merge the rare ones.")
-            numbers = [[self.labels.numbers.get(part, -1) for part in parts(name, self.mark)] for name in names]
-            flags = np.zeros((len(names), len(self.labels) + 1), np.bool_)  # the last column: labels that are not known
-            for row, known in enumerate(numbers):
-                flags[row, known] = True
-            table, good = flags[:, :-1], ~flags[:, -1]
+            flags = np.zeros((len(names), len(self.labels) + 1), np.bool_)  # the last column: unknown labels
+            for code, name in enumerate(names):
+                flags[code, [self.labels.numbers.get(label, -1) for label in split_labels(name, self.separator)]] = True
+            target_of_code, usable = flags[:, :-1], ~flags[:, -1]
             problem = "has a label that is not among the training examples"
         else:
-            table = np.array([self.labels.numbers.get(self.spelling(name), -1) for name in names], dtype=np.int32)
-            good = table >= 0
+            spellings = [integer_spelling(name) for name in names] if self.numeric else names
+            target_of_code = np.array([self.labels.numbers.get(name, -1) for name in spellings], dtype=np.int32)
+            usable = target_of_code >= 0
             problem = "is not among the labels of the training examples"
-        self._report(values, good, split, problem, findings)
-        return table[codes], good[codes]
+        if not usable.all():
+            self._report_unusable(raw_labels, usable, split, problem, findings)
+        return target_of_code[codes], usable[codes]
 
-    def spelling(self, name: str) -> str:
-        return integer_spelling(name) if self.numeric else name
-
-    def _report(self, values: RawLabels, good: Mask, split: str, problem: str, findings: Findings) -> None:
-        if good.all():
-            return
-        bad = np.flatnonzero(~good)
-        rows = int(np.isin(values.array(), bad).sum())
-        first = int(bad[0])
-        where, label = values.place(first), values.names[first].replace(LABEL_BREAK, ", ")
-        if rows == len(values) and label == "-1":
-            problem = f"every label of the {split} examples is -1, as where a set keeps its labels to itself"
+    def _report_unusable(
+        self, raw_labels: RawLabels, usable: Mask, split: str, problem: str, findings: Findings
+    ) -> None:
+        """Note the examples whose label cannot be learned, or refuse them if they are too many."""
+        unusable = np.flatnonzero(~usable)
+        rows = int(np.isin(raw_labels.array(), unusable).sum())
+        first = int(unusable[0])
+        where, label = raw_labels.place(first), raw_labels.names[first].replace(LABEL_BREAK, ", ")
+        if rows == len(raw_labels) and label == "-1":
+            problem = f"every label of the {split} examples is -1, the mark of a set whose labels are not published"
             raise DataError(where, problem, "Leave the file out, or give one with labels.")
-        if rows > BAD_SHARE * len(values):
-            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(values):,} {split} rows"
-            known = listed(self.labels.names) or "numbers"
+        if rows > MAX_BAD_SHARE * len(raw_labels):
+            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(raw_labels):,} {split} rows"
+            known = format_names(self.labels.names) or "numbers"
             raise DataError(where, problem, f"Known are {known}. Repair the labels, or use another --task.")
-        left = f"{rows:,} of {len(values):,} {split} rows left out"
-        findings.add_note(Caution(f"{where}: {left}: the label {label!r} {problem}."))
+        counts = f"{rows:,} of {len(raw_labels):,} {split} rows left out"
+        findings.add_note(Caution(f"{where}: {counts}: the label {label!r} {problem}."))
 
 
-def decide(
-    values: RawLabels, several: bool, wanted: Task | None, where: str, findings: Findings, learn: bool = True
+def decide_label_scheme(
+    raw_labels: RawLabels, multi_label: bool, task: Task | None, where: str, findings: Findings, learn: bool = True
 ) -> LabelScheme:
-    """The task that the labels of the training examples make, and the map; what cannot be learned is refused."""
-    counts = values.counts()
+    """Choose the task, if it is not given, and make the label map; DataError for labels that cannot be learned.
+
+    `learn` is false for examples that are only scored: those may all be of one class.
+    """
+    counts = raw_labels.counts()
     numbers = [parse_number(name) for name in counts]
-    numeric = all(math.isfinite(each) for each in numbers)
-    if wanted == "regression" or (
-        wanted is None and numeric and not several and _measured(numbers, len(values), where, findings)
+    numeric = all(map(math.isfinite, numbers))
+    if task == "regression" or (
+        task is None and numeric and not multi_label and _is_quantity(numbers, len(raw_labels), where, findings)
     ):
-        return _regression(numbers, where, learn)
-    mark = _mark(counts, several, wanted, where, findings)
-    if mark is not None:
-        names = {part for name in counts for part in parts(name, mark)}
-        task: Task = "multi-label"
+        return _regression_scheme(numbers, where, learn)
+    separator = _find_separator(counts, multi_label, task, where, findings)
+    if separator is not None:
+        names = {label for name in counts for label in split_labels(name, separator)}
     else:
-        task = "classification"
         names = {integer_spelling(name) for name in counts} if numeric else set(counts)
         if learn:
-            _require_classes(names, len(values), wanted, where)
-    labels = LabelMap(tuple(sorted(names, key=_order)))
-    _remark(counts, labels, where, findings)
-    return LabelScheme(task, labels, mark, numeric)
+            _require_classes(names, len(raw_labels), task, where)
+    labels = LabelMap(tuple(sorted(names, key=_sort_key)))
+    _note_suspicious_labels(counts, labels, where, findings)
+    return LabelScheme("classification" if separator is None else "multi-label", labels, separator, numeric)
 
 
 def label_text(value: object) -> str | None:
-    """A label as text; None where there is none."""
+    """A label as text; None for a cell without a label."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and math.isnan(value):
         return None
     if not isinstance(value, str | int | float):
         return None
-    spelled = str(value).strip()
-    return None if spelled.lower() in NO_LABEL else spelled
+    text = str(value).strip()
+    return None if text.lower() in MISSING_LABELS else text
 
 
 def parse_number(name: str) -> float:
+    """The number that a label spells, or NaN."""
     try:
         return float(name) if "_" not in name else math.nan
     except ValueError:
@@ -169,26 +175,26 @@ def parse_number(name: str) -> float:
 
 
 def integer_spelling(name: str) -> str:
-    """1.0 is 1; 007 stays what it is."""
+    """Spell an integer without a fraction or exponent: 1.0 becomes 1. Other labels, and 007, stay as they are."""
     value = parse_number(name)
     return str(int(value)) if math.isfinite(value) and value == int(value) and re.search(r"[.eE]", name) else name
 
 
-def parts(name: str, mark: str | None) -> list[str]:
-    return [part.strip() for part in name.split(mark or LABEL_BREAK) if part.strip()]
+def split_labels(name: str, separator: str | None) -> list[str]:
+    return [label.strip() for label in name.split(separator or LABEL_BREAK) if label.strip()]
 
 
-def _order(name: str) -> tuple[float, str]:
+def _sort_key(name: str) -> tuple[float, str]:
     value = parse_number(name)
     return (value if math.isfinite(value) else math.inf, name)
 
 
-def _measured(numbers: Sequence[float], rows: int, where: str, findings: Findings) -> bool:
-    """Whether numbers are an amount to predict and no names of classes."""
-    if any(each != int(each) for each in numbers):
+def _is_quantity(numbers: Sequence[float], rows: int, where: str, findings: Findings) -> bool:
+    """Whether the distinct numbers are amounts to predict, and not names of classes."""
+    if any(number != int(number) for number in numbers):
         return len(numbers) > 2 or rows <= 2
     distinct = len(set(numbers))
-    if distinct > MOST_NUMBERED_CLASSES and distinct > rows // 50:
+    if distinct > MANY_CLASSES and distinct > rows // 50:
         return True
     if distinct > 2:
         classes = f"{distinct} whole numbers are taken for classes"
@@ -196,8 +202,8 @@ def _measured(numbers: Sequence[float], rows: int, where: str, findings: Finding
     return False
 
 
-def _regression(numbers: Sequence[float], where: str, learn: bool) -> LabelScheme:
-    finite = {each for each in numbers if math.isfinite(each)}
+def _regression_scheme(numbers: Sequence[float], where: str, learn: bool) -> LabelScheme:
+    finite = {number for number in numbers if math.isfinite(number)}
     if not finite:
         raise DataError(where, "the labels are not numbers", "Use --task classification, or another --label.")
     if learn and len(finite) == 1:
@@ -205,71 +211,73 @@ def _regression(numbers: Sequence[float], where: str, learn: bool) -> LabelSchem
     return LabelScheme("regression", LabelMap(()))
 
 
-def _mark(counts: Mapping[str, int], several: bool, wanted: Task | None, where: str, findings: Findings) -> str | None:
-    """What separates several labels of one example; None when each has one."""
-    if wanted == "classification":
+def _find_separator(
+    counts: Mapping[str, int], multi_label: bool, task: Task | None, where: str, findings: Findings
+) -> str | None:
+    """What separates several labels of one example; None if each example has one label."""
+    if task == "classification":
         return None
-    if several:
+    if multi_label:
         return LABEL_BREAK
     rows = sum(counts.values())
-    for mark in SEPARATORS:
-        mixed = [name for name in counts if len(parts(name, mark)) > 1]
-        names = {part for name in counts for part in parts(name, mark)}
-        often = sum(counts[name] for name in mixed) >= MOST_SEVERAL * rows
-        if mixed and (
-            wanted == "multi-label" or (often and 2 <= len(names) < len(counts) and max(map(len, names)) <= 40)
-        ):
-            several_labels = f"labels such as {mixed[0].replace(LABEL_BREAK, ', ')!r} are several labels"
-            findings.add_note(f"{where}: {several_labels}; --task classification takes each as one class.")
-            return mark
-    return LABEL_BREAK if wanted == "multi-label" else None
+    for separator in SEPARATORS:
+        combined = [name for name in counts if len(split_labels(name, separator)) > 1]
+        labels = {label for name in counts for label in split_labels(name, separator)}
+        frequent = sum(counts[name] for name in combined) >= MIN_MULTI_LABEL_SHARE * rows
+        plausible = 2 <= len(labels) < len(counts) and max(map(len, labels)) <= MAX_SPLIT_LABEL_LENGTH
+        if combined and (task == "multi-label" or (frequent and plausible)):
+            example = f"labels such as {combined[0].replace(LABEL_BREAK, ', ')!r} are several labels"
+            findings.add_note(f"{where}: {example}; --task classification takes each as one class.")
+            return separator
+    return LABEL_BREAK if task == "multi-label" else None
 
 
-def _require_classes(names: set[str], rows: int, wanted: Task | None, where: str) -> None:
+def _require_classes(names: set[str], rows: int, task: Task | None, where: str) -> None:
     if len(names) == 1:
         remedy = "Give examples of two classes at least, or another --label."
         raise DataError(where, f"only one class: every label is {next(iter(names))!r}", remedy)
-    if len(names) > max(MOST_NUMBERED_CLASSES, rows // 2) and wanted is None:
-        problem = f"{len(names):,} distinct labels on {rows:,} rows: that is no class"
+    if len(names) > max(MANY_CLASSES, rows // 2) and task is None:
+        problem = f"{len(names):,} distinct labels on {rows:,} rows: these are not classes"
         raise DataError(where, problem, "Name the column with --label NAME.")
 
 
-def _remark(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:
+def _note_suspicious_labels(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:
+    """Note a class -1, and classes whose names differ only in case or in their form of Unicode."""
     if "-1" in counts and len(labels) > 2:
         rows = f"the label -1 ({counts['-1']:,} rows) is taken for a class"
-        findings.add_note(Caution(f"{where}: {rows}; remove these rows if it means that there is none."))
-    folded: dict[str, str] = {}
+        findings.add_note(Caution(f"{where}: {rows}; remove these rows if -1 stands for a missing label."))
+    first_spelling: dict[str, str] = {}
     for name in labels.names:
-        other = folded.setdefault(normalize("NFC", name.casefold()), name)
+        other = first_spelling.setdefault(normalize("NFC", name.casefold()), name)
         if other != name:
             how = "" if other.casefold() == name.casefold() else ", written with other characters of Unicode"
             note = f"the labels {other!r} and {name!r} are two classes{how}; make them one if they mean the same."
             findings.add_note(Caution(f"{where}: {note}"))
 
 
-def listed(names: Sequence[str], most: int = 10) -> str:
-    return visible(", ".join(names[:most])) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+def format_names(names: Sequence[str], shown: int = 10) -> str:
+    return visible(", ".join(names[:shown])) + (f" and {len(names) - shown:,} more" if len(names) > shown else "")
 
 
 @dataclass(frozen=True)
 class RawSplit:
-    """The examples of one split as they stand in the files, and their labels as they are spelled there."""
+    """The examples of one split without targets, and their labels as the files spell them."""
 
     examples: Examples
-    values: RawLabels
-    several: bool = False
-    """Whether some example has several labels."""
+    labels: RawLabels
+    multi_label: bool = False
+    """Whether the file gives lists of labels, so that an example may have several."""
 
 
 class TextCollector:
-    """Takes the texts of one split, one after the other."""
+    """Collects the texts of one split and their labels."""
 
     def __init__(self) -> None:
-        self.texts, self.values = PackedTexts(), RawLabels()
+        self.texts, self.labels = PackedTexts(), RawLabels()
         self.second: PackedTexts | None = None
         self.ids: PackedTexts | None = None
         self.keys = array("Q")
-        self.several = False
+        self.multi_label = False
 
     def add(self, texts: Sequence[str], label: str, where: str, line: int, id: str | None = None) -> None:
         self.texts.append(texts[0])
@@ -277,10 +285,10 @@ class TextCollector:
             self.second.append(texts[1])
         if self.ids is not None:
             self.ids.append(id or "")
-        self.values.append(label, where, line)
+        self.labels.append(label, where, line)
         self.keys.append(text_key(*texts))
 
-    def gathered(self) -> RawSplit:
-        keys = as_keys(self.keys)
+    def to_split(self) -> RawSplit:
+        keys = keys_array(self.keys)
         examples = TextExamples(texts=self.texts, second=self.second, ids=self.ids, all_keys=keys)
-        return RawSplit(examples, self.values, self.several)
+        return RawSplit(examples, self.labels, self.multi_label)

@@ -35,7 +35,7 @@ LARGEST = float(np.finfo(np.float32).max)
 PROSE = names.TEXT[:8]  # names that nobody gives to a column of numbers
 
 
-def number_in(value: object) -> float | None:
+def parse_cell(value: object) -> float | None:
     """The number of a cell, NaN where it is missing, None where it holds something else."""
     if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
         return math.nan
@@ -65,9 +65,9 @@ class _Column:
         filled = [value for value in values if _word(value) is not None]
         if not filled:
             return cls(name, "nothing")
-        if any(isinstance(value, list | dict) for value in filled) or names.plain(name) in PROSE:
+        if any(isinstance(value, list | dict) for value in filled) or names.normalize(name) in PROSE:
             return cls(name, "text")
-        if sum(number_in(value) is not None for value in filled) >= NEARLY_ALL * len(filled):
+        if sum(parse_cell(value) is not None for value in filled) >= NEARLY_ALL * len(filled):
             return cls(name, "numbers")
         distinct = sorted({str(value).strip() for value in filled})
         if len(distinct) > max(2, MOST_SHARE * len(values)):
@@ -76,7 +76,7 @@ class _Column:
 
 
 def _looked_at(table: Table) -> list[_Column]:
-    return [_Column.of(name, table.column(place)) for place, name in enumerate(table.columns)]
+    return [_Column.of(name, table.sample_column(place)) for place, name in enumerate(table.columns)]
 
 
 def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
@@ -97,7 +97,7 @@ def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
 
 
 def _names_rows(name: str) -> bool:
-    return names.plain(name) in names.ID
+    return names.normalize(name) in names.ID
 
 
 def _label(table: Table, config: ExamplesConfig) -> str:
@@ -105,7 +105,7 @@ def _label(table: Table, config: ExamplesConfig) -> str:
     if (given := given_column(table, config.label, "label")) is not None:
         return given
     rest = [name for name in table.columns if not _names_rows(name) and name not in config.columns]
-    by_name = {names.plain(name): name for name in rest}
+    by_name = {names.normalize(name): name for name in rest}
     named = [by_name[name] for name in names.LABEL if name in by_name]
     if named or rest:
         return named[0] if named else rest[-1]
@@ -120,7 +120,7 @@ class NumberColumns:
     label: str
     columns: tuple[str, ...]
 
-    def named(self) -> dict[str, str]:
+    def by_role(self) -> dict[str, str]:
         return {"label": self.label}
 
     @classmethod
@@ -144,7 +144,7 @@ class NumberColumns:
             *([f"as columns of 0 and 1, a word each: {listed_columns(spelled)}"] if spelled else []),
             *([f"not used: {listed_columns(unused)}"] if unused else []),
         ]
-        how = f" ({table.note})" if table.note else ""
+        how = f" ({table.dialect_note})" if table.dialect_note else ""
         findings.add_note(f"{table.where}: {'; '.join(parts)}{how}. --label names another column to learn.")
         return cls(label, tuple(found))
 
@@ -168,7 +168,7 @@ class NumberCells:
         for (index, wanted), name in zip(self.places, self.names, strict=True):
             value = row[index]
             if wanted is None:
-                number = number_in(value)
+                number = parse_cell(value)
                 if number is None:
                     return f"expected a number in {name!r}, found {str(value)[:30]!r}"
             else:
@@ -239,17 +239,17 @@ class NumberReader:
         for line, row in table.rows:
             spelled, taken = label_text(row[label]), cells.take(row)
             if isinstance(taken, str):
-                table.bad.reject(line, taken)
+                table.bad_rows.reject(line, taken)
             elif spelled is None:
-                table.bad.reject(line, f"no label in {columns.label!r}")
+                table.bad_rows.reject(line, f"no label in {columns.label!r}")
             else:
                 numbers.extend(taken)
                 values.append(spelled, table.where, line)
-        table.bad.finish()
+        table.bad_rows.finish()
         cells.note(table.where, self.findings)
 
 
-def rows_of_numbers(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, list[float] | str]]:
+def read_number_rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, list[float] | str]]:
     """Every row of a table whose columns are known, with its line; what is wrong with it, where it has no numbers."""
     cells = NumberCells(table, columns)
     for line, row in table.rows:

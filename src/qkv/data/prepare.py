@@ -125,11 +125,11 @@ class _Work:
     def __init__(self, corpus: CorpusConfig, progress: Progress, whole: bool = False, resumed: bool = False) -> None:
         self.progress = progress
         self.whole = whole  # nothing is held out
-        spool = standard_input.received(corpus, resumed)
+        spool = standard_input.receive(corpus, resumed)
         self.parts = CorpusFiles.of(corpus, spool, whole, progress)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
         if spool is not None:
-            self.parts = self.parts.moved(standard_input.keep(spool, self.fingerprint))
+            self.parts = self.parts.moved(standard_input.keep_copy(spool, self.fingerprint))
             self.stamp = Stamp.of(self.parts.sources)
         self.corpus = replace(self.parts.corpus, fingerprint=self.fingerprint)
         self.notes: list[str] = list(self.parts.findings.notes())
@@ -200,7 +200,7 @@ class _Work:
         for piece in self.survey().split_texts(self.whole):
             writer = valid if piece.valid else train
             assert writer is not None
-            writer.add(piece.text, piece.ends)
+            writer.add(piece.text, piece.is_last)
             if not self.whole:
                 overlap.add(piece)
             done += len(piece.text)

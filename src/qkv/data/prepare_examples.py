@@ -43,7 +43,7 @@ from qkv.data.examples import (
     TextExamples,
 )
 from qkv.data.findings import Progress, no_progress
-from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import PAIR_FRACTION, require_enough
 from qkv.data.read_examples import EXAMPLES_VERSION, read_examples
 from qkv.data.read_pairs import PAIRS_VERSION, read_parallel
@@ -120,11 +120,11 @@ def prepare_examples(
     *,
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
-    beginnings: Beginnings | None = None,
+    previews: FilePreviews | None = None,
 ) -> PreparedExamples:
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or no_progress
-    data = read_examples(config, watch, beginnings=beginnings)
+    data = read_examples(config, watch, previews=previews)
     fraction = config.valid_fraction if data.valid.all_keys is data.train.all_keys else None
     require_enough(data.train.keys, data.valid.keys, fraction, config.files[0])
     resolved = replace(
@@ -265,11 +265,11 @@ def prepare_parallel(
     *,
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
-    beginnings: Beginnings | None = None,
+    previews: FilePreviews | None = None,
 ) -> PreparedPairs:
     """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or no_progress
-    data = read_parallel(config, watch, beginnings=beginnings)
+    data = read_parallel(config, watch, previews=previews)
     held_out = data.valid.source_keys is data.train.source_keys
     fraction = (config.valid_fraction or PAIR_FRACTION) if held_out else None
     require_enough(data.train.keys, data.valid.keys, fraction, config.files[0], "pairs")

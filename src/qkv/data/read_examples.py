@@ -1,4 +1,4 @@
-"""From the names of files to `Labelled`: texts, rows of numbers, tagged words or pictures, each with what to learn.
+"""From the names of files to `Labelled`: texts, rows of numbers, tagged words or images, each with what to learn.
 
 Everything is noted that a person should know before training: columns, task, copies, leaks.
 """
@@ -25,16 +25,16 @@ from qkv.data.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
+from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
 from qkv.data.files.unpack import read_bytes
 from qkv.data.findings import Findings, OnRead, Progress, TaskNote, byte_counter, no_progress
 from qkv.data.formats import conll, images
-from qkv.data.formats.kinds import FASTTEXT, Beginnings
-from qkv.data.formats.rows import HALF_A_PAIR, LONGEST_ROW, BadRows, decoded_lines, encodable, report_reads
+from qkv.data.formats.kinds import FASTTEXT_PREFIX, FilePreviews
+from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, encodable, read_lines, report_reads
 from qkv.data.formats.tabular import Table, open_table
-from qkv.data.hold_out import example_notes, held_out
-from qkv.data.identity import MOST_TEXTS, passage_keys
-from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, decide, label_text, listed
+from qkv.data.hold_out import choose_held_out, example_notes
+from qkv.data.identity import MAX_PASSAGE_TEXTS, passage_keys
+from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, decide_label_scheme, format_names, label_text
 from qkv.data.number_tables import NumberReader, holds_numbers
 from qkv.data.split_files import ExampleFile, Split, SplitFiles, find_examples
 from qkv.errors import ConfigError, DataError
@@ -46,7 +46,7 @@ Purpose = Literal["train", "describe", "evaluate"]
 Content = Literal["text", "numbers", "tagging", "images"]
 _HOLD: dict[Content, str] = {
     "tagging": "words with tags",
-    "images": "pictures",
+    "images": "images",
     "text": "texts with labels",
     "numbers": "rows of numbers",
 }
@@ -57,7 +57,7 @@ _UNUSED: dict[Content, tuple[str, ...]] = {
 """Keys that say nothing about such files."""
 _OF_KIND: dict[str, Content] = {
     **dict.fromkeys(("conll", "conllu"), "tagging"),
-    **dict.fromkeys(("idx", "npz", "picture"), "images"),
+    **dict.fromkeys(("idx", "npz", "image"), "images"),
 }
 
 
@@ -65,17 +65,17 @@ def read_examples(
     config: ExamplesConfig,
     progress: Progress = no_progress,
     purpose: Purpose = "train",
-    beginnings: Beginnings | None = None,
+    previews: FilePreviews | None = None,
 ) -> Labelled:
     """Read, decide, split, compare. Only to train a part is held out; examples to evaluate on may be of one class.
 
-    `beginnings` are those of the files, where they have been opened before.
+    `previews` are those of the files, where they have been opened before.
     """
     require_encoding(config.encoding)
     findings, on_read = Findings(), byte_counter(progress, "reading")
-    beginnings = beginnings or Beginnings(config.encoding)
-    files = images.with_own_splits(find_examples(config, findings, progress, beginnings))
-    content = _content(files, config, beginnings)
+    previews = previews or FilePreviews(config.encoding)
+    files = images.split_npz_archive(find_examples(config, findings, progress, previews))
+    content = _content(files, config, previews)
     wanted = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
     if config.task is not None and content not in wanted:
         raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")
@@ -84,15 +84,17 @@ def read_examples(
     if content == "text" and not any(file.kind == "table" for file in files.all()):
         refuse_unused(config, ("text", "text2", "label", "id"), f"{files.train[0].display_name} has no columns")
     gathered, columns = _gathered(content, files, config, findings, on_read)
-    values = gathered["train"].values
+    values = gathered["train"].labels
     if not len(values):
         raise DataError(files.train[0].display_name, "no row can be used", "Give rows with text and label.")
     asked = config.task if content in ("text", "numbers") else "classification"
-    scheme = decide(values, gathered["train"].several, asked, values.place(0), findings, learn=purpose != "evaluate")
+    scheme = decide_label_scheme(
+        values, gathered["train"].multi_label, asked, values.place(0), findings, learn=purpose != "evaluate"
+    )
     parts = {
-        name: part.examples.with_targets(scheme.labels, *scheme.targets(part.values, name, findings))
+        name: part.examples.with_targets(scheme.labels, *scheme.targets(part.labels, name, findings))
         for name, part in gathered.items()
-        if name == "train" or len(part.values)
+        if name == "train" or len(part.labels)
     }
     train, valid, test = parts["train"], parts.get("valid"), parts.get("test")
     if purpose != "evaluate":
@@ -111,7 +113,7 @@ def read_examples(
     return replace(result, notes=notes, fingerprint=_fingerprint(result))
 
 
-def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, beginnings: Beginnings) -> Content:
+def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, previews: FilePreviews) -> Content:
     files = splits.all()
     contents: list[Content] = [_OF_KIND.get(file.kind, "text") for file in files]
     for file, content in zip(files, contents, strict=True):
@@ -119,7 +121,7 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, beginnings
             problem = f"holds {_HOLD[content]}, {files[0].display_name} holds {_HOLD[contents[0]]}"
             raise DataError(file.display_name, problem, "Give files of one kind.")
     first = splits.train[0]
-    if first.kind == "table" and holds_numbers(beginnings.table(first.source, config.header), config):
+    if first.kind == "table" and holds_numbers(previews.table(first.source, config.header), config):
         return "numbers"
     return contents[0]
 
@@ -130,16 +132,16 @@ def _gathered(
     """The examples of each split, and which column served as what."""
     texts, numbers = TextReader(config, findings, on_read), NumberReader(config, findings, on_read)
     readers: dict[Content, Callable[[Sequence[ExampleFile]], RawSplit]] = {
-        "tagging": lambda part: conll.gather(part, config, findings, on_read),
-        "images": lambda part: images.gather(part, findings, on_read),
+        "tagging": lambda part: conll.read_split(part, config, findings, on_read),
+        "images": lambda part: images.read_split(part, findings, on_read),
         "numbers": numbers.read,
         "text": texts.read,
     }
     gathered = {name: readers[content](part) for name, part in files.items()}
     if content == "tagging":
-        conll.note_scheme(gathered["train"], files.train[0].display_name, findings)
+        conll.note_tag_scheme(gathered["train"], files.train[0].display_name, findings)
     columns = texts.columns or numbers.columns
-    return gathered, columns.named() if columns else {}
+    return gathered, columns.by_role() if columns else {}
 
 
 def _require_distinct(train: Examples, where: str) -> None:
@@ -153,9 +155,9 @@ def _split(train: Examples, config: ExamplesConfig, seed: int = 0) -> tuple[Exam
     if not isinstance(train, TagExamples) and train.targets.ndim == 1 and train.labels.names:
         classes = train.targets
     keys = train.keys
-    if isinstance(train, TextExamples) and len(train) <= MOST_TEXTS:
+    if isinstance(train, TextExamples) and len(train) <= MAX_PASSAGE_TEXTS:
         keys = passage_keys((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
-    out = held_out(keys, classes, config.valid_fraction, config.seed + seed)
+    out = choose_held_out(keys, classes, config.valid_fraction, config.seed + seed)
     return train.select(~out), train.select(out)
 
 
@@ -182,14 +184,14 @@ def _three_splits(
 
 def _task_in_words(data: Labelled) -> str:
     kind = {
-        "images": "pictures, one class each",
+        "images": "images, one class each",
         "tagging": "a tag for each word",
         "regression": "a number to predict",
     }
     kind |= {"classification": "one class each", "multi-label": "any number of labels each"}
     pairs = "pairs of texts, " if data.pairs else "rows of numbers, " if data.numeric else ""
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in data.splits if len(split))
-    classes = f"; {len(data.labels)} labels: {listed(data.labels.names)}" if data.labels.names else ""
+    classes = f"; {len(data.labels)} labels: {format_names(data.labels.names)}" if data.labels.names else ""
     return f"task: {data.task} ({pairs}{kind[data.task]}); {sizes}{classes}."
 
 
@@ -235,7 +237,7 @@ class TextReader:
                 )
                 raise DataError(file.display_name, "is text without labels", f"Expected {expected}.")
         folders.finish()
-        return found.gathered()
+        return found.to_split()
 
     def _table(self, file: ExampleFile, found: TextCollector) -> None:
         table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
@@ -262,59 +264,61 @@ class TextReader:
             if problem is None and spelled is None:
                 problem = f"no label in {columns.label!r}"
             if problem is None and not encodable(*map(str, cells), spelled or "", name or ""):
-                problem = HALF_A_PAIR
+                problem = LONE_SURROGATE
             if problem is not None:
-                table.bad.reject(line, problem)
+                table.bad_rows.reject(line, problem)
                 continue
             # \r of JSON; elsewhere line ends were made plain before
-            plain = [with_plain_line_ends(str(cell), self.findings) for cell in cells]
+            plain = [normalize_line_ends(str(cell), self.findings) for cell in cells]
             found.add(plain, spelled or "", table.where, line, name)
-        table.bad.finish()
+        table.bad_rows.finish()
 
     def _label(self, value: object, found: TextCollector) -> str | None:
         """A label as text; several are put together. None where there is none."""
         if isinstance(value, list | tuple):
-            found.several = True
+            found.multi_label = True
             spelled = [label_text(each) for each in value]
             return None if None in spelled else LABEL_BREAK.join(each for each in spelled if each)
         return label_text(value)
 
     def _fasttext(self, file: ExampleFile, found: TextCollector) -> None:
         bad = BadRows(file.display_name, self.findings)
-        lines = decoded_lines(file.source, self.config.encoding, self.findings, self.on_read)
+        lines = read_lines(file.source, self.config.encoding, self.findings, self.on_read)
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            bad.rows += 1
+            bad.row_count += 1
             labels: list[str] = []
             text = line.strip()
-            while text.startswith(FASTTEXT):
+            while text.startswith(FASTTEXT_PREFIX):
                 label, _, text = text.partition(" ")
-                labels.append(label.removeprefix(FASTTEXT))
+                labels.append(label.removeprefix(FASTTEXT_PREFIX))
                 text = text.lstrip()
             if not labels or not all(labels):
-                bad.reject(number, f"expected {FASTTEXT}NAME at the start of the line")
+                bad.reject(number, f"expected {FASTTEXT_PREFIX}NAME at the start of the line")
             elif not text:
                 bad.reject(number, "no text")
             else:
-                found.several |= len(labels) > 1
+                found.multi_label |= len(labels) > 1
                 found.add([text], LABEL_BREAK.join(labels), file.display_name, number)
         bad.finish()
 
     def _whole_file(self, file: ExampleFile, label: str, found: TextCollector, bad: BadRows) -> None:
         where = file.display_name
-        if file.kind == "picture":
-            raise DataError(where, "is a picture among texts", "Keep pictures and texts in folders of their own.")
+        if file.kind == "image":
+            raise DataError(where, "is an image among texts", "Keep images and texts in folders of their own.")
         whole = ""
         for text in decode(
             report_reads(read_bytes(file.source), self.on_read), where, self.config.encoding, self.findings
         ):
             whole += text
-            if len(whole) > LONGEST_ROW:
-                raise DataError(where, f"a text of more than {LONGEST_ROW:,} characters", "Cut it into smaller files.")
-        bad.rows += 1
+            if len(whole) > MAX_ROW_CHARACTERS:
+                raise DataError(
+                    where, f"a text of more than {MAX_ROW_CHARACTERS:,} characters", "Cut it into smaller files."
+                )
+        bad.row_count += 1
         if whole.strip():
             found.add([whole], label, where, 0)
         else:  # however many there are, the first bad file does not end the reading
-            bad.bad += 1
-            bad.first = bad.first or (bad.rows, f"{where} is empty")
+            bad.bad_count += 1
+            bad.first_bad = bad.first_bad or (bad.row_count, f"{where} is empty")

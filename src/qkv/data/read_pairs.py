@@ -17,20 +17,20 @@ from pathlib import PurePath
 
 import numpy as np
 
-from qkv.data.columns import PairColumns, guess_pair, header_of
+from qkv.data.columns import PairColumns, guess_pair, header_rule
 from qkv.data.corpus import ParallelConfig, refuse_unused
 from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.decode import require_encoding
 from qkv.data.files.discover import is_zip
-from qkv.data.files.unpack import Source, unreadable, zip_members
+from qkv.data.files.unpack import Source, unreadable_error, zip_members
 from qkv.data.findings import Caution, Findings, OnRead, Progress, TaskNote, byte_counter, display_name, no_progress
-from qkv.data.formats.aligned import aligned_lines, named
-from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.aligned import parse_file_name, read_line_pairs
+from qkv.data.formats.kinds import FilePreviews
 from qkv.data.formats.tabular import open_table
 from qkv.data.hold_out import pair_notes, split_pairs
-from qkv.data.identity import as_keys, text_key
+from qkv.data.identity import keys_array, text_key
 from qkv.data.read_examples import Purpose
-from qkv.data.split_files import UNNAMED, PairFiles, SplitFiles, find_pairs, split_of
+from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, find_pairs, split_of
 from qkv.errors import ConfigError, DataError
 
 MOST_LEFT_OUT = 0.1
@@ -83,7 +83,7 @@ class PairReader:
                 keys[0].append(text_key(first))
                 keys[1].append(text_key(second))
             self._note(count, group)
-            table = self.columns if group.second is None and group.languages == UNNAMED else None
+            table = self.columns if group.second is None and group.languages == UNKNOWN_LANGUAGES else None
             languages.append(group.languages if table is None else table.languages)
         return Pairs(
             source=source,
@@ -92,16 +92,16 @@ class PairReader:
             backward=np.zeros(len(source), dtype=np.bool_),
             starts=np.array(starts, dtype=np.int64),
             languages=tuple(languages),
-            source_keys=as_keys(keys[0]),
-            target_keys=as_keys(keys[1]),
+            source_keys=keys_array(keys[0]),
+            target_keys=keys_array(keys[1]),
         )
 
     def _lines(self, group: PairFiles) -> Iterator[tuple[int, str, str]]:
         if group.second is not None:
             refuse_unused(self.config, ("source", "target"), f"{group.first.display_name} has no columns")
-            both = aligned_lines(group.first, group.second, self.config.encoding, self.findings, self.on_read)
+            both = read_line_pairs(group.first, group.second, self.config.encoding, self.findings, self.on_read)
             return ((line, first, second) for line, (first, second) in enumerate(both, 1))
-        table = open_table(group.first, self.config.encoding, self.findings, header_of(self.config), self.on_read)
+        table = open_table(group.first, self.config.encoding, self.findings, header_rule(self.config), self.on_read)
         table.require_rows()
         if self.columns is None:
             self.columns = guess_pair(table, self.config)
@@ -148,7 +148,7 @@ def read_parallel(
     config: ParallelConfig,
     progress: Progress = no_progress,
     purpose: Purpose = "train",
-    beginnings: Beginnings | None = None,
+    previews: FilePreviews | None = None,
 ) -> Parallel:
     """Read, split, compare. Only to train a part is held out; pairs to evaluate on are read as they are, in `train`.
 
@@ -157,7 +157,7 @@ def read_parallel(
     learn = purpose != "evaluate"
     require_encoding(config.encoding)
     findings = Findings()
-    files = find_pairs(config, findings, progress, beginnings)
+    files = find_pairs(config, findings, progress, previews)
     if learn:
         add_neighbours(files, findings)
     reader = PairReader(config, findings, byte_counter(progress, "reading"))
@@ -183,9 +183,9 @@ def read_parallel(
 
 def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) -> tuple[Direction, ...]:
     """Of each group; where there are several of different files, all must be known."""
-    known = [each for each in languages if each != UNNAMED]
+    known = [each for each in languages if each != UNKNOWN_LANGUAGES]
     if known and len(known) < len(languages):
-        unknown = next(group for group, each in zip(groups, languages, strict=True) if each == UNNAMED)
+        unknown = next(group for group, each in zip(groups, languages, strict=True) if each == UNKNOWN_LANGUAGES)
         raise ConfigError(
             f"{unknown.display_name}: no language is in the names. Give all of them: --languages en de en cs."
         )
@@ -201,19 +201,19 @@ def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, direct
     """The validation or test split; its languages must be such as are learned."""
     found = reader.read(groups, learn=False)
     only = train.languages[0] if len(set(train.languages)) == 1 else None
-    languages = tuple(only if each == UNNAMED and only else each for each in found.languages)
+    languages = tuple(only if each == UNKNOWN_LANGUAGES and only else each for each in found.languages)
     targets = {target for _, target in directions}
     for group, direction in zip(groups, languages, strict=True):
-        if only == UNNAMED or direction in directions or (len(targets) > 1 and direction[1] in targets):
+        if only == UNKNOWN_LANGUAGES or direction in directions or (len(targets) > 1 and direction[1] in targets):
             continue
-        if direction == UNNAMED:
+        if direction == UNKNOWN_LANGUAGES:
             raise ConfigError(
                 f"{group.display_name}: no language is in the names, and several are learned. Rename the files."
             )
         learned = ", ".join(f"{source} to {target}" for source, target in directions)
         problem = f"translates {direction[0]} to {direction[1]}; learned is {learned}"
         raise DataError(group.first.display_name, problem, "Name files of these languages, source first.")
-    return replace(found, languages=languages if only != UNNAMED else (UNNAMED,) * len(groups))
+    return replace(found, languages=languages if only != UNKNOWN_LANGUAGES else (UNKNOWN_LANGUAGES,) * len(groups))
 
 
 def _task_in_words(found: Parallel) -> str:
@@ -259,7 +259,7 @@ def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | 
 
 def _of_language(source: Source, split: str) -> dict[str, Source]:
     """Files next to one that are of its language and of a split, by the rest of their names."""
-    if (own := named(source.file_name)) is None:
+    if (own := parse_file_name(source.file_name)) is None:
         return {}
     if source.member:
         folder = PurePath(source.member).parent
@@ -269,11 +269,11 @@ def _of_language(source: Source, split: str) -> dict[str, Source]:
         try:
             paths = sorted(source.path.parent.iterdir())
         except OSError as error:
-            raise unreadable(display_name(source.path.parent), error) from None
+            raise unreadable_error(display_name(source.path.parent), error) from None
         files = [Source(path) for path in paths if path.is_file() and not is_zip(path)]
     others: dict[str, Source] = {}
     for file in files:
-        parts = named(file.file_name)
+        parts = parse_file_name(file.file_name)
         if parts is not None and parts.language == own.language and split_of(file.file_name) == split:
-            others.setdefault(parts.rest, file)
+            others.setdefault(parts.pattern, file)
     return others

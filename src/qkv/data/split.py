@@ -61,7 +61,7 @@ class SplitText(NamedTuple):
 
     valid: bool
     text: str
-    ends: bool
+    is_last: bool
 
 
 class Census:
@@ -213,9 +213,9 @@ class Overlap:
         self._held = ["", ""]
 
     def add(self, piece: SplitText) -> None:
-        self.documents[piece.valid].add(piece.text, piece.ends)
+        self.documents[piece.valid].add(piece.text, piece.is_last)
         text, self._held[piece.valid] = self._held[piece.valid] + piece.text, ""
-        if not piece.ends and len(text) - (end := text.rfind("\n") + 1) < LONGEST_LINE:
+        if not piece.is_last and len(text) - (end := text.rfind("\n") + 1) < LONGEST_LINE:
             text, self._held[piece.valid] = text[:end], text[end:]
         self._count(self.units[piece.valid], text)
 

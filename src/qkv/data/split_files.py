@@ -15,11 +15,11 @@ from typing import Generic, Literal, TypeVar
 
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
-from qkv.data.files.discover import catalog_entry, contents, is_zip, leads_to_folder, matches
+from qkv.data.files.discover import catalog_entry, is_zip, leads_to_folder, list_contents, matches_filter
 from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Findings, Progress, display_name, no_progress
-from qkv.data.formats.aligned import SOURCE, TARGET, aligned, named
-from qkv.data.formats.kinds import DATA_KINDS, Beginnings, Kind, kind_by_name
+from qkv.data.formats.aligned import SOURCE, TARGET, file_pair_languages, parse_file_name
+from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews, kind_by_name
 from qkv.errors import ConfigError, DataError
 
 Split = Literal["train", "valid", "test"]
@@ -30,7 +30,7 @@ SPLIT_WORDS: dict[str, Split] = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 UNLABELLED = ("unsup", "unlabelled", "unlabeled")
-UNNAMED = (SOURCE, TARGET)
+UNKNOWN_LANGUAGES = (SOURCE, TARGET)
 MOST_OPENED = 50
 """In a folder with more files, only those are tables whose names say so."""
 
@@ -44,7 +44,7 @@ class ExampleFile:
     """A file, what it is, and which split its name says."""
 
     source: Source
-    kind: Kind
+    kind: FileKind
     split: Split | None = None
     label: str | None = None
     """The folder's name, where folders are labels."""
@@ -124,14 +124,14 @@ def _has_contents(name: str, what: str) -> bool:
 
 
 def find_examples(
-    config: ExamplesConfig, findings: Findings, progress: Progress = no_progress, beginnings: Beginnings | None = None
+    config: ExamplesConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
 ) -> SplitFiles[ExampleFile]:
     """The files of labelled examples; DataError for a name that leads nowhere."""
-    beginnings = beginnings or Beginnings(config.encoding)
+    previews = previews or FilePreviews(config.encoding)
     if not config.files:
         raise DataError("the examples", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
     files, valid, test = (
-        [file for name in names for file in _example_files(name, config, findings, progress, beginnings)]
+        [file for name in names for file in _example_files(name, config, findings, progress, previews)]
         for names in (config.files, config.valid, config.test)
     )
     require_packages(file.source for file in (*files, *valid, *test))
@@ -139,7 +139,7 @@ def find_examples(
 
 
 def _example_files(
-    name: str, config: ExamplesConfig, findings: Findings, progress: Progress, beginnings: Beginnings
+    name: str, config: ExamplesConfig, findings: Findings, progress: Progress, previews: FilePreviews
 ) -> list[ExampleFile]:
     if entry := catalog_entry(name):
         if entry.task in ("language modelling", "translation"):
@@ -147,20 +147,20 @@ def _example_files(
         in_catalog: list[ExampleFile] = []
         for file in entry.files:
             source, split = Source(file.obtain(progress)), SPLITS[file in entry.valid]
-            in_catalog.append(ExampleFile(source, beginnings.kind(source), split, discovered=True))
+            in_catalog.append(ExampleFile(source, previews.kind(source), split, discovered=True))
         return in_catalog
     if not _has_contents(name, "examples"):
         source = Source(Path(name))
-        return [ExampleFile(source, beginnings.kind(source), split_of(source.file_name))]
-    inside = [each for each in contents(Path(name), findings) if matches(each[1].as_posix(), config.filter)]
+        return [ExampleFile(source, previews.kind(source), split_of(source.file_name))]
+    inside = [each for each in list_contents(Path(name), findings) if matches_filter(each[1].as_posix(), config.filter)]
     # files that hold examples, else those whose folder is their label
     data: list[ExampleFile] = []
     labelled: list[ExampleFile] = []
     for source, place in inside:
         own = next((SPLIT_WORDS[part.lower()] for part in place.parts[:-1] if part.lower() in SPLIT_WORDS), None)
         parents = [part for part in place.parts[:-1] if part.lower() not in SPLIT_WORDS]
-        kind = kind_by_name(source) if parents else beginnings.kind(source)
-        if kind in DATA_KINDS:
+        kind = kind_by_name(source) if parents else previews.kind(source)
+        if kind in LABELLED_KINDS:
             data.append(ExampleFile(source, kind, own or split_of(place.name), discovered=True))
         elif parents and parents[-1].lower() not in UNLABELLED:
             labelled.append(ExampleFile(source, kind or "text", own, display_name(parents[-1]), discovered=True))
@@ -174,23 +174,23 @@ def _example_files(
 
 
 def find_pairs(
-    config: ParallelConfig, findings: Findings, progress: Progress = no_progress, beginnings: Beginnings | None = None
+    config: ParallelConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
 ) -> SplitFiles[PairFiles]:
     """The files of parallel text; DataError for a name that leads nowhere."""
-    beginnings = beginnings or Beginnings(config.encoding)
+    previews = previews or FilePreviews(config.encoding)
     if not config.files:
         raise DataError("the pairs", "no files were named", "Name the source and the target file.")
     if config.source is not None and config.source == config.target:
         raise ConfigError(f"source and target are both column {config.source!r}. Name two columns.")
     files, valid, test = (
-        _pair_files(names, languages, findings, progress, beginnings)
+        _pair_files(names, languages, findings, progress, previews)
         for names, languages in ((config.files, config.languages), (config.valid, ()), (config.test, ()))
     )
     return SplitFiles.of(files, valid, test, findings)
 
 
 def _pair_files(
-    names: Sequence[str], languages: Sequence[str], findings: Findings, progress: Progress, beginnings: Beginnings
+    names: Sequence[str], languages: Sequence[str], findings: Findings, progress: Progress, previews: FilePreviews
 ) -> list[PairFiles]:
     singles: list[Source] = []
     groups: list[PairFiles] = []
@@ -201,30 +201,30 @@ def _pair_files(
         if not entry:
             _has_contents(name, "pairs")
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
-        inside = [source for path in paths for source, _ in contents(path, findings)]
+        inside = [source for path in paths for source, _ in list_contents(path, findings)]
         if not inside and is_zip(Path(name)):
             raise DataError(display_name(name), "nothing is in this zip", "Give a zip with the texts.")
         require_packages(inside)
         if entry or Path(name).is_dir() or len(inside) > 1:
-            groups += _group_by_name(inside, languages, name, findings, beginnings, in_catalog=bool(entry))
+            groups += _group_by_name(inside, languages, name, findings, previews, in_catalog=bool(entry))
         else:
             singles += inside
-    return [*groups, *_group_in_order(singles, languages, beginnings)]
+    return [*groups, *_group_in_order(singles, languages, previews)]
 
 
-def _group_in_order(sources: Sequence[Source], languages: Sequence[str], beginnings: Beginnings) -> list[PairFiles]:
+def _group_in_order(sources: Sequence[Source], languages: Sequence[str], previews: FilePreviews) -> list[PairFiles]:
     """Named files: a table is a group of its own, any other file forms one with the next.
 
     Texts may hold tabs too: files whose names do not say it are tables only if there is no text among them.
     """
     groups: list[PairFiles] = []
     waiting = list(sources)
-    all_tables = all(beginnings.kind(source) == "table" for source in sources)
+    all_tables = all(previews.kind(source) == "table" for source in sources)
     while waiting:
         first = waiting.pop(0)
-        own = aligned(_language_name(first), _language_name(waiting[0])) if waiting else None
+        own = file_pair_languages(_language_name(first), _language_name(waiting[0])) if waiting else None
         if own is None and (all_tables or kind_by_name(first) == "table"):
-            groups.append(PairFiles(first, None, UNNAMED))
+            groups.append(PairFiles(first, None, UNKNOWN_LANGUAGES))
             continue
         if not waiting:
             count = f"{len(sources)} files" if len(sources) > 1 else "one file"
@@ -232,14 +232,14 @@ def _group_in_order(sources: Sequence[Source], languages: Sequence[str], beginni
             raise DataError(first.display_name, problem, "Name source and target file, one after the other.")
         second = waiting.pop(0)
         _require_two(first, second)
-        groups.append(PairFiles(first, second, own or UNNAMED))
+        groups.append(PairFiles(first, second, own or UNKNOWN_LANGUAGES))
     return _with_languages(groups, languages)
 
 
 def _language_name(source: Source) -> str:
     """The name that says the language: that of an archive where the only file inside says none."""
     own = source.file_name
-    return source.path.name if source.member and named(own) is None else own
+    return source.path.name if source.member and parse_file_name(own) is None else own
 
 
 def _require_two(first: Source, second: Source) -> None:
@@ -248,8 +248,8 @@ def _require_two(first: Source, second: Source) -> None:
         raise DataError(
             first.display_name, "is named both as source and as target", "Name the file of the translations."
         )
-    one, other = named(_language_name(first)), named(_language_name(second))
-    if one is not None and other is not None and one.language == other.language and one.rest != other.rest:
+    one, other = parse_file_name(_language_name(first)), parse_file_name(_language_name(second))
+    if one is not None and other is not None and one.language == other.language and one.pattern != other.pattern:
         problem = f"is in the language {one.language!r}, as {first.display_name} is"
         raise DataError(
             second.display_name, problem, "Name source and target file one after the other: A.en A.de B.en B.de."
@@ -273,15 +273,15 @@ def _group_by_name(
     languages: Sequence[str],
     name: str,
     findings: Findings,
-    beginnings: Beginnings,
+    previews: FilePreviews,
     in_catalog: bool,
 ) -> list[PairFiles]:
     """The groups of a folder, an archive or a set: files whose names differ in their language, else tables."""
     stems: dict[tuple[PurePath, str], dict[str, Source]] = {}
     for source in sources:
-        if (parts := named(source.file_name)) is not None:
+        if (parts := parse_file_name(source.file_name)) is not None:
             folder = PurePath(source.member).parent if source.member else source.path.parent
-            stems.setdefault((folder, parts.rest), {})[parts.language] = source
+            stems.setdefault((folder, parts.pattern), {})[parts.language] = source
     together = [files for files in stems.values() if len(files) > 1]
     if together:
         known = list(dict.fromkeys(language for files in together for language in files))
@@ -294,8 +294,10 @@ def _group_by_name(
     else:
         tables = [source for source in sources if kind_by_name(source) == "table"]
         if not tables and len(sources) <= MOST_OPENED:
-            tables = [source for source in sources if beginnings.kind(source) == "table"]
-        groups = _with_languages([PairFiles(source, None, UNNAMED, discovered=True) for source in tables], languages)
+            tables = [source for source in sources if previews.kind(source) == "table"]
+        groups = _with_languages(
+            [PairFiles(source, None, UNKNOWN_LANGUAGES, discovered=True) for source in tables], languages
+        )
     if not groups:
         problem = "nothing in it looks like texts and their translations"
         remedy = "Expected files such as train.en and train.de, or tables with the columns source and target."

@@ -13,20 +13,20 @@ from functools import cached_property
 from pathlib import Path
 
 from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
-from qkv.data.files.decode import decode, require_encoding, wide_encoding
-from qkv.data.files.discover import expand, own_validation
+from qkv.data.files.decode import allows_nul_bytes, decode, require_encoding
+from qkv.data.files.discover import catalog_validation_files, find_text_files
 from qkv.data.files.unpack import (
-    CHUNK,
+    CHUNK_SIZE,
     Builtin,
     Source,
-    changed,
+    changed_error,
     read_bytes,
     require_no_hole,
-    require_stored,
-    unreadable,
+    require_not_sparse,
+    unreadable_error,
 )
 from qkv.data.findings import Caution, Findings, OnRead, Progress, byte_counter, no_progress
-from qkv.data.formats.text import read
+from qkv.data.formats.text import read_documents
 from qkv.data.split import Border, Census, SplitText
 from qkv.data.tokens import Cutter
 from qkv.text.vocabulary import Counting, Statistics
@@ -55,16 +55,16 @@ class CorpusFiles:
         if spool is not None:
             files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
         else:
-            files = expand(corpus.files, corpus.filter, findings, progress)
+            files = find_text_files(corpus.files, corpus.filter, findings, progress)
             refuse_idle_filter(corpus)
             formats = {"text" if isinstance(file, Builtin) else file.format for file in files}
             if formats == {"text"}:
                 refuse_unused(corpus, ("text",), f"{files[0].display_name} has no columns")
             elif "text" not in formats and not writes:
                 refuse_unused(corpus, ("documents",), f"a row of {files[0].display_name} is a document")
-        valid: Sequence[Source | Builtin] = [] if whole else own_validation(corpus, findings, progress)
+        valid: Sequence[Source | Builtin] = [] if whole else catalog_validation_files(corpus, findings, progress)
         if corpus.valid and not whole:
-            valid = expand(corpus.valid, corpus.filter, findings, progress)
+            valid = find_text_files(corpus.valid, corpus.filter, findings, progress)
         return cls(corpus, tuple(files), tuple(valid), findings)
 
     @property
@@ -90,10 +90,10 @@ class Survey:
 
     def split_texts(self, whole: bool = False) -> Iterator[SplitText]:
         """All documents again, each piece with its split; `whole`: nothing is held out."""
-        pieces = read(self.parts.files, self.parts.corpus, Findings())  # what is noticed was noticed before
+        pieces = read_documents(self.parts.files, self.parts.corpus, Findings())  # what is noticed was noticed before
         if not self.parts.valid and not whole:
             return self.border.split(pieces)
-        held_out = () if whole else read(self.parts.valid, self.parts.corpus, Findings())
+        held_out = () if whole else read_documents(self.parts.valid, self.parts.corpus, Findings())
         texts = ((False, pieces), (True, held_out))
         return (SplitText(valid, text, ends) for valid, part in texts for text, ends in part)
 
@@ -130,13 +130,13 @@ def survey(
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
     findings, counting, census, cutter = Findings(), Counting(), Census(), Cutter()
     on_read = byte_counter(progress, "reading")
-    for text, ends in read(parts.files, parts.corpus, findings, on_read):
+    for text, ends in read_documents(parts.files, parts.corpus, findings, on_read):
         observe(text, ends)
         for part, last in cutter.parts(text, ends):
             counting.add(part, last)
             census.add(part, last)
     if parts.valid:  # found out now rather than after the tokenizer was learned
-        for text, _ends in read(parts.valid, parts.corpus, findings, on_read):
+        for text, _ends in read_documents(parts.valid, parts.corpus, findings, on_read):
             counting.characters += len(text)
     return Survey(parts, counting.statistics(), census, findings)
 
@@ -160,14 +160,14 @@ class Stamp:
         """Refuse to go on with a corpus that changed under our hands: its fingerprint would be a lie."""
         for path, *state in self.files:
             if _state(path) != tuple(state):
-                raise changed(Source(path).display_name)
+                raise changed_error(Source(path).display_name)
 
 
 def _state(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
     except OSError as error:
-        raise unreadable(Source(path).display_name, error) from None
+        raise unreadable_error(Source(path).display_name, error) from None
     return status.st_size, status.st_mtime_ns
 
 
@@ -199,15 +199,15 @@ def _require_plausible(source: Source | Builtin, encoding: str) -> None:
     if isinstance(source, Builtin):
         return
     try:
-        require_stored(source.path, source.display_name)
-        if source.packing == "plain" and source.format != "parquet":
+        require_not_sparse(source.path, source.display_name)
+        if source.compression == "plain" and source.format != "parquet":
             next(decode(read_bytes(source), source.display_name, encoding, Findings()), None)
-            if not wide_encoding(encoding):
+            if not allows_nul_bytes(encoding):
                 require_no_hole(source.path, source.display_name)
-        elif source.packing in ("gz", "zst"):
+        elif source.compression in ("gz", "zst"):
             next(read_bytes(source), None)
     except OSError as error:
-        raise unreadable(source.display_name, error) from None
+        raise unreadable_error(source.display_name, error) from None
 
 
 def _identity(source: Source | Builtin, hashes: dict[Path, str], on_read: OnRead) -> list[str]:
@@ -219,7 +219,7 @@ def _identity(source: Source | Builtin, hashes: dict[Path, str], on_read: OnRead
         return ["built in", digest.hexdigest()]
     if source.path not in hashes:
         hashes[source.path] = _file_hash(source, on_read)
-    return [source.format, source.packing, source.member or "", hashes[source.path]]
+    return [source.format, source.compression, source.member or "", hashes[source.path]]
 
 
 def _file_hash(source: Source, on_read: OnRead) -> str:
@@ -227,12 +227,12 @@ def _file_hash(source: Source, on_read: OnRead) -> str:
     try:
         left = source.path.stat().st_size
         with source.path.open("rb") as file:
-            while chunk := file.read(CHUNK):
+            while chunk := file.read(CHUNK_SIZE):
                 digest.update(chunk)
                 on_read(len(chunk))
                 left -= len(chunk)
                 if left < 0:
-                    raise changed(source.display_name)
+                    raise changed_error(source.display_name)
     except OSError as error:
-        raise unreadable(source.display_name, error) from None
+        raise unreadable_error(source.display_name, error) from None
     return digest.hexdigest()

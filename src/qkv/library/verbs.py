@@ -137,9 +137,9 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | E
         kind = {"pairs": ParallelConfig, "examples": ExamplesConfig, "text": CorpusConfig}[detected.content]
         config = parse(kind, corpus, "qkv.describe")
         if isinstance(config, ParallelConfig):
-            return descriptions.describe_pairs(config, no_progress, detected.beginnings)
+            return descriptions.describe_pairs(config, no_progress, detected.previews)
         if isinstance(config, ExamplesConfig):
-            return descriptions.describe_examples(config, no_progress, detected.beginnings)
+            return descriptions.describe_examples(config, no_progress, detected.previews)
         return descriptions.describe(config, no_progress)
 
 

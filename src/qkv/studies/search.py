@@ -21,7 +21,7 @@ import tomli_w
 
 from qkv.config import parse
 from qkv.data.corpus import CorpusConfig, ExamplesConfig
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
 from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_number_of
@@ -160,7 +160,9 @@ def _task(plan: TuningPlan) -> TuningTask:
                 known = ", ".join(LANGUAGE_MODELS)
                 raise InputError(f"--model {name}: a search needs a model whose sizes are open: {known}.")
         corpus: CorpusConfig = parse(CorpusConfig, plan.corpus, "the options")
-        expand(corpus.files, corpus.filter, Findings())  # a file that is missing is reported before the first trial
+        find_text_files(
+            corpus.files, corpus.filter, Findings()
+        )  # a file that is missing is reported before the first trial
         return TuningTask("language-modelling", {name: {} for name in names}, 0, lower=True)
     data = read_examples(parse(ExamplesConfig, plan.corpus, "the options"))
     for note in data.notes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qkv.config import LazyClasses
-from qkv.data.detect import Detected, detect, naming_options
+from qkv.data.detect import Detected, detect, naming_deciding_options
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError, QkvError
 from qkv.recipe import recipe as recipes
@@ -99,7 +99,7 @@ def open_task(draft: Draft, progress: Progress | None, detected: Detected | None
     detected = detected or detect(dict(draft.corpus))
     task = task_of(draft, detected)
     _require_fitting(draft, task)
-    with naming_options({**draft.corpus, **draft.task}):
+    with naming_deciding_options({**draft.corpus, **draft.task}):
         opened = task.open(draft, progress, detected)
     return opened if opened.kind_of_data == opened.kind else TASKS[opened.kind_of_data](opened.prepared)
 

@@ -25,7 +25,7 @@ from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, Progress, byte_counter, display_name, no_progress
-from qkv.data.formats.text import DocumentPiece, read
+from qkv.data.formats.text import DocumentPiece, read_documents
 from qkv.data.survey import CorpusFiles, Stamp
 from qkv.errors import InputError
 
@@ -169,14 +169,14 @@ def clean(
     progress: Progress = no_progress,
 ) -> CleaningReport:
     """Write the documents that pass to `out` and the others to `dropped`; where nothing passes, `out` is not made."""
-    with standard_input.received_once(corpus) as spool:
+    with standard_input.receive_once(corpus) as spool:
         parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress, writes=True)
         for path in (out, dropped):
             _require_apart(path, parts.files)
         stamp, findings = Stamp.of(parts.files), Findings()
         chain = FilterChain(limits, skip)
         report = CleaningReport(tuple(chain.counts.values()))
-        pieces = read(parts.files, corpus, findings, byte_counter(progress, "cleaning"))
+        pieces = read_documents(parts.files, corpus, findings, byte_counter(progress, "cleaning"))
         with document_file(out, corpus.documents) as kept, document_file(dropped, corpus.documents) as rest:
             for batch in batches(pieces, limits.max_characters):
                 for document, reason in zip(batch, chain.decide(batch), strict=True):

@@ -1,4 +1,4 @@
-"""Standard input as a corpus: kept in the cache, so that it can be read twice, and found again by `--resume`."""
+"""Standard input as a corpus: copied to the cache, so that it can be read more than once and by `--resume`."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ from pathlib import Path
 from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import decode, require_encoding
-from qkv.data.files.unpack import CHUNK
+from qkv.data.files.unpack import CHUNK_SIZE
 from qkv.data.findings import Findings
 from qkv.errors import DataError, InputError
 from qkv.storage import storage_errors, storage_remedy
 
-NAME = "-"
+STDIN_NAME = "-"
 
 
-def received(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
-    """The file that holds standard input, when the corpus names it.
+def receive(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
+    """Copy standard input to a file and return its path; None if the corpus does not name standard input.
 
-    The copy of an earlier run serves the same run, `resumed`, and a recipe for which nothing is piped in.
+    The copy of an earlier run is returned when that run is resumed, or when nothing is piped in.
     """
-    if NAME in corpus.valid:
+    if STDIN_NAME in corpus.valid:
         raise InputError("standard input cannot be the validation text; put it into a file and use --valid FILE.")
-    if NAME not in corpus.files:
+    if STDIN_NAME not in corpus.files:
         return None
-    if corpus.files != (NAME,):
+    if corpus.files != (STDIN_NAME,):
         raise InputError("standard input (-) cannot be mixed with files; pipe everything in, or name files only.")
-    if (resumed or not _piped()) and (copy := kept(corpus)) is not None:
+    if (resumed or not _is_piped()) and (copy := find_copy(corpus)) is not None:
         return copy
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         if corpus.fingerprint:
             raise InputError("the text that was piped in is no longer in the cache; pipe the same text in again.")
         raise InputError("nothing is piped in. Use it as in: cat book.txt | qkv train -")
-    return _spool(corpus.encoding)
+    return _copy_input(corpus.encoding)
 
 
 @contextmanager
-def received_once(corpus: CorpusConfig) -> Iterator[Path | None]:
-    """The same for a command that reads it once and does not keep it."""
-    spool = received(corpus)
+def receive_once(corpus: CorpusConfig) -> Iterator[Path | None]:
+    """Receive standard input for a command that does not keep the copy."""
+    copy = receive(corpus)
     try:
-        yield spool
+        yield copy
     finally:
-        if spool is not None:
-            spool.unlink(missing_ok=True)
+        if copy is not None:
+            copy.unlink(missing_ok=True)
 
 
-def kept(corpus: CorpusConfig) -> Path | None:
-    """The copy of the text that this corpus was read from before."""
-    copy = _place(corpus.fingerprint) if corpus.fingerprint else None
+def find_copy(corpus: CorpusConfig) -> Path | None:
+    """The copy of the text from which this corpus was read before."""
+    copy = _copy_path(corpus.fingerprint) if corpus.fingerprint else None
     return copy if copy is not None and copy.is_file() else None
 
 
-def _piped() -> bool:
-    """Whether somebody sends text: a pipe or a file, not a terminal and not /dev/null."""
+def _is_piped() -> bool:
+    """Whether standard input is a pipe or a file, not a terminal or /dev/null."""
     if sys.stdin is None or sys.stdin.closed:
         return False
     try:
         return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
-    except OSError:  # not a file of the system
+    except OSError:  # an object of Python without a file descriptor
         return True
 
 
-def _spool(encoding: str) -> Path:
-    """Copy what comes in, and decode it on the way: what is no text is refused at its first bad byte."""
+def _copy_input(encoding: str) -> Path:
+    """Copy standard input to a new file; DataError at the first byte that is not text."""
     require_encoding(encoding)
     folder = cache_folder("input")
     size = 0
@@ -82,7 +82,7 @@ def _spool(encoding: str) -> Path:
         tempfile.NamedTemporaryFile("wb", dir=folder, suffix=PART_SUFFIX, delete=False) as file,
     ):
         try:
-            for chunk in _decoded(encoding):
+            for chunk in _validated_chunks(encoding):
                 file.write(chunk)
                 size += len(chunk)
             file.flush()
@@ -96,55 +96,55 @@ def _spool(encoding: str) -> Path:
     return Path(file.name)
 
 
-def _decoded(encoding: str) -> Iterator[bytes]:
-    """The bytes of standard input, each piece given once all before it was decoded."""
-    taken: deque[bytes] = deque()
+def _validated_chunks(encoding: str) -> Iterator[bytes]:
+    """The bytes of standard input; every chunk is yielded after it was decoded without an error."""
+    pending: deque[bytes] = deque()
 
     def chunks() -> Iterator[bytes]:
-        while chunk := sys.stdin.buffer.read(CHUNK):
-            taken.append(chunk)
+        while chunk := sys.stdin.buffer.read(CHUNK_SIZE):
+            pending.append(chunk)
             yield chunk
 
     for _ in decode(chunks(), "standard input", encoding, Findings()):
-        while taken:
-            yield taken.popleft()
-    yield from taken
+        while pending:
+            yield pending.popleft()
+    yield from pending
 
 
-def keep(spool: Path, fingerprint: str) -> Path:
-    """Give the text its lasting name. A copy that is there already stays: another process may be reading it."""
-    final = _place(fingerprint)
-    if spool == final:
+def keep_copy(copy: Path, fingerprint: str) -> Path:
+    """Give the copy its final name. A file of this name with the same text stays: another process may be reading it."""
+    final = _copy_path(fingerprint)
+    if copy == final:
         return final
-    if spool.suffix != PART_SUFFIX:  # a copy that is read in another way, and still belongs to a run of its own
-        spool = _copied(spool)
+    if copy.suffix != PART_SUFFIX:  # the kept copy of a run that reads the text with other options
+        copy = _duplicate(copy)
     try:
-        if not _taken(spool, final):
-            os.replace(spool, final)
+        if not _link(copy, final):
+            os.replace(copy, final)
     finally:
-        spool.unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
     return final
 
 
-def _taken(spool: Path, final: Path) -> bool:
-    """Whether the name holds the text now: its own link, or what another process has put there."""
+def _link(copy: Path, final: Path) -> bool:
+    """Link the copy to its final name, unless that exists; whether the name holds the text now."""
     try:
-        os.link(spool, final)  # unlike a rename, it never takes the place of a file
+        os.link(copy, final)  # unlike a rename, a link never replaces a file
     except FileExistsError:
-        return filecmp.cmp(spool, final, shallow=False)
-    except OSError:  # a disk without links
-        return final.exists() and filecmp.cmp(spool, final, shallow=False)
+        return filecmp.cmp(copy, final, shallow=False)
+    except OSError:  # a file system without links
+        return final.exists() and filecmp.cmp(copy, final, shallow=False)
     return True
 
 
-def _copied(path: Path) -> Path:
+def _duplicate(path: Path) -> Path:
     with (
         tempfile.NamedTemporaryFile("wb", dir=path.parent, suffix=PART_SUFFIX, delete=False) as file,
-        path.open("rb") as old,
+        path.open("rb") as old_file,
     ):
-        shutil.copyfileobj(old, file)
+        shutil.copyfileobj(old_file, file)
     return Path(file.name)
 
 
-def _place(fingerprint: str) -> Path:
+def _copy_path(fingerprint: str) -> Path:
     return cache_folder("input") / f"{fingerprint}.txt"

@@ -1,1 +1,1 @@
-"""Readers of file formats: text, tables, tagged words, images, and files that are aligned line by line."""
+"""Readers of file formats: text, tables, CoNLL, images, and line-aligned files."""

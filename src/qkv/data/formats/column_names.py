@@ -1,6 +1,6 @@
-"""The names that people give to columns, the likeliest first: the one list of them.
+"""The names that people give to columns, the likeliest first. Every guess of a column by its name uses these lists.
 
-They are compared in lower case, with _ for blanks and hyphens.
+Names are compared in the form that `normalize` returns: lower case, with _ for blanks and hyphens.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ relatedness_score star_rating stance language lang
 """
 _ID = "id idx index guid uid uuid pairid pair_id example_id row no number key unnamed:_0"
 _DOCUMENT = "text content body document story article passage sentence review message raw"
-TEXT, LABEL, ID = _TEXT.split(), _LABEL.split(), _ID.split()
-DOCUMENT = _DOCUMENT.split()
-"""Columns of text for a language model."""
-PAIRS = [
+TEXT, LABEL, ID, DOCUMENT = _TEXT.split(), _LABEL.split(), _ID.split(), _DOCUMENT.split()
+"""`DOCUMENT` are the columns of text for a language model; the others are those of labelled examples."""
+TEXT_PAIRS = [
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
     ("question1", "question2"),
@@ -36,8 +35,8 @@ PAIRS = [
     ("question", "passage"),
     ("question", "answer"),
 ]
-"""Two texts that are judged together."""
-TRANSLATION = [
+"""Two texts that are classified together."""
+TRANSLATION_PAIRS = [
     ("source", "target"),
     ("src", "tgt"),
     ("src", "trg"),
@@ -50,26 +49,30 @@ TRANSLATION = [
     ("source", "reference"),
 ]
 """A text and its translation."""
-PROMPT = [("input", "output"), ("question", "answer"), ("text", "target")]
-"""A text and another that may be its translation, where the columns are asked for as such."""
-NESTED = "translation"
-"""The column that holds {"en": ..., "de": ...}, as on data hubs."""
+PROMPT_PAIRS = [("input", "output"), ("question", "answer"), ("text", "target")]
+"""Names that are read as source and target only in files that are known to be parallel text."""
+NESTED_TRANSLATION = "translation"
+"""The column whose cells are objects such as {"en": ..., "de": ...}, as in data sets of the Hugging Face hub."""
 
 
-def plain(name: str) -> str:
+def normalize(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().lower())
 
 
-def known(name: str) -> bool:
-    spoken = plain(name)
-    pairs = {each for pair in PAIRS for each in pair}
-    return spoken in {*TEXT, *LABEL, *ID, *pairs} or twin(name) is not None
+def is_known(name: str) -> bool:
+    """Whether a name stands for a text, a label or an id."""
+    normalized = normalize(name)
+    pair_names = {column for pair in TEXT_PAIRS for column in pair}
+    return normalized in {*TEXT, *LABEL, *ID, *pair_names} or split_numbered_name(name) is not None
 
 
-def twin(name: str) -> tuple[str, str] | None:
-    """Of a name of two that differ by a number or letter, as text_a or "#1 String": the common part and the mark."""
-    spoken = plain(name)
-    match = re.fullmatch(r"(\D*)([12])(\D*)", spoken) or re.fullmatch(r"(.+_)([ab])()", spoken)
+def split_numbered_name(name: str) -> tuple[str, str] | None:
+    """Split a name such as text_a or "#1 String" into the name with ? for its number or letter, and "1" or "2".
+
+    None for a name that has no such number or letter.
+    """
+    normalized = normalize(name)
+    match = re.fullmatch(r"(\D*)([12])(\D*)", normalized) or re.fullmatch(r"(.+_)([ab])()", normalized)
     if match is None or not re.search(r"[a-z]", match[1] + match[3]):
         return None
     return f"{match[1]}?{match[3]}", {"a": "1", "b": "2"}.get(match[2], match[2])

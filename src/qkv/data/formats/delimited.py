@@ -1,7 +1,8 @@
-"""Delimited text (.csv, .tsv and their cousins): which mark separates the cells, and whether quotes are marks or text.
+"""Delimited text (.csv, .tsv and similar): which delimiter separates the cells, and what quotes mean.
 
-Both are found out on the first rows. A file in which quotes are plain text, as in most of GLUE's, is told by quotes
-that open a cell and do not close one; read as marks they would swallow whole rows.
+Both are guessed from the first lines. In some files, such as most of GLUE's, quotes are part of the text: there a cell
+may begin with a quote that is never closed. If such a quote were read as the start of a quoted cell, the cell would
+swallow all following rows.
 """
 
 from __future__ import annotations
@@ -10,133 +11,136 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from qkv.data.formats.column_names import known
-from qkv.data.formats.rows import LONGEST_ROW
+from qkv.data.formats.column_names import is_known
+from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 from qkv.errors import DataError
 
-Quotes = Literal["none", "doubled", "escaped"]
-"""Quotes are text; or marks, doubled inside of a cell; or marks, with a backslash before those inside."""
+Quoting = Literal["none", "doubled", "escaped"]
+"""Quotes are part of the text; or they enclose cells, and a quote inside is doubled, or has a backslash before it."""
 
-NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
-_LITTLE = 0.05
-_LONGEST_NAME = 40
-_MANY = 20
-_CLOSED = re.compile(r'"(?:[^"]|"")*"')
+_QUOTED: tuple[Quoting, ...] = ("doubled", "escaped")
+_DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
+_QUOTING_NOTES: dict[Quoting, str] = {
+    "none": "quotes are text",
+    "doubled": "cells may be quoted",
+    "escaped": 'cells may be quoted, with \\"',
+}
+_TOLERANCE = 0.05
+_MAX_NAME_LENGTH = 40
+_MIN_ROWS_OF_CLASSES = 20
+_QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
 
 
 @dataclass(frozen=True)
 class Dialect:
     delimiter: str
-    quotes: Quotes
+    quoting: Quoting
     width: int
-    """Cells in most rows."""
-    share: float
-    """How many of the first rows have that width."""
+    """The most frequent number of cells in a row."""
+    width_share: float
+    """The share of the first rows that have this number of cells."""
 
     @property
-    def said(self) -> str:
-        quotes = {
-            "none": "quotes are text",
-            "doubled": "cells may be quoted",
-            "escaped": 'cells may be quoted, with \\"',
-        }
-        return f"cells separated by {NAMES[self.delimiter]}, {quotes[self.quotes]}"
+    def description(self) -> str:
+        return f"cells separated by {_DELIMITER_NAMES[self.delimiter]}, {_QUOTING_NOTES[self.quoting]}"
 
 
-class _Counted:
-    """Lines as they are handed to the csv module, which knows whether the last one has been."""
+class _LineCounter:
+    """Passes lines to the csv module, and knows how many were passed and whether the module asked for more."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = iter(lines)
-        self.number, self.ended = 0, False
+        self.count, self.exhausted = 0, False
 
     def __iter__(self) -> Iterator[str]:
         for line in self.lines:
-            self.number += 1
+            self.count += 1
             yield line + "\n"
-        self.ended = True
+        self.exhausted = True
 
 
-def cells(lines: Iterable[str], where: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row, with the number of its first line; blank lines are left out."""
-    counted = _Counted(lines)
-    csv.field_size_limit(LONGEST_ROW)
-    reader = _reader(counted, dialect.delimiter, dialect.quotes)
+def read_rows(lines: Iterable[str], where: str, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row, with the number of its first line. Rows of empty cells are left out."""
+    counter = _LineCounter(lines)
+    reader = _csv_reader(counter, dialect.delimiter, dialect.quoting)
     while True:
-        first = counted.number + 1
+        first_line = counter.count + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise _unclosed(f"{where}:{first}", str(error)) from None
+            raise _quote_error(f"{where}:{first_line}", str(error)) from None
         if row is None:
             return
-        if counted.ended:  # the csv module came back with a row because there were no more lines to close it
-            raise _unclosed(f"{where}:{first}", "a quote opens a cell here, and the file ends before it is closed")
-        if row and any(row):
-            yield first, row
+        if counter.exhausted:  # the csv module returned a row because there were no more lines to close its quote
+            problem = "a quote opens a cell here, and the file ends before it is closed"
+            raise _quote_error(f"{where}:{first_line}", problem)
+        if any(row):
+            yield first_line, row
 
 
-def _reader(lines: Iterable[str], delimiter: str, quotes: Quotes) -> Iterator[list[str]]:
-    if quotes == "none":
+def _csv_reader(lines: Iterable[str], delimiter: str, quoting: Quoting) -> Iterator[list[str]]:
+    csv.field_size_limit(MAX_ROW_CHARACTERS)
+    if quoting == "none":
         return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE, quotechar=None)
-    if quotes == "escaped":
+    if quoting == "escaped":
         return csv.reader(lines, delimiter=delimiter, escapechar="\\", doublequote=False)
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _unclosed(where: str, problem: str) -> DataError:
+def _quote_error(where: str, problem: str) -> DataError:
     remedy = 'Close the quote, or double it ("") where it is part of the text.'
     return DataError(where, problem, remedy)
 
 
-def sniff(lines: Sequence[str], delimiters: Sequence[str]) -> Dialect:
-    """The dialect of the first lines of a file; the delimiters are tried in the order in which they are likely."""
-    found = [_best_quotes(lines, delimiter) for delimiter in delimiters]
-    several = [each for each in found if each.width > 1]
-    # the likeliest wins unless another fits clearly better
-    return max(several, key=lambda each: round(each.share, 1), default=found[0])
+def sniff_dialect(lines: Sequence[str], delimiters: Sequence[str]) -> Dialect:
+    """The dialect that fits the first lines of a file; the first of `delimiters` wins unless another fits better."""
+    dialects = [_fit_dialect(lines, delimiter) for delimiter in delimiters]
+    plausible = [dialect for dialect in dialects if dialect.width > 1]
+    return max(plausible, key=lambda dialect: round(dialect.width_share, 1), default=dialects[0])
 
 
-def _best_quotes(lines: Sequence[str], delimiter: str) -> Dialect:
-    plain = [line.split(delimiter) for line in lines if line.strip()]
-    width, share = _widths(plain)
-    opened = [cell for row in plain for cell in row if cell.startswith('"')]
-    if not opened:
-        return Dialect(delimiter, "none" if delimiter == "\t" else "doubled", width, share)
-    tried = [Dialect(delimiter, quotes, *_quoted(lines, delimiter, quotes)) for quotes in _QUOTED]
-    best = max(tried, key=lambda each: each.share)
-    if best.share > share or (best.share >= share - _LITTLE and _quotes_are_marks(plain, opened, delimiter)):
+def _fit_dialect(lines: Sequence[str], delimiter: str) -> Dialect:
+    unquoted_rows = [line.split(delimiter) for line in lines if line.strip()]
+    unquoted = Dialect(delimiter, "none", *_usual_width(unquoted_rows))
+    opened_cells = [cell for row in unquoted_rows for cell in row if cell.startswith('"')]
+    if not opened_cells:
+        return unquoted if delimiter == "\t" else replace(unquoted, quoting="doubled")
+    quoted = [Dialect(delimiter, quoting, *_quoted_width(lines, delimiter, quoting)) for quoting in _QUOTED]
+    best = max(quoted, key=lambda dialect: dialect.width_share)
+    if best.width_share > unquoted.width_share:
         return best
-    return Dialect(delimiter, "none", width, share)
+    fits_as_well = best.width_share >= unquoted.width_share - _TOLERANCE
+    return best if fits_as_well and _quotes_enclose_cells(unquoted_rows, opened_cells, delimiter) else unquoted
 
 
-_QUOTED: tuple[Quotes, ...] = ("doubled", "escaped")
-
-
-def _quoted(lines: Sequence[str], delimiter: str, quotes: Quotes) -> tuple[int, float]:
-    csv.field_size_limit(LONGEST_ROW)
+def _quoted_width(lines: Sequence[str], delimiter: str, quoting: Quoting) -> tuple[int, float]:
     try:
-        rows = list(_reader((line + "\n" for line in lines), delimiter, quotes))
+        rows = list(_csv_reader((line + "\n" for line in lines), delimiter, quoting))
     except csv.Error:
         return 0, 0.0
-    return _widths([row for row in rows if row])
+    return _usual_width([row for row in rows if row])
 
 
-def _quotes_are_marks(plain: Sequence[Sequence[str]], opened: Sequence[str], delimiter: str) -> bool:
-    """Where both readings fit: after tabs, quoted cells must be closed, nearly all, and have a reason to be quoted."""
+def _quotes_enclose_cells(rows: Sequence[Sequence[str]], opened_cells: Sequence[str], delimiter: str) -> bool:
+    """Decide between quoted and unquoted cells where both readings fit the lines.
+
+    With tabs, quotes enclose cells only if nearly all are closed and they look necessary or systematic: there is a
+    doubled quote inside, or all cells of a column are quoted.
+    """
     if delimiter != "\t":
         return True
-    if sum(bool(_CLOSED.fullmatch(cell)) for cell in opened) < (1 - _LITTLE) * len(opened):
+    if sum(bool(_QUOTED_CELL.fullmatch(cell)) for cell in opened_cells) < (1 - _TOLERANCE) * len(opened_cells):
         return False
-    if any('""' in cell[1:-1] for cell in opened):
+    if any('""' in cell[1:-1] for cell in opened_cells):
         return True
-    return any(all(cell.startswith('"') for cell in column) for column in zip(*plain[1:], strict=False))
+    return any(all(cell.startswith('"') for cell in column) for column in zip(*rows[1:], strict=False))
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> tuple[int, float]:
+def _usual_width(rows: Sequence[Sequence[str]]) -> tuple[int, float]:
+    """The most frequent number of cells, and the share of the rows that have it."""
     if not rows:
         return 0, 0.0
     width, count = Counter(map(len, rows)).most_common(1)[0]
@@ -144,25 +148,27 @@ def _widths(rows: Sequence[Sequence[str]]) -> tuple[int, float]:
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns, told by the names and by how it differs from the rows below."""
-    first, body = [cell.strip() for cell in rows[0]], rows[1:]
-    if not body or not all(len(cell) <= _LONGEST_NAME for cell in first) or not any(first):
-        return not body and any(known(cell) for cell in first)
-    columns = [[row[index].strip() for row in body if index < len(row)] for index in range(len(first))]
-    if any(cell and cell in set(column) and _recurs(column) for cell, column in zip(first, columns, strict=True)):
-        return False  # it is one of the labels
-    if any(known(cell) for cell in first) and not any(is_number(cell) for cell in first):
+    """Whether the first row names the columns: guessed from the names, and from the differences to the other rows."""
+    first, others = [cell.strip() for cell in rows[0]], rows[1:]
+    if not others:
+        return any(is_known(cell) for cell in first)
+    if any(len(cell) > _MAX_NAME_LENGTH for cell in first) or not any(first):
+        return False
+    columns = [[row[index].strip() for row in others if index < len(row)] for index in range(len(first))]
+    if any(cell and cell in column and _repeats(column) for cell, column in zip(first, columns, strict=True)):
+        return False  # the cell is one of the labels
+    if any(is_known(cell) for cell in first) and not any(is_number(cell) for cell in first):
         return True
     for cell, column in zip(first, columns, strict=True):
         filled = [value for value in column if value]
         if cell and not is_number(cell) and len(filled) > 1 and all(is_number(value) for value in filled):
             return True
-        if cell and len(column) >= _MANY and len(set(column)) <= len(column) // 10:
-            return True  # a few labels that recur, and it is none of them
+        if cell and len(column) >= _MIN_ROWS_OF_CLASSES and len(set(column)) <= len(column) // 10:
+            return True  # the column has a few labels that repeat, and the cell is none of them
     return False
 
 
-def _recurs(column: Sequence[str]) -> bool:
+def _repeats(column: Sequence[str]) -> bool:
     return len(set(column)) <= max(2, len(column) // 2)
 
 
@@ -171,4 +177,4 @@ def is_number(value: str) -> bool:
         float(value)
     except ValueError:
         return False
-    return "_" not in value  # Python's 1_000 is nobody's number
+    return "_" not in value  # Python reads 1_000 as a number; files do not

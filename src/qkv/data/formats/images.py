@@ -1,10 +1,11 @@
-"""Pictures with labels, whatever they come in: idx files as MNIST's, npz archives of numpy's, folders of files.
+"""Images with labels: idx files (the format of MNIST), npz archives of numpy, and folders of image files.
 
-Sizes are compared with what a header promises before anything is made of them, and no pickle is ever opened.
+The size of an array is checked against its header before the array is made, and no pickle is ever opened.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import warnings
@@ -17,164 +18,194 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.examples import ImageExamples
-from qkv.data.files.unpack import ZIP_FAILURES, Source, read_bytes, unreadable
+from qkv.data.files.unpack import ZIP_ERRORS, Source, changed_error, read_bytes, unreadable_error
 from qkv.data.findings import Caution, Findings, OnRead
 from qkv.data.formats.rows import BadRows
 from qkv.data.identity import hash64
 from qkv.data.labels import RawLabels, RawSplit
-from qkv.data.split_files import SPLIT_WORDS, ExampleFile, Split, SplitFiles
+from qkv.data.split_files import SPLIT_WORDS, SPLITS, ExampleFile, Split, SplitFiles
 from qkv.errors import DataError, require_package
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
-MOST_BYTES = 2**32
-"""What all pictures of a split may take in memory."""
+MAX_BYTES = 2**32
+"""How much memory an idx file, an array of an npz archive, or the images of a folder may take."""
+MAX_IMAGE_FILE_BYTES = 2**26
+PIXEL_ARRAYS = ("images", "image", "x", "data", "pixels")
+LABEL_ARRAYS = ("labels", "label", "y", "target", "targets")
+_GREY_MODES = ("1", "L", "I", "F", "I;16", "LA")
 
 Pixels = npt.NDArray[np.uint8]
 LabelledPixels = tuple[Pixels, RawLabels]
 
 
-def holds_labels(source: Source) -> bool:
+def read_split(files: Sequence[ExampleFile], findings: Findings, on_read: OnRead) -> RawSplit:
+    """Read the images of one split, which must all have the same size, except for those of a folder."""
+    parts = [_read_idx_pair(file, files) for file in files if file.kind == "idx" and not _is_idx_labels(file.source)]
+    parts += [_read_npz(file) for file in files if file.kind == "npz"]
+    if image_files := [file for file in files if file.kind == "image"]:
+        parts.append(_read_image_files(image_files, findings, on_read))
+    if not parts:
+        raise DataError(files[0].display_name, "labels without images", "Give the file of the images too.")
+    shapes = {pixels.shape[1:] for pixels, _ in parts}
+    if len(shapes) > 1:
+        problem = f"images of different sizes: {sorted(shapes)}"
+        raise DataError(files[0].display_name, problem, "Give files of one size.")
+    pixels, labels = parts[0]
+    for more_pixels, more_labels in parts[1:]:
+        pixels = np.concatenate([pixels, more_pixels])
+        names = more_labels.names
+        for code in more_labels.codes:
+            labels.append(names[code], *more_labels.first_places[code])
+    keys = np.array([hash64(image.tobytes()) for image in pixels], dtype=np.uint64)
+    return RawSplit(ImageExamples(all_values=pixels, all_keys=keys), labels)
+
+
+def _is_idx_labels(source: Source) -> bool:
     return "labels" in source.file_name or "idx1" in source.file_name
 
 
-def from_idx(file: ExampleFile, files: Sequence[ExampleFile]) -> LabelledPixels:
+def _read_idx_pair(file: ExampleFile, files: Sequence[ExampleFile]) -> LabelledPixels:
+    """Read an idx file of images and the file of its labels: one of `files`, or the file next to it."""
     where = file.display_name
-    wanted = file.source.file_name.replace("images", "labels").replace("idx3", "idx1").replace("idx4", "idx1")
-    labels_files = [other.source for other in files if holds_labels(other.source) and other.source.file_name == wanted]
-    if not labels_files and not file.source.member and (path := file.source.path.with_name(wanted)).is_file():
-        labels_files = [Source(path)] if path != file.source.path else []
-    if not labels_files:
-        raise DataError(where, "pictures without labels", f"Put the labels next to it, as {wanted}.")
-    pixels, labels = read_idx(file.source), read_idx(labels_files[0])
+    labels_name = file.source.file_name.replace("images", "labels").replace("idx3", "idx1").replace("idx4", "idx1")
+    sources = [
+        other.source for other in files if _is_idx_labels(other.source) and other.source.file_name == labels_name
+    ]
+    if not sources and not file.source.member and (path := file.source.path.with_name(labels_name)).is_file():
+        sources = [Source(path)] if path != file.source.path else []
+    if not sources:
+        raise DataError(where, "images without labels", f"Put the labels next to it, as {labels_name}.")
+    pixels, labels = _read_idx(file.source), _read_idx(sources[0])
     if pixels.ndim not in (3, 4) or labels.ndim != 1:
         problem = f"{pixels.ndim} dimensions, and {labels.ndim} in the labels"
-        raise DataError(where, problem, "Expected pictures of 3 dimensions (idx3) and labels of 1 (idx1).")
-    return joined(where, pixels, labels, labels_files[0].display_name)
+        raise DataError(where, problem, "Expected images of 3 dimensions (idx3) and labels of 1 (idx1).")
+    return _with_labels(where, pixels, labels, sources[0].display_name)
 
 
-def read_idx(source: Source) -> Pixels:
-    """An idx file: two zero bytes, the type, the number of dimensions, each as 32 bits, then the values."""
+def _read_idx(source: Source) -> Pixels:
+    """Read an idx file: two zero bytes, the type, the number of dimensions, each dimension in 32 bits, the values."""
     where = source.display_name
     content = bytearray()
     for chunk in read_bytes(source):
         content += chunk
-        if len(content) > MOST_BYTES:
-            raise too_large(where, len(content))
+        if len(content) > MAX_BYTES:
+            raise _too_large_error(where, len(content))
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 8:
         remedy = "Expected the header 00 00 08, then the dimensions."
         raise DataError(f"{where}:1:0", "not an idx file of bytes", remedy)
     dimensions = content[3]
-    begins = 4 + 4 * dimensions
-    if not 1 <= dimensions <= 4 or len(content) < begins:
+    header_size = 4 + 4 * dimensions
+    if not 1 <= dimensions <= 4 or len(content) < header_size:
         raise DataError(f"{where}:1:3", f"an idx file of {dimensions} dimensions", "Expected 1 to 4; copy it again.")
-    shape = tuple(int.from_bytes(content[place : place + 4], "big") for place in range(4, begins, 4))
-    if math.prod(shape) != len(content) - begins:
-        problem = f"{len(content) - begins:,} values where its header promises {' x '.join(map(str, shape))}"
-        raise DataError(f"{where}:1:{begins}", problem, "It is cut short or damaged: copy or download it again.")
-    return np.frombuffer(content, dtype=np.uint8, offset=begins).reshape(shape)
+    shape = tuple(int.from_bytes(content[start : start + 4], "big") for start in range(4, header_size, 4))
+    if math.prod(shape) != len(content) - header_size:
+        problem = f"{len(content) - header_size:,} values where its header promises {' x '.join(map(str, shape))}"
+        remedy = "It is cut short or damaged: copy or download it again."
+        raise DataError(f"{where}:1:{header_size}", problem, remedy)
+    return np.frombuffer(content, dtype=np.uint8, offset=header_size).reshape(shape)
 
 
-def joined(where: str, pixels: Pixels, labels: npt.NDArray[Any], labels_where: str) -> LabelledPixels:
+def _with_labels(where: str, pixels: Pixels, labels: npt.NDArray[Any], labels_where: str) -> LabelledPixels:
     if len(pixels) != len(labels):
-        problem = f"{len(pixels):,} pictures and {len(labels):,} labels ({labels_where})"
+        problem = f"{len(pixels):,} images and {len(labels):,} labels ({labels_where})"
         raise DataError(where, problem, "Give files that belong together.")
     if not pixels.size:
-        raise DataError(where, "there are no pictures in it", "Give a file with pictures.")
-    values = RawLabels()
+        raise DataError(where, "there are no images in it", "Give a file with images.")
+    raw_labels = RawLabels()
     for label in labels.tolist():
-        values.append(str(label), labels_where, 0)
-    return pixels, values
+        raw_labels.append(str(label), labels_where, 0)
+    return pixels, raw_labels
 
 
-def too_large(where: str, size: int) -> DataError:
-    return DataError(where, f"pictures of {size:,} bytes; {MOST_BYTES:,} at most", "Make them fewer or smaller.")
+def _too_large_error(where: str, size: int) -> DataError:
+    return DataError(where, f"images of {size:,} bytes; {MAX_BYTES:,} at most", "Make them fewer or smaller.")
 
 
-PIXEL_ARRAYS = ("images", "image", "x", "data", "pixels")
-LABEL_ARRAYS = ("labels", "label", "y", "target", "targets")
-
-
-class Npz:
-    """The arrays of an npz, read one by one; one that would need a pickle is refused."""
+class _NpzArchive:
+    """The arrays of an npz archive, read one at a time; an array that needs a pickle is refused."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.where = source, source.display_name
-        if source.member or source.packing != "plain":
+        if source.member or source.compression != "plain":
             raise DataError(self.where, "an npz inside an archive", "Unpack it and give the .npz file.")
-        with self._opened() as archive:
+        with self._open() as archive:
             self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         if len(set(self.names)) < len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise self._damaged(f"the array {twice!r} is there twice")
+            repeated = next(name for name in self.names if self.names.count(name) > 1)
+            raise self._damaged_error(f"the array {repeated!r} is there twice")
 
-    def _opened(self) -> zipfile.ZipFile:
+    def _open(self) -> zipfile.ZipFile:
         try:
             return zipfile.ZipFile(self.source.path)
         except OSError as error:
-            raise unreadable(self.where, error) from None
-        except ZIP_FAILURES as error:
-            raise self._damaged(error) from None
+            raise unreadable_error(self.where, error) from None
+        except ZIP_ERRORS as error:
+            raise self._damaged_error(error) from None
 
-    def _damaged(self, error: object) -> DataError:
-        return DataError(self.where, f"not a sound npz file ({error})", "Make it anew with numpy.savez.")
+    def _damaged_error(self, problem: object) -> DataError:
+        return DataError(self.where, f"not a valid npz file ({problem})", "Make it anew with numpy.savez.")
 
     def read(self, name: str) -> npt.NDArray[Any]:
         try:
-            with self._opened() as archive, archive.open(f"{name}.npy") as file:
+            with self._open() as archive, archive.open(f"{name}.npy") as file:
                 version = np.lib.format.read_magic(file)
-                header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-                shape, fortran, dtype = header[version](file)
+                readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+                shape, fortran_order, dtype = readers[version](file)
                 if dtype.hasobject:
                     remedy = "Save numbers; qkv never opens pickles."
                     raise DataError(self.where, f"{name!r} holds Python objects", remedy)
                 size = math.prod(shape) * dtype.itemsize
-                if size > MOST_BYTES:
-                    raise too_large(self.where, size)
+                if size > MAX_BYTES:
+                    raise _too_large_error(self.where, size)
                 content = file.read(size + 1)
         except DataError:
             raise
         except OSError as error:
-            raise unreadable(self.where, error) from None
-        except (*ZIP_FAILURES, KeyError, SyntaxError, TypeError) as error:
-            raise self._damaged(error) from None
+            raise unreadable_error(self.where, error) from None
+        except (*ZIP_ERRORS, KeyError, SyntaxError, TypeError) as error:
+            raise self._damaged_error(error) from None
         if len(content) != size or not dtype.itemsize:
-            raise self._damaged(f"{name!r} has {len(content):,} bytes, expected {size:,}")
-        return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+            raise self._damaged_error(f"{name!r} has {len(content):,} bytes, expected {size:,}")
+        return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
-def _arrays(names: Sequence[str], split: Split | None) -> tuple[str, str] | None:
-    """The names of pictures and labels, of one split where the archive has several."""
-    words = [word for word, meant in SPLIT_WORDS.items() if meant == split] if split else [""]
-    plain = {re.sub(r"[^a-z]+", "_", name.lower()).strip("_"): name for name in names}
-    for word in words:
-        for pictures, labels in zip(PIXEL_ARRAYS, LABEL_ARRAYS, strict=True):
-            for order in ("{0}_{1}", "{1}_{0}"):
-                wanted = [order.format(each, word).strip("_") for each in (pictures, labels)]
-                if all(each in plain for each in wanted):
-                    return plain[wanted[0]], plain[wanted[1]]
-    known = [[plain[name] for name in wanted if name in plain] for wanted in (PIXEL_ARRAYS, LABEL_ARRAYS)]
-    return (known[0][0], known[1][0]) if split is None and all(known) else None
+def _find_arrays(names: Sequence[str], split: Split | None) -> tuple[str, str] | None:
+    """The names of the arrays of images and labels: those of a split, or, for None, those that name no split."""
+    split_words = [word for word, its_split in SPLIT_WORDS.items() if its_split == split] if split else [""]
+    by_form = {re.sub(r"[^a-z]+", "_", name.lower()).strip("_"): name for name in names}
+    for word in split_words:
+        for pixel_array, label_array in zip(PIXEL_ARRAYS, LABEL_ARRAYS, strict=True):
+            for template in ("{0}_{1}", "{1}_{0}"):
+                pixels, labels = (template.format(array, word).strip("_") for array in (pixel_array, label_array))
+                if pixels in by_form and labels in by_form:
+                    return by_form[pixels], by_form[labels]
+    if split is not None:
+        return None
+    pixels, labels = (
+        next((name for name in usual_names if name in by_form), "") for usual_names in (PIXEL_ARRAYS, LABEL_ARRAYS)
+    )
+    return (by_form[pixels], by_form[labels]) if pixels and labels else None
 
 
-def from_npz(file: ExampleFile) -> LabelledPixels:
-    archive = Npz(file.source)
-    pair = _arrays(archive.names, file.split) or _arrays(archive.names, None)
+def _read_npz(file: ExampleFile) -> LabelledPixels:
+    archive = _NpzArchive(file.source)
     where = archive.where
-    if pair is None:
-        problem = f"which arrays are pictures and labels? There are: {', '.join(archive.names[:20]) or 'none'}"
+    names = _find_arrays(archive.names, file.split) or _find_arrays(archive.names, None)
+    if names is None:
+        problem = f"which arrays are images and labels? There are: {', '.join(archive.names[:20]) or 'none'}"
         raise DataError(where, problem, "Call them images and labels, or x_train and y_train.")
-    pixels, labels = archive.read(pair[0]), archive.read(pair[1])
+    pixels, labels = archive.read(names[0]), archive.read(names[1])
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if pixels.ndim not in (3, 4) or labels.ndim != 1:
-        problem = f"{pair[0]} has the shape {pixels.shape}, {pair[1]} {labels.shape}"
-        raise DataError(where, problem, "Expected pictures x rows x columns (x channels), and one label each.")
-    return joined(where, _as_bytes(where, pair[0], pixels), labels, where)
+        problem = f"{names[0]} has the shape {pixels.shape}, {names[1]} {labels.shape}"
+        raise DataError(where, problem, "Expected images x rows x columns (x channels), and one label each.")
+    return _with_labels(where, _scale_to_bytes(where, names[0], pixels), labels, where)
 
 
-def _as_bytes(where: str, name: str, pixels: npt.NDArray[Any]) -> Pixels:
+def _scale_to_bytes(where: str, name: str, pixels: npt.NDArray[Any]) -> Pixels:
     if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.kind not in "uif" or not pixels.size:
@@ -187,97 +218,74 @@ def _as_bytes(where: str, name: str, pixels: npt.NDArray[Any]) -> Pixels:
     return np.rint(pixels * scale).astype(np.uint8)
 
 
-def with_own_splits(files: SplitFiles[ExampleFile]) -> SplitFiles[ExampleFile]:
-    """An npz with x_train and x_test holds its splits itself: it is named once for each."""
+def split_npz_archive(files: SplitFiles[ExampleFile]) -> SplitFiles[ExampleFile]:
+    """Assign a single npz archive with arrays such as x_train and x_test to each split that it holds."""
     if len(files.all()) != 1 or files.train[0].kind != "npz":
         return files
     source = files.train[0].source
-    names = Npz(source).names
-    splits: tuple[Split, ...] = ("train", "valid", "test")
-    own = [[ExampleFile(source, "npz", split)] if _arrays(names, split) else [] for split in splits]
-    return SplitFiles(*own) if own[0] else files
+    names = _NpzArchive(source).names
+    splits = [[ExampleFile(source, "npz", split)] if _find_arrays(names, split) else [] for split in SPLITS]
+    return SplitFiles(*splits) if splits[0] else files
 
 
-LARGEST_FILE = 2**26
-_GREY = ("1", "L", "I", "F", "I;16", "LA")
+def _read_image_files(files: Sequence[ExampleFile], findings: Findings, on_read: OnRead) -> LabelledPixels:
+    """Read all images, resized to the most frequent size; in grey if all of them are grey, else in colour.
 
-
-def gather(files: Sequence[ExampleFile], findings: Findings, on_read: OnRead) -> RawSplit:
-    parts = [from_idx(file, files) for file in files if file.kind == "idx" and not holds_labels(file.source)]
-    parts += [from_npz(file) for file in files if file.kind == "npz"]
-    if pictures := [file for file in files if file.kind == "picture"]:
-        parts.append(_from_files(pictures, findings, on_read))
-    if not parts:
-        raise DataError(files[0].display_name, "labels without pictures", "Give the file of pictures too.")
-    shapes = {pixels.shape[1:] for pixels, _ in parts}
-    if len(shapes) > 1:
-        raise DataError(files[0].display_name, f"pictures of unlike sizes: {sorted(shapes)}", "Give files of one size.")
-    pixels, values = parts[0]
-    for more, labels in parts[1:]:
-        pixels = np.concatenate([pixels, more])
-        for code in labels.codes:
-            values.append(labels.names[code], *labels.places[code])
-    keys = np.array([hash64(image.tobytes()) for image in pixels], dtype=np.uint64)
-    return RawSplit(ImageExamples(all_values=pixels, all_keys=keys), values)
-
-
-def _from_files(files: Sequence[ExampleFile], findings: Findings, on_read: OnRead) -> LabelledPixels:
-    """All pictures, made the size that most of them have; grey when all are, else in colour."""
+    Every image is decoded twice, first for its size, so that only the final array is held in memory.
+    """
     for file in files:
         if file.label is None:
-            raise DataError(file.display_name, "a picture without a label", "Put it into a folder named for its label.")
-    known: list[tuple[ExampleFile, tuple[int, int]]] = []
-    rows = BadRows(f"{files[0].display_name} and {len(files) - 1:,} more", findings)
+            raise DataError(file.display_name, "an image without a label", "Put it into a folder named for its label.")
+    readable: list[tuple[ExampleFile, tuple[int, int]]] = []
+    bad_files = BadRows(f"{files[0].display_name} and {len(files) - 1:,} more", findings)
     grey = True
     for number, file in enumerate(files, 1):
-        rows.rows += 1
-        opened = _opened(file, on_read)
-        if isinstance(opened, str):
-            rows.reject(number, f"{file.display_name} {opened}")
+        bad_files.row_count += 1
+        image = _decode_image(file, on_read)
+        if isinstance(image, str):
+            bad_files.reject(number, f"{file.display_name} {image}")
             continue
-        known.append((file, opened.size))
-        grey = grey and opened.mode in _GREY
-    rows.finish()
-    size, usual = Counter(size for _, size in known).most_common(1)[0]
-    if usual < len(known):
-        resized = f"{len(known) - usual:,} of {len(known):,} pictures"
-        findings.add_note(Caution(f"{resized} were made {size[0]} x {size[1]}, as the others are."))
-    shape = (len(known), size[1], size[0], *(() if grey else (3,)))
-    if (total := int(np.prod(shape, dtype=object))) > MOST_BYTES:
-        raise too_large(files[0].display_name, total)
-    pixels, values = np.zeros(shape, dtype=np.uint8), RawLabels()
-    for row, (file, _) in enumerate(known):
-        opened = _opened(file, None)
-        if isinstance(opened, str):
-            raise DataError(file.display_name, "changed while it was being read", "Start again when it rests.")
-        converted = opened.convert("L" if grey else "RGB")
+        readable.append((file, image.size))
+        grey = grey and image.mode in _GREY_MODES
+    bad_files.finish()
+    size, count = Counter(size for _, size in readable).most_common(1)[0]
+    if count < len(readable):
+        resized = f"{len(readable) - count:,} of {len(readable):,} images"
+        findings.add_note(Caution(f"{resized} were made {size[0]} x {size[1]}, the size of the others."))
+    shape = (len(readable), size[1], size[0], *(() if grey else (3,)))
+    if (total := math.prod(shape)) > MAX_BYTES:
+        raise _too_large_error(files[0].display_name, total)
+    pixels, labels = np.zeros(shape, dtype=np.uint8), RawLabels()
+    for row, (file, _) in enumerate(readable):
+        image = _decode_image(file, None)
+        if isinstance(image, str):
+            raise changed_error(file.display_name)
+        converted = image.convert("L" if grey else "RGB")
         pixels[row] = np.asarray(converted if converted.size == size else converted.resize(size))
-        values.append(file.label or "", file.display_name, 0)
-    return pixels, values
+        labels.append(file.label or "", file.display_name, 0)
+    return pixels, labels
 
 
-def _opened(file: ExampleFile, on_read: OnRead | None) -> Picture | str:
-    """The picture, decoded; or words for what is wrong with it."""
-    require_package("PIL", f"{file.display_name}: reading pictures")
-    import io
-
+def _decode_image(file: ExampleFile, on_read: OnRead | None) -> PillowImage | str:
+    """The decoded image, or a message about what is wrong with the file."""
+    require_package("PIL", f"{file.display_name}: reading images")
     from PIL import Image, UnidentifiedImageError
 
     content = b""
     for chunk in read_bytes(file.source):
         content += chunk
-        if len(content) > LARGEST_FILE:
-            return f"is larger than {LARGEST_FILE:,} bytes"
+        if len(content) > MAX_IMAGE_FILE_BYTES:
+            return f"is larger than {MAX_IMAGE_FILE_BYTES:,} bytes"
     if on_read is not None:
         on_read(len(content))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            picture = Image.open(io.BytesIO(content))
-            picture.load()
+            image = Image.open(io.BytesIO(content))
+            image.load()
     except UnidentifiedImageError:
-        return "is no picture that Pillow knows"
+        return "is not an image that Pillow knows"
     except Exception as error:  # Pillow's readers fail in as many ways as there are formats
         return f"cannot be read: {' '.join(str(error).split())[:100]}"
-    return picture
+    return image

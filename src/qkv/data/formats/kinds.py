@@ -1,6 +1,6 @@
-"""What a file holds, by its name and, where that says nothing, by its first lines; each file is opened once for it.
+"""What a file holds, by its name or else by its first lines.
 
-Detection and reading share one `Beginnings`, so that nothing is opened again to be recognised again.
+`FilePreviews` keeps the first bytes of files in memory, so that detection and reading open a file only once.
 """
 
 from __future__ import annotations
@@ -12,115 +12,110 @@ from itertools import tee
 from typing import Literal
 from weakref import ref
 
-from qkv.data.files.unpack import CHUNK, Source, read_bytes
+from qkv.data.files.unpack import CHUNK_SIZE, Source, read_bytes
 from qkv.data.findings import Findings
-from qkv.data.formats.delimited import sniff
+from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.formats.tabular import Header, Table, open_table
 from qkv.errors import DataError
 
-Kind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "picture", "text"]
-DATA_KINDS: tuple[Kind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
-"""Those that hold examples with their labels."""
-FASTTEXT = "__label__"
-_HEAD = 2**16
-_TAG = re.compile(r"O|[BIESLU]-\S+")
-_BY_SUFFIX: dict[str, Kind] = {
+FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text"]
+LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
+"""The kinds of files that hold labels too. Images and texts may get theirs from the names of folders."""
+FASTTEXT_PREFIX = "__label__"
+MAX_PREVIEWS = 20
+"""For how many files the first bytes are kept; other files of a folder may be opened again."""
+_HEAD_SIZE = 2**16
+_PREFIXED_TAG = re.compile(r"O|[BIESLU]-\S+")
+_KIND_BY_SUFFIX: dict[str, FileKind] = {
     **dict.fromkeys((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq"), "table"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".bioes", ".iobes"), "conll"),
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"), "picture"),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"), "image"),
     ".conllu": "conllu",
     ".npz": "npz",
 }
 
 
-def kind_by_name(source: Source) -> Kind | None:
-    ending = source.suffix
-    if re.fullmatch(r"\.idx\d-ubyte", ending) or "-idx" in source.file_name:
+def kind_by_name(source: Source) -> FileKind | None:
+    """The kind that a file's name tells; None for a name such as data.txt."""
+    if re.fullmatch(r"\.idx\d-ubyte", source.suffix) or "-idx" in source.file_name:
         return "idx"
-    return _BY_SUFFIX.get(ending)
+    return _KIND_BY_SUFFIX.get(source.suffix)
 
 
-def kind_of(source: Source, encoding: str = "utf-8", chunks: Iterator[bytes] | None = None) -> Kind:
-    """By name, else by content (`chunks`, where it has been opened before); what is nothing else is text."""
-    if (kind := kind_by_name(source)) is not None:
-        return kind
+def _kind_by_content(chunks: Iterator[bytes], encoding: str) -> FileKind:
+    """The kind of a file by its first bytes; text if they look like nothing else."""
     head = b""
-    for chunk in chunks or read_bytes(source):
-        head += chunk[: CHUNK // 4]
-        if len(head) >= _HEAD:
+    for chunk in chunks:
+        head += chunk[: CHUNK_SIZE // 4]
+        if len(head) >= _HEAD_SIZE:
             break
     if re.match(rb"\0\0\x08[\x01-\x04]", head):
         return "idx"
-    whole = len(head) < _HEAD
     try:
-        text = head[:_HEAD].decode(encoding, errors="replace")
+        text = head[:_HEAD_SIZE].decode(encoding, errors="replace")
     except (LookupError, UnicodeError):
         return "text"
     lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
-    return _by_lines(lines if whole else lines[:-1])
+    return _kind_by_lines(lines if len(head) < _HEAD_SIZE else lines[:-1])
 
 
-def _by_lines(lines: list[str]) -> Kind:
-    solid = [line for line in lines if line.strip()]
-    if not solid:
+def _kind_by_lines(lines: list[str]) -> FileKind:
+    filled = [line for line in lines if line.strip()]
+    if not filled:
         return "text"
-    if all(line.startswith(FASTTEXT) for line in solid[:20]):
+    if all(line.startswith(FASTTEXT_PREFIX) for line in filled[:20]):
         return "fasttext"
-    if all(line.startswith("#") or re.match(r"\d+(?:[-.]\d+)?\t", line) for line in solid) and any(
-        line.count("\t") == 9 for line in solid
+    if all(line.startswith("#") or re.match(r"\d+(?:[-.]\d+)?\t", line) for line in filled) and any(
+        line.count("\t") == 9 for line in filled
     ):
         return "conllu"
-    words = [line.split() for line in solid if not line.startswith(("#", "-DOCSTART-"))]
-    tagged = sum(len(cells) > 1 and bool(_TAG.fullmatch(cells[-1])) for cells in words)
-    if len(solid) < len(lines) - 1 and tagged > 0.9 * len(words):
+    rows = [line.split() for line in filled if not line.startswith(("#", "-DOCSTART-"))]
+    tagged = sum(len(cells) > 1 and bool(_PREFIXED_TAG.fullmatch(cells[-1])) for cells in rows)
+    has_blank_lines = len(filled) < len(lines) - 1
+    if has_blank_lines and tagged > 0.9 * len(rows):
         return "conll"
-    dialect = sniff(solid, "\t")
-    return "table" if dialect.width > 1 and dialect.share > 0.95 else "text"
+    dialect = sniff_dialect(filled, "\t")
+    return "table" if dialect.width > 1 and dialect.width_share > 0.95 else "text"
 
 
-MOST_HELD = 20
-"""Files whose first bytes are held; of a folder with more, some may be opened again."""
-
-
-class Beginnings:
-    """The beginnings of the files of one set of data: read once, and given from memory as often as they are needed."""
+class FilePreviews:
+    """Gives the kinds, the first rows and the bytes of files, from memory if they were read before."""
 
     def __init__(self, encoding: str) -> None:
         self.encoding = encoding
-        self._held: dict[Source, Iterator[bytes]] = {}
-        self._kinds: dict[Source, Kind] = {}
-        self._parquet: dict[Source, Table] = {}
+        self._chunks: dict[Source, Iterator[bytes]] = {}
+        self._kinds: dict[Source, FileKind] = {}
+        self._parquet_tables: dict[Source, Table] = {}
 
-    def kind(self, source: Source) -> Kind:
-        """What a file holds, by its name, else by its first lines."""
+    def kind(self, source: Source) -> FileKind:
         if source not in self._kinds:
-            self._kinds[source] = kind_of(source, self.encoding, self.chunks(source))
+            self._kinds[source] = kind_by_name(source) or _kind_by_content(self.chunks(source), self.encoding)
         return self._kinds[source]
 
     def table(self, source: Source, header: Header = None) -> Table:
-        """The first rows of a table; the others are left to whoever opens it to read them."""
-        if source in self._parquet:
-            return self._parquet[source]
+        """A table whose rows are those of its sample, the first rows of the file."""
+        if source in self._parquet_tables:
+            return self._parquet_tables[source]
         chunks = None if source.format == "parquet" else self.chunks(source)
         table = open_table(source, self.encoding, Findings(), header, chunks=chunks)
         table = replace(table, rows=iter(table.sample))
         if source.format == "parquet":
-            self._parquet[source] = table
+            self._parquet_tables[source] = table
         return table
 
     def chunks(self, source: Source) -> Iterator[bytes]:
-        """The bytes of a file, the first of them from memory."""
-        while len(self._held) >= MOST_HELD and source not in self._held:
-            del self._held[next(iter(self._held))]
-        chunks, self._held[source] = tee(self._held.get(source) or _read(source, ref(self)))
+        """The bytes of a file; those that were read before come from memory."""
+        while len(self._chunks) >= MAX_PREVIEWS and source not in self._chunks:
+            del self._chunks[next(iter(self._chunks))]
+        chunks, self._chunks[source] = tee(self._chunks.get(source) or _read_chunks(source, ref(self)))
         return chunks
 
 
-def _read(source: Source, holder: ref[Beginnings]) -> Iterator[bytes]:
-    """The bytes of a file. The holder is held weakly: in a cycle, open files wait for the garbage collector."""
+def _read_chunks(source: Source, previews: ref[FilePreviews]) -> Iterator[bytes]:
+    """The bytes of a file. A weak reference avoids a cycle, which would keep the file open until it is collected."""
     try:
         yield from read_bytes(source)
-    except DataError:  # whoever asks again is to get the same error
-        if (beginnings := holder()) is not None:
-            beginnings._held.pop(source, None)
+    except DataError:  # forget the failed iterator, so that the next reader gets the error too, not a file cut short
+        if (strong := previews()) is not None:
+            strong._chunks.pop(source, None)
         raise

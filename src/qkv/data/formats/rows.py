@@ -1,6 +1,6 @@
-"""Rows of files, whatever they are in: lines, JSON values, batches of Parquet; and a count of those that are broken.
+"""Rows of files in any format: lines, JSON values, batches of Parquet; and a count of those that cannot be used.
 
-A few broken rows are left out and counted; when more than one in a hundred is broken, the file is refused instead.
+A few bad rows are left out with a note; if more than one in a hundred is bad, the file is refused.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from qkv.data.files.decode import decode
-from qkv.data.files.unpack import Source, read_bytes, require_packages, unreadable
+from qkv.data.files.unpack import COPY_AGAIN, Source, read_bytes, require_packages, unreadable_error
 from qkv.data.findings import Findings, OnRead
 from qkv.errors import DataError
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
-LONGEST_ROW = 64 * 2**20
-BAD_SHARE = 0.01
-HALF_A_PAIR = "half of a surrogate pair, which is no character"
+MAX_ROW_CHARACTERS = 64 * 2**20
+MAX_BAD_SHARE = 0.01
+LONE_SURROGATE = "half of a surrogate pair, which is no character"
 
 
 class BadRows:
@@ -28,31 +29,33 @@ class BadRows:
 
     def __init__(self, where: str, findings: Findings) -> None:
         self.where, self.findings = where, findings
-        self.rows = self.bad = 0
-        self.first: tuple[int, str] | None = None
+        self.row_count = self.bad_count = 0
+        self.first_bad: tuple[int, str] | None = None
+        """The line of the first bad row, and what is wrong with it."""
 
-    def reject(self, number: int, problem: str) -> None:
-        self.bad += 1
-        self.first = self.first or (number, problem)
-        if self.bad > 100 and self.bad > 10 * BAD_SHARE * self.rows:
+    def reject(self, line: int, problem: str) -> None:
+        """Count a bad row; DataError as soon as so many are bad that the file will be refused."""
+        self.bad_count += 1
+        self.first_bad = self.first_bad or (line, problem)
+        if self.bad_count > 100 and self.bad_count > 10 * MAX_BAD_SHARE * self.row_count:
             self.finish()
 
     def finish(self) -> None:
-        """Note what was left out, or refuse the file when that is too much."""
-        if self.first is None:
+        """Note the bad rows; DataError if there are too many."""
+        if self.first_bad is None:
             return
-        number, problem = self.first
-        if self.bad > BAD_SHARE * self.rows:
+        line, problem = self.first_bad
+        if self.bad_count > MAX_BAD_SHARE * self.row_count:
             raise DataError(
-                f"{self.where}:{number}",
-                f"{self.bad:,} of {self.rows:,} rows cannot be used, the first here: {problem}",
+                f"{self.where}:{line}",
+                f"{self.bad_count:,} of {self.row_count:,} rows cannot be used, the first here: {problem}",
                 "Repair the rows; up to one in a hundred is left out with a count.",
             )
-        self.findings.bad_rows.append((f"{self.where}:{number}", self.bad, self.rows, problem))
+        self.findings.bad_rows.append((f"{self.where}:{line}", self.bad_count, self.row_count, problem))
 
 
 def encodable(*texts: str) -> bool:
-    """Whether there is no half of a surrogate pair in the texts, as JSON may have."""
+    """Whether the texts can be encoded: JSON strings may have half of a surrogate pair, which cannot."""
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
@@ -61,132 +64,132 @@ def encodable(*texts: str) -> bool:
 
 
 def report_reads(chunks: Iterator[bytes], on_read: OnRead | None) -> Iterator[bytes]:
+    """The same chunks; `on_read` is called with the size of each."""
     for chunk in chunks:
         yield chunk
         if on_read is not None:
             on_read(len(chunk))
 
 
-def decoded_lines(source: Source, encoding: str, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
+def read_lines(source: Source, encoding: str, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
     texts = decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
-    return whole_lines(texts, source.display_name)
+    return split_lines(texts, source.display_name)
 
 
-def whole_lines(texts: Iterable[str], where: str) -> Iterator[str]:
-    """The lines of a text that comes in pieces; one that is too long to hold is refused."""
+def split_lines(texts: Iterable[str], where: str) -> Iterator[str]:
+    """The lines of a text that comes in chunks; DataError for a line that is too long to hold in memory."""
     parts: list[str] = []
-    held = number = 0
+    characters = line_number = 0
     for text in texts:
-        first, *more = text.split("\n")
-        parts.append(first)
-        held += len(first)
-        if held > LONGEST_ROW:
-            raise DataError(f"{where}:{number + 1}", f"a row of more than {LONGEST_ROW:,} characters", "Split the row.")
-        for line in more:
+        end_of_line, *next_lines = text.split("\n")
+        parts.append(end_of_line)
+        characters += len(end_of_line)
+        if characters > MAX_ROW_CHARACTERS:
+            problem = f"a row of more than {MAX_ROW_CHARACTERS:,} characters"
+            raise DataError(f"{where}:{line_number + 1}", problem, "Split the row.")
+        for line in next_lines:
             yield "".join(parts)
-            number += 1
-            parts, held = [line], len(line)
+            line_number += 1
+            parts, characters = [line], len(line)
     yield "".join(parts)
 
 
 class JsonReader:
-    """Reads the values of a JSON list, or of lines, one after the other, holding only the one at hand."""
+    """Reads the elements of a JSON list, or JSON values in lines, and holds one of them at a time."""
 
     def __init__(self, texts: Iterable[str], where: str) -> None:
-        self.texts, self.where = iter(texts), where
-        self.text, self.place, self.line = "", 0, 1
+        self._texts, self._where = iter(texts), where
+        self._buffer, self._position = "", 0
+        self._buffer_line = 1  # the line in which the buffer begins
 
-    def _more(self) -> bool:
-        piece = next(self.texts, None)
-        if piece is None:
+    def _read_more(self) -> bool:
+        """Append the next chunk of text to the unread part of the buffer; false at the end."""
+        text = next(self._texts, None)
+        if text is None:
             return False
-        self.line = self._line()
-        self.text, self.place = self.text[self.place :] + piece, 0
+        self._buffer_line = self._line_number()
+        self._buffer, self._position = self._buffer[self._position :] + text, 0
         return True
 
-    def _line(self) -> int:
-        return self.line + self.text.count("\n", 0, self.place)
+    def _line_number(self) -> int:
+        return self._buffer_line + self._buffer.count("\n", 0, self._position)
 
     def peek(self) -> str:
-        """The next character that is not white space, or nothing at the end."""
+        """The next character that is not white space; "" at the end."""
         while True:
-            while self.place < len(self.text):
-                if not self.text[self.place].isspace():
-                    return self.text[self.place]
-                self.place += 1
-            if not self._more():
+            while self._position < len(self._buffer):
+                if not self._buffer[self._position].isspace():
+                    return self._buffer[self._position]
+                self._position += 1
+            if not self._read_more():
                 return ""
 
-    def _rest(self) -> Iterator[str]:
-        yield self.text[self.place :]
-        yield from self.texts
-
-    def lines(self, bad: BadRows) -> Iterator[tuple[int, object]]:
-        """The value of each line with its number; blank lines are skipped, those that are not JSON are bad rows."""
-        for number, line in enumerate(whole_lines(self._rest(), self.where), self._line()):
+    def lines(self, bad_rows: BadRows) -> Iterator[tuple[int, object]]:
+        """The JSON value of each line, with its line number. Blank lines are skipped; other text is a bad row."""
+        unread = chain([self._buffer[self._position :]], self._texts)
+        for number, line in enumerate(split_lines(unread, self._where), self._line_number()):
             if line.strip():
                 try:
                     value = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    bad.rows += 1
-                    bad.reject(number, f"not JSON ({error})")
+                    bad_rows.row_count += 1
+                    bad_rows.reject(number, f"not JSON ({error})")
                 else:
                     yield number, value
 
     def elements(self) -> Iterator[tuple[int, object]]:
-        """The elements of a list, numbered from 1."""
+        """The elements of the list that the next character begins, numbered from 1."""
         decoder = json.JSONDecoder()
-        self.place += 1
+        self._position += 1
         if self.peek() == "]":
             return
-        number = 0
-        while True:
-            number += 1
-            yield number, self._element(decoder)
-            mark = self.peek()
-            if mark not in (",", "]"):
-                raise self._broken("expected , or ] after an element")
-            self.place += 1
-            if mark == "]":
+        for number in count(1):
+            yield number, self._read_element(decoder)
+            separator = self.peek()
+            if separator not in (",", "]"):
+                raise self._error("expected , or ] after an element")
+            self._position += 1
+            if separator == "]":
                 return
             self.peek()
 
-    def _element(self, decoder: json.JSONDecoder) -> object:
+    def _read_element(self, decoder: json.JSONDecoder) -> object:
         while True:
             try:
-                value, self.place = decoder.raw_decode(self.text, self.place)
+                value, self._position = decoder.raw_decode(self._buffer, self._position)
                 return value
             except RecursionError:
-                raise self._broken("nested too deeply") from None
+                raise self._error("nested too deeply") from None
             except ValueError as error:
-                held = len(self.text) - self.place
-                if held > LONGEST_ROW:
-                    raise self._broken("an element is too long or broken") from None
-                # read on until the buffer has doubled, so that a long element costs no more than twice its length
-                while len(self.text) - self.place < 2 * held + 1 and self._more():
+                unread = len(self._buffer) - self._position
+                if unread > MAX_ROW_CHARACTERS:
+                    raise self._error("an element is too long or broken") from None
+                # doubling the buffer before each attempt makes the cost of a long element linear in its length
+                while len(self._buffer) - self._position < 2 * unread + 1 and self._read_more():
                     pass
-                if len(self.text) - self.place == held:
-                    raise self._broken(str(error)) from None
+                if len(self._buffer) - self._position == unread:
+                    raise self._error(str(error)) from None
 
-    def _broken(self, problem: str) -> DataError:
-        return DataError(f"{self.where}:{self._line()}", f"not JSON: {problem}", "Repair the file, or give .jsonl.")
+    def _error(self, problem: str) -> DataError:
+        where = f"{self._where}:{self._line_number()}"
+        return DataError(where, f"not JSON: {problem}", "Repair the file, or give .jsonl.")
 
 
 @contextmanager
 def open_parquet(source: Source) -> Iterator[ParquetFile]:
-    """A Parquet file; what pyarrow cannot read ends in a DataError."""
+    """Open a Parquet file; DataError if pyarrow cannot open it or, inside the context, cannot read it."""
     require_packages([source])
     import pyarrow
     import pyarrow.parquet
 
     where = source.display_name
-    if source.member or source.packing != "plain":
+    if source.member or source.compression != "plain":
         raise DataError(where, "a Parquet file inside an archive", "Unpack it and give the .parquet file.")
     try:
         with source.path.open("rb") as file, pyarrow.parquet.ParquetFile(file) as table:
             yield table
     except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # pyarrow also calls damage an OSError, without one
-            raise unreadable(where, error) from None
+        if isinstance(error, OSError) and error.errno is not None:  # pyarrow raises OSError without errno for damage
+            raise unreadable_error(where, error) from None
         problem = " ".join(str(error).split())[:200]
-        raise DataError(where, f"not a sound Parquet file ({problem})", "Copy or download it again.") from None
+        raise DataError(where, f"not a valid Parquet file ({problem})", COPY_AGAIN) from None

@@ -1,4 +1,4 @@
-"""A table, row by row: delimited text, .jsonl, .json, .parquet. The first rows are kept for guessing what is what."""
+"""Tables, row by row: delimited text, .jsonl, .json and .parquet. The first rows are kept for guesses."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from itertools import chain, islice
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
 from qkv.data.findings import Findings, OnRead
-from qkv.data.formats.delimited import cells, has_header, sniff
-from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, whole_lines
+from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
+from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, split_lines
 from qkv.errors import DataError
 from qkv.visible import visible
 
-SAMPLE = 2000
+SAMPLE_ROWS = 2000
 SAMPLE_CHARACTERS = 2**21
-MOST_COLUMNS = 1000
+MAX_COLUMNS = 1000
 
 Header = bool | Callable[[Sequence[str]], bool] | None
-"""Whether the first row names the columns, or a rule that says it of this row; None: by the looks of the first rows."""
+"""Whether the first row names the columns; or a function that decides it from this row; None: guess from the sample."""
 
 Row = tuple[int, Sequence[object]]
-"""The number of its line, or of the row where there are no lines; and its values."""
+"""A row's line number (in Parquet and JSON lists its own number) and its cells."""
 
 
 @dataclass
 class Table:
     source: Source
     columns: list[str]
-    """Their names; numbers counted from 1 where the file names none."""
+    """Their names; "1", "2", ... where the file names none."""
     sample: list[Row]
+    """The first rows."""
     rows: Iterator[Row]
-    """All of them, those of the sample included."""
-    bad: BadRows
-    """Counts those that cannot be used."""
-    note: str = ""
-    """How the cells were told apart, where it is worth a word."""
+    """All rows, those of the sample included."""
+    bad_rows: BadRows
+    dialect_note: str = ""
+    """How the cells were told apart, if that is worth a note."""
 
     @property
     def where(self) -> str:
         return self.source.display_name
 
     @property
-    def numbered(self) -> bool:
-        """Whether the file names no columns."""
+    def has_numbered_columns(self) -> bool:
+        """Whether the columns have numbers for names, as in a file without a header."""
         return all(name.isdecimal() for name in self.columns)
 
     def require_rows(self) -> None:
         if not self.sample:
-            self.bad.finish()
+            self.bad_rows.finish()
             raise DataError(self.where, "the table has a header and no rows", "Give a file with rows.")
 
-    def column(self, place: int) -> list[object]:
-        """What the first rows hold in a column."""
-        return [row[place] for _, row in self.sample]
+    def sample_column(self, index: int) -> list[object]:
+        """The cells of a column in the first rows."""
+        return [row[index] for _, row in self.sample]
 
 
 def open_table(
@@ -65,124 +65,129 @@ def open_table(
     on_read: OnRead | None = None,
     chunks: Iterator[bytes] | None = None,
 ) -> Table:
-    """Open a table and read its first rows; `chunks` are its bytes, where it has been opened before."""
-    bad = BadRows(source.display_name, findings)
+    """Open a table and read its first rows. `chunks`: the bytes of the file, if it is open."""
+    bad_rows = BadRows(source.display_name, findings)
     if source.format == "parquet":
-        return _parquet(source, bad, on_read)
+        return _open_parquet_table(source, bad_rows, on_read)
     texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, findings)
     if source.format in ("jsonl", "json"):
-        return _objects(source, texts, bad)
-    return _delimited(source, texts, bad, header)
+        return _open_json_table(source, texts, bad_rows)
+    return _open_delimited_table(source, texts, bad_rows, header)
 
 
-def _delimited(source: Source, texts: Iterable[str], bad: BadRows, header: Header) -> Table:
-    lines = whole_lines(texts, source.display_name)
-    first: list[str] = []
+def _open_delimited_table(source: Source, texts: Iterable[str], bad_rows: BadRows, header: Header) -> Table:
+    lines = split_lines(texts, source.display_name)
+    first_lines: list[str] = []
     characters = 0
-    for line in islice(lines, SAMPLE):
-        first.append(line)
+    for line in islice(lines, SAMPLE_ROWS):
+        first_lines.append(line)
         characters += len(line)
         if characters > SAMPLE_CHARACTERS:
             break
-    likely = {".csv": ",;\t|", ".tsv": "\t,;|"}.get(source.suffix, "\t")
-    dialect = sniff(first, likely)
-    rows = cells(chain(first, lines), source.display_name, dialect)
-    sample = list(islice(rows, SAMPLE))
-    if not sample or not any(line.strip() for line in first):
-        raise empty(source)
+    likely_delimiters = {".csv": ",;\t|", ".tsv": "\t,;|"}.get(source.suffix, "\t")
+    dialect = sniff_dialect(first_lines, likely_delimiters)
+    rows = read_rows(chain(first_lines, lines), source.display_name, dialect)
+    sample = list(islice(rows, SAMPLE_ROWS))
+    if not sample or not any(line.strip() for line in first_lines):
+        raise _empty_table_error(source)
     if callable(header):
         header = header(sample[0][1])
-    named = has_header([row for _, row in sample]) if header is None else header
-    if named:
-        columns = _column_names(f"{source.display_name}:1", [value.strip() for value in sample[0][1]])
+    if header is None:
+        header = has_header([row for _, row in sample])
+    if header:
+        columns = _column_names(f"{source.display_name}:1", [cell.strip() for cell in sample[0][1]])
     else:
         columns = [str(number) for number in range(1, dialect.width + 1)]
-    if len(columns) > MOST_COLUMNS:
+    if len(columns) > MAX_COLUMNS:
         raise DataError(
-            source.display_name, f"{len(columns):,} columns", f"Keep those that matter; {MOST_COLUMNS:,} at most."
+            source.display_name, f"{len(columns):,} columns", f"Keep those that matter; {MAX_COLUMNS:,} at most."
         )
-    notes = [] if named else ["no header, so the columns are numbered from 1"]
-    if dialect.delimiter != likely[0] or (dialect.quotes == "none") != (dialect.delimiter == "\t"):
-        notes.insert(0, dialect.said)
+    notes = [] if header else ["no header, so the columns are numbered from 1"]
+    if dialect.delimiter != likely_delimiters[0] or (dialect.quoting == "none") != (dialect.delimiter == "\t"):
+        notes.insert(0, dialect.description)
 
-    def fitting(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
-        """Rows with a value for every column; empty cells too many or too few at the end do no harm."""
+    def valid_rows(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
+        """The rows with a cell for every column; additional empty cells at the end of a row are dropped."""
         width = len(columns)
         for line, row in rows:
-            bad.rows += 1
+            bad_rows.row_count += 1
             if any(row[width:]) or len(row) < width:
-                bad.reject(line, f"expected {width} cells, found {len(row)} ({dialect.said})")
+                bad_rows.reject(line, f"expected {width} cells, found {len(row)} ({dialect.description})")
             else:
                 yield line, row[:width]
 
-    whole = list(fitting(sample[1:] if named else sample))
-    return Table(source, columns, whole, chain(whole, fitting(rows)), bad, "; ".join(notes))
+    valid_sample = list(valid_rows(sample[1:] if header else sample))
+    return Table(source, columns, valid_sample, chain(valid_sample, valid_rows(rows)), bad_rows, "; ".join(notes))
 
 
-def empty(source: Source) -> DataError:
+def _empty_table_error(source: Source) -> DataError:
     return DataError(source.display_name, "the table is empty", "Give a file with rows.")
 
 
 def _column_names(where: str, names: Sequence[str]) -> list[str]:
+    """The names in a header, with numbers in place of empty ones; DataError for a name that occurs twice."""
     while names and not names[-1]:  # a delimiter at the end of the line
         names = names[:-1]
-    for name in names:
-        if name and names.count(name) > 1:
-            raise DataError(where, f"two columns are called {name!r}", "Rename one of them.")
+    _require_distinct_names(where, [name for name in names if name])
     return [visible(name) or str(number) for number, name in enumerate(names, 1)]
 
 
-def _objects(source: Source, texts: Iterable[str], bad: BadRows) -> Table:
-    """JSON: a list of objects, or one a line."""
+def _require_distinct_names(where: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(where, f"two columns are called {name!r}", "Rename one of them.")
+
+
+def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) -> Table:
+    """Open a list of objects, or a file with one object a line; the keys of the sample are the columns."""
     reader = JsonReader(texts, source.display_name)
-    first = reader.peek()
-    if not first:
-        raise empty(source)
-    values = reader.elements() if first == "[" else reader.lines(bad)
-    sample = list(islice(values, SAMPLE))
+    first_character = reader.peek()
+    if not first_character:
+        raise _empty_table_error(source)
+    values = reader.elements() if first_character == "[" else reader.lines(bad_rows)
+    sample = list(islice(values, SAMPLE_ROWS))
     keys = list(dict.fromkeys(key for _, value in sample if isinstance(value, dict) for key in value))
-    if len(keys) > MOST_COLUMNS:
-        remedy = f"Expected rows of the same keys, {MOST_COLUMNS:,} at most."
+    if len(keys) > MAX_COLUMNS:
+        remedy = f"Expected rows of the same keys, {MAX_COLUMNS:,} at most."
         raise DataError(source.display_name, f"{len(keys):,} keys", remedy)
     if not keys:
-        bad.finish()
+        bad_rows.finish()
         if not sample:
-            raise empty(source)
-        problem = f'expected objects as {{"text": ..., "label": ...}}, found {type(sample[0][1]).__name__}'
+            raise _empty_table_error(source)
+        problem = f'expected objects such as {{"text": ..., "label": ...}}, found {type(sample[0][1]).__name__}'
         raise DataError(f"{source.display_name}:{sample[0][0]}", problem, "Give one object a row.")
 
-    def fitting(values: Iterable[tuple[int, object]]) -> Iterator[Row]:
+    def valid_rows(values: Iterable[tuple[int, object]]) -> Iterator[Row]:
         for number, value in values:
-            bad.rows += 1
+            bad_rows.row_count += 1
             if isinstance(value, dict):
                 yield number, [value.get(key) for key in keys]
             else:
-                bad.reject(number, f"expected an object, found {type(value).__name__}")
+                bad_rows.reject(number, f"expected an object, found {type(value).__name__}")
 
-    rows = list(fitting(sample))
-    return Table(source, [visible(key) for key in keys], rows, chain(rows, fitting(values)), bad)
+    valid_sample = list(valid_rows(sample))
+    rows = chain(valid_sample, valid_rows(values))
+    return Table(source, [visible(key) for key in keys], valid_sample, rows, bad_rows)
 
 
-def _parquet(source: Source, bad: BadRows, on_read: OnRead | None) -> Table:
-    rows = _parquet_rows(source, bad, on_read)
-    columns = [visible(str(name)) for name in next(rows)[1]]
-    if len(set(columns)) < len(columns):
-        twice = next(name for name in columns if columns.count(name) > 1)
-        raise DataError(source.display_name, f"two columns are called {twice!r}", "Rename one of them.")
-    sample = list(islice(rows, SAMPLE))
+def _open_parquet_table(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Table:
+    names_and_rows = _parquet_rows(source, bad_rows, on_read)
+    columns = [visible(str(name)) for name in next(names_and_rows)[1]]
+    _require_distinct_names(source.display_name, columns)
+    sample = list(islice(names_and_rows, SAMPLE_ROWS))
     if not sample:
-        raise empty(source)
-    return Table(source, columns, sample, chain(sample, rows), bad)
+        raise _empty_table_error(source)
+    return Table(source, columns, sample, chain(sample, names_and_rows), bad_rows)
 
 
-def _parquet_rows(source: Source, bad: BadRows, on_read: OnRead | None) -> Iterator[Row]:
-    """The names of the columns, then the rows."""
+def _parquet_rows(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Iterator[Row]:
+    """The names of the columns as row 0, then the rows."""
     with open_parquet(source) as table:
         names = table.schema_arrow.names
         yield 0, names
         for batch in table.iter_batches(batch_size=1024):
             for row in zip(*(batch.column(index).to_pylist() for index in range(len(names))), strict=True):
-                bad.rows += 1
-                yield bad.rows, row
+                bad_rows.row_count += 1
+                yield bad_rows.row_count, row
             if on_read is not None:
                 on_read(batch.nbytes)

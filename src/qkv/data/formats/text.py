@@ -1,6 +1,6 @@
-"""Documents, streamed: every source becomes pieces of text, the last piece of a document marked.
+"""Documents as a stream: the text of every source in pieces, with a mark at the last piece of each document.
 
-A document may be larger than memory, so nothing here holds one; what is held is a piece, a row or a batch of rows.
+A document may be larger than the memory, so only a piece, a row or a batch of rows is held at a time.
 """
 
 from __future__ import annotations
@@ -10,85 +10,88 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from qkv.data.corpus import CorpusConfig, Documents
-from qkv.data.files.decode import decode, require_encoding, with_plain_line_ends
-from qkv.data.files.unpack import CHUNK, Builtin, Source, read_bytes
+from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
+from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import DOCUMENT
-from qkv.data.formats.rows import HALF_A_PAIR, BadRows, JsonReader, encodable, open_parquet, report_reads
+from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, encodable, open_parquet, report_reads
 from qkv.errors import DataError
 
 
 class DocumentPiece(NamedTuple):
     text: str
-    ends: bool
-    """Whether a document ends here."""
+    is_last: bool
+    """Whether the document ends with this piece."""
 
 
-def read(
+def read_documents(
     sources: Sequence[Source | Builtin], corpus: CorpusConfig, findings: Findings, on_read: OnRead | None = None
 ) -> Iterator[DocumentPiece]:
-    """All documents of the sources; empty ones are left out and counted. DataError when nothing is left."""
+    """Read the documents of all sources. Empty documents are left out and counted; DataError if all are empty."""
     require_encoding(corpus.encoding)
-    some = False
+    empty = True
     for source in sources:
-        for piece in read_source(source, corpus, findings, on_read):
-            some = True
+        for piece in read_source_documents(source, corpus, findings, on_read):
+            empty = False
             yield piece
-    if not some:
+    if empty:
         where = sources[0].display_name if len(sources) == 1 else "the corpus"
         raise DataError(where, "holds no text: it is empty or only white space", "Give a file that holds text.")
 
 
-def read_source(
+def read_source_documents(
     source: Source | Builtin, corpus: CorpusConfig, findings: Findings, on_read: OnRead | None = None
 ) -> Iterator[DocumentPiece]:
-    """The documents of one source, which may have none."""
-    return _without_empty(_pieces(source, corpus, findings, on_read), findings)
+    """Read the documents of one source. Empty documents are left out and counted; all may be empty."""
+    return _without_empty(_read_pieces(source, corpus, findings, on_read), findings)
 
 
-def _pieces(
+def _read_pieces(
     source: Source | Builtin, corpus: CorpusConfig, findings: Findings, on_read: OnRead | None
 ) -> Iterator[DocumentPiece]:
     if isinstance(source, Builtin):
         for document in source.documents():
-            yield from _documents(iter([document]), corpus.documents)
+            yield from _split_documents([document], corpus.documents)
         return
     if source.format == "table":
         raise DataError(source.display_name, "is a table", "For a language model give plain text or .jsonl.")
     if source.format == "parquet":
-        yield from (DocumentPiece(text, True) for text in _parquet(source, corpus.text, findings, on_read))
+        yield from (DocumentPiece(text, True) for text in _read_parquet(source, corpus.text, findings, on_read))
         return
     texts = decode(report_reads(read_bytes(source), on_read), source.display_name, corpus.encoding, findings)
     if source.format == "text":
-        yield from _documents(texts, corpus.documents)
+        yield from _split_documents(texts, corpus.documents)
     else:
-        yield from (DocumentPiece(text, True) for text in _json(source, texts, corpus.text, findings))
+        yield from (DocumentPiece(text, True) for text in _read_json(source, texts, corpus.text, findings))
 
 
-def _json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
-    """A list of texts or of objects, or one a line."""
-    reader, bad = JsonReader(texts, source.display_name), BadRows(source.display_name, findings)
+def _read_json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
+    """The documents of .jsonl, or of .json: a list of texts or of objects, or one object a line."""
+    reader, bad_rows = JsonReader(texts, source.display_name), BadRows(source.display_name, findings)
     if source.format == "json" and (first := reader.peek()) != "{":
         if first != "[":
             remedy = 'Expected ["...", "..."] or one object a line.'
             raise DataError(f"{source.display_name}:1", "not a JSON list of texts", remedy)
-        return _row_texts(reader.elements(), bad, column)
-    return _row_texts(reader.lines(bad), bad, column)
+        return _row_texts(reader.elements(), bad_rows, column)
+    return _row_texts(reader.lines(bad_rows), bad_rows, column)
 
 
-def _parquet(source: Source, column: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
+def _read_parquet(source: Source, column: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
     """The text column, batch by batch; no other column is read."""
     with open_parquet(source) as table:
         import pyarrow
 
         where = source.display_name
-        types = {field.name: field.type for field in table.schema_arrow}
-        plain = {name: kind.value_type if pyarrow.types.is_dictionary(kind) else kind for name, kind in types.items()}
-        is_text = (pyarrow.types.is_string, pyarrow.types.is_large_string)
-        texts = {name for name, kind in plain.items() if any(fits(kind) for fits in is_text)}
-        chosen = _text_column(where, column, texts, list(types))
-        if chosen not in texts:
-            raise DataError(where, f"column {chosen!r} holds {types[chosen]}, not text", "Name it with --text NAME.")
+        column_types = {field.name: field.type for field in table.schema_arrow}
+        text_columns: set[str] = set()
+        for name, column_type in column_types.items():
+            value_type = column_type.value_type if pyarrow.types.is_dictionary(column_type) else column_type
+            if pyarrow.types.is_string(value_type) or pyarrow.types.is_large_string(value_type):
+                text_columns.add(name)
+        chosen = _choose_text_column(where, column, text_columns, list(column_types))
+        if chosen not in text_columns:
+            problem = f"column {chosen!r} holds {column_types[chosen]}, not text"
+            raise DataError(where, problem, "Name it with --text NAME.")
 
         def values() -> Iterator[object]:
             for batch in table.iter_batches(batch_size=1024, columns=[chosen]):
@@ -100,96 +103,104 @@ def _parquet(source: Source, column: str | None, findings: Findings, on_read: On
 
 
 def _row_texts(
-    values: Iterable[tuple[int, object]], bad: BadRows, column: str | None, chosen: str | None = None
+    rows: Iterable[tuple[int, object]], bad_rows: BadRows, column: str | None, chosen: str | None = None
 ) -> Iterator[str]:
-    """The text of each row, which is an object or the text itself; the column is chosen by the first object."""
-    for number, value in values:
-        bad.rows += 1
+    """The text of each row, which is a text or an object; if no column is chosen, the first object decides it."""
+    for number, value in rows:
+        bad_rows.row_count += 1
         if isinstance(value, dict):
             if chosen is None:
-                texts = {name for name, content in value.items() if isinstance(content, str)}
-                chosen = _text_column(f"{bad.where}:{number}", column, texts, list(value))
+                text_columns = {name for name, cell in value.items() if isinstance(cell, str)}
+                chosen = _choose_text_column(f"{bad_rows.where}:{number}", column, text_columns, list(value))
             value = value.get(chosen)
         if not isinstance(value, str):
-            where = f" in {(chosen or column)!r}" if chosen or column else ""
-            bad.reject(number, f"expected text{where}, found {'nothing' if value is None else type(value).__name__}")
+            key = f" in {(chosen or column)!r}" if chosen or column else ""
+            found = "nothing" if value is None else type(value).__name__
+            bad_rows.reject(number, f"expected text{key}, found {found}")
         elif not encodable(value):
-            bad.reject(number, HALF_A_PAIR)
+            bad_rows.reject(number, LONE_SURROGATE)
         else:
-            yield with_plain_line_ends(value, bad.findings)
+            yield normalize_line_ends(value, bad_rows.findings)
     if column is None and chosen is not None:
-        bad.findings.columns[bad.where] = chosen
-    bad.finish()
+        bad_rows.findings.columns[bad_rows.where] = chosen
+    bad_rows.finish()
 
 
-def _text_column(where: str, wanted: str | None, texts: set[str], columns: Sequence[str]) -> str:
-    """The wanted column, else one that is called as texts are, else the only one with text."""
+def _choose_text_column(where: str, given: str | None, text_columns: set[str], columns: Sequence[str]) -> str:
+    """The given column; by default one with a usual name, or the only column of text."""
     listed = ", ".join(columns[:20]) or "none"
-    if wanted is not None:
-        if wanted in columns:
-            return wanted
-        near = difflib.get_close_matches(wanted, columns, 1)
-        hint = f"Did you mean --text {near[0]}?" if near else "Name it with --text NAME."
-        raise DataError(where, f"no column {wanted!r}; there are: {listed}", hint)
-    named = [column for name in DOCUMENT for column in columns if column in texts and column.lower() == name]
-    if not named and len(texts) != 1:
+    if given is not None:
+        if given in columns:
+            return given
+        similar = difflib.get_close_matches(given, columns, 1)
+        remedy = f"Did you mean --text {similar[0]}?" if similar else "Name it with --text NAME."
+        raise DataError(where, f"no column {given!r}; there are: {listed}", remedy)
+    for name in DOCUMENT:
+        for column in columns:
+            if column in text_columns and column.lower() == name:
+                return column
+    if len(text_columns) != 1:
         raise DataError(where, f"which column holds the text? There are: {listed}", "Name it with --text NAME.")
-    return named[0] if named else next(iter(texts))
+    return next(iter(text_columns))
 
 
-def _documents(texts: Iterator[str], documents: Documents) -> Iterator[DocumentPiece]:
+def _split_documents(texts: Iterable[str], documents: Documents) -> Iterator[DocumentPiece]:
+    """The documents of a plain text: its lines, its paragraphs, or all of it."""
     if documents == "lines":
-        yield from lines(texts)
+        yield from line_documents(texts)
     elif documents == "paragraphs":
-        yield from paragraphs(texts)
+        yield from paragraph_documents(texts)
     else:
         for text in texts:
             yield DocumentPiece(text, False)
         yield DocumentPiece("", True)
 
 
-def lines(texts: Iterable[str]) -> Iterator[DocumentPiece]:
-    """Every line a document; only \\n ends a line."""
+def line_documents(texts: Iterable[str]) -> Iterator[DocumentPiece]:
+    """Make every line a document; only \\n ends a line."""
     for text in texts:
-        *whole, rest = text.split("\n")
-        for line in whole:
+        *complete_lines, unfinished_line = text.split("\n")
+        for line in complete_lines:
             yield DocumentPiece(line, True)
-        if rest:
-            yield DocumentPiece(rest, False)
+        if unfinished_line:
+            yield DocumentPiece(unfinished_line, False)
     yield DocumentPiece("", True)
 
 
-def paragraphs(texts: Iterable[str]) -> Iterator[DocumentPiece]:
-    """Lines up to a blank one are a document."""
-    inside = False  # a paragraph has begun
-    begun = False  # a line of it has begun
-    held = ""  # the start of a line that may turn out to be blank
-    for text, ends in lines(texts):
+def paragraph_documents(texts: Iterable[str]) -> Iterator[DocumentPiece]:
+    """Make the lines up to a blank one a document."""
+    in_paragraph = False
+    in_line = False  # a part of a line that is not blank was yielded
+    held = ""  # the start of a line that is blank so far
+    for text, ends_line in line_documents(texts):
         held += text
-        if begun or held.strip() or len(held) > CHUNK:
-            yield DocumentPiece("\n" + held if inside and not begun else held, False)
-            inside, begun, held = True, not ends, ""
-        elif ends:
-            if inside:
+        if in_line or held.strip() or len(held) > CHUNK_SIZE:
+            yield DocumentPiece("\n" + held if in_paragraph and not in_line else held, False)
+            in_paragraph, in_line, held = True, not ends_line, ""
+        elif ends_line:
+            if in_paragraph:
                 yield DocumentPiece("", True)
-            inside, held = False, ""
-    if inside:
+            in_paragraph, held = False, ""
+    if in_paragraph:
         yield DocumentPiece("", True)
 
 
 def _without_empty(pieces: Iterable[DocumentPiece], findings: Findings) -> Iterator[DocumentPiece]:
-    """Leave out documents of nothing but white space: hold a document's start back until something else is in it."""
+    """Leave out documents of white space alone, by holding back a document until it has something else.
+
+    A document that begins with more than `CHUNK_SIZE` characters of white space is not held back any longer.
+    """
     held = ""
-    solid = False
+    passed = False  # the beginning of the current document was yielded
     for piece in pieces:
-        if solid:
+        if passed:
             yield piece
         else:
             held += piece.text
-            if len(held) > CHUNK or held.strip():
-                yield DocumentPiece(held, piece.ends)
-                held, solid = "", True
-            elif piece.ends:
+            if len(held) > CHUNK_SIZE or held.strip():
+                yield DocumentPiece(held, piece.is_last)
+                held, passed = "", True
+            elif piece.is_last:
                 findings.empty += 1
-        if piece.ends:
-            held, solid = "", False
+        if piece.is_last:
+            held, passed = "", False

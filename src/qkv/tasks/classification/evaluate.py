@@ -26,11 +26,11 @@ from qkv.data.examples import (
 )
 from qkv.data.files.unpack import Source as FileSource
 from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, no_progress
-from qkv.data.formats.kinds import Beginnings, kind_by_name
-from qkv.data.formats.rows import BAD_SHARE
+from qkv.data.formats.kinds import FilePreviews, kind_by_name
+from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.formats.tabular import Table, open_table
-from qkv.data.labels import listed
-from qkv.data.number_tables import number_in, rows_of_numbers
+from qkv.data.labels import format_names
+from qkv.data.number_tables import parse_cell, read_number_rows
 from qkv.data.prepare_examples import rows_of
 from qkv.data.read_examples import read_examples
 from qkv.data.split_files import find_examples
@@ -122,8 +122,8 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
             f"this model is of kind {model.kind}; labelled examples are for a classifier or a tagger. "
             "Train one: qkv train FILE."
         )
-    beginnings = Beginnings(config.encoding)
-    _require_labels(model.kind, config, beginnings)
+    previews = FilePreviews(config.encoding)
+    _require_labels(model.kind, config, previews)
     reads = input_of(model)
     if reads == "numbers":
         refuse_unused(config, ("text", "text2"), "the model reads rows of numbers")
@@ -131,10 +131,10 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
             config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
         )
     elif model.kind == "classifier" and reads == "text":
-        config = replace(config, **as_learned(bundle, config, beginnings))
+        config = replace(config, **as_learned(bundle, config, previews))
     if config.task is None and model.kind != "tagger":
         config = replace(config, task="images" if reads == "images" else TASKS[model.problem])  # type: ignore[arg-type]
-    found = read_examples(config, purpose="evaluate", beginnings=beginnings)
+    found = read_examples(config, purpose="evaluate", previews=previews)
     if (found.task == "tagging") != (model.kind == "tagger"):
         wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
         raise InputError(f"these files are for {found.task}; the model is a {model.kind}: give it {wanted}.")
@@ -157,9 +157,9 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
     return _matched(found, model.labels, notes)
 
 
-def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -> None:
+def _require_labels(kind: str, config: ExamplesConfig, previews: FilePreviews) -> None:
     """Refuse parallel text, which is for translators."""
-    if len(config.files) > 1 and config.label is None and is_parallel(config.files, beginnings):
+    if len(config.files) > 1 and config.label is None and is_parallel(config.files, previews):
         wanted = "words with tags, as CoNLL" if kind == "tagger" else "a table with a label in each row"
         raise InputError(
             f"{config.files[0]} and {config.files[1]}: look like a text and its translation, without labels; the model "
@@ -167,11 +167,11 @@ def _require_labels(kind: str, config: ExamplesConfig, beginnings: Beginnings) -
         )
 
 
-def as_learned(bundle: Bundle, config: ExamplesConfig, beginnings: Beginnings) -> dict[str, Any]:
+def as_learned(bundle: Bundle, config: ExamplesConfig, previews: FilePreviews) -> dict[str, Any]:
     """The columns that the model's run learned from, where no others are given and the files have them."""
     try:
-        first = find_examples(config, Findings(), beginnings=beginnings).train[0]
-        there = beginnings.table(first.source).columns if first.kind == "table" else []
+        first = find_examples(config, Findings(), previews=previews).train[0]
+        there = previews.table(first.source).columns if first.kind == "table" else []
     except QkvError:  # it is reported where it is read
         return {}
     if any(getattr(config, role) is not None for role in ROLES):
@@ -215,12 +215,12 @@ def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tupl
         matched = replace(examples, labels=own, all_targets=targets)
     if left := int((~good).sum()):
         what = f"{left:,} of {len(examples):,} examples have labels that the model does not know"
-        if left > BAD_SHARE * len(examples):
+        if left > MAX_BAD_SHARE * len(examples):
             raise InputError(
-                f"{what} ({listed(unknown, 5)}); it knows {listed(labels)}. A score on the rest would mislead: give "
-                "examples with its labels, or name another column with --label."
+                f"{what} ({format_names(unknown, 5)}); it knows {format_names(labels)}. A score on the rest would "
+                "mislead: give examples with its labels, or name another column with --label."
             )
-        notes = [*notes, Caution(f"{what} ({listed(unknown, 5)}) and are left out.")]
+        notes = [*notes, Caution(f"{what} ({format_names(unknown, 5)}) and are left out.")]
         matched = replace(matched, rows=examples.rows[good])
     assert isinstance(matched, TextExamples | TagExamples | ImageExamples | NumberExamples)
     return matched, notes
@@ -258,7 +258,7 @@ def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None
 
 
 def _numbers(table: Table, columns: Sequence[str]) -> Iterator[list[float]]:
-    for line, row in rows_of_numbers(table, columns):
+    for line, row in read_number_rows(table, columns):
         _require_sound(table)
         if isinstance(row, str):
             raise DataError(f"{table.where}:{line}", row, "Every row is answered: repair it, or leave the cell empty.")
@@ -277,15 +277,15 @@ def _texts(table: Table, columns: list[str]) -> Iterator[Row]:
 
 def _require_sound(table: Table) -> None:
     """A row that is left out would shift the answers of all rows behind it."""
-    if table.bad.first is not None:
-        line, problem = table.bad.first
+    if table.bad_rows.first_bad is not None:
+        line, problem = table.bad_rows.first_bad
         raise DataError(f"{table.where}:{line}", problem, "Every row is answered: repair it.")
 
 
 def typed(bundle: Bundle, line: str) -> list[float]:
     """A row of numbers as people type it: separated by commas, in the order of the columns."""
     columns: tuple[str, ...] = getattr(bundle.config, "columns", ())
-    found = [number_in(cell) for cell in line.split(",")]
+    found = [parse_cell(cell) for cell in line.split(",")]
     if len(found) != len(columns) or None in found:
         expected = (
             f"{len(columns)} numbers separated by commas: {', '.join(columns[:8])}{' ...' if columns[8:] else ''}"

@@ -79,9 +79,9 @@ class ClassificationTask(Task):
         corpus = parse(ExamplesConfig, draft.corpus, f"{draft.where}: [corpus]")
         start = draft.training.start
         tokenizer = origin.opened(start).pieces if start else None
-        beginnings = detected.beginnings if detected else None
+        previews = detected.previews if detected else None
         prepared = prepare_examples(
-            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, beginnings=beginnings
+            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews
         )
         return cls(prepared)
 

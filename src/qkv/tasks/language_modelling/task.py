@@ -12,7 +12,7 @@ from torch import nn
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
-from qkv.data.files.discover import expand
+from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.doctor.examination import Doctor
@@ -59,7 +59,9 @@ class LanguageModellingTask(Task):
         corpus: CorpusConfig = parse(CorpusConfig, draft.corpus, f"{draft.where}: [corpus]")
         tokenizer, start = None, draft.training.start
         if start:
-            expand(corpus.files, corpus.filter, Findings())  # a missing file is reported before what a model cannot do
+            find_text_files(
+                corpus.files, corpus.filter, Findings()
+            )  # a missing file is reported before what a model cannot do
             origin.whole(start, model)
             tokenizer = origin.opened(start).tokenizer
         else:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from qkv.data.columns import header_of
+from qkv.data.columns import header_rule
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import is_labelled, is_parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
-from qkv.data.formats.kinds import Beginnings
+from qkv.data.formats.kinds import FilePreviews
 from qkv.data.read_pairs import read_parallel
-from qkv.data.split_files import UNNAMED, find_pairs
+from qkv.data.split_files import UNKNOWN_LANGUAGES, find_pairs
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import OUTPUTS, Metric, Outputs
@@ -106,7 +106,7 @@ class Examiner:
             return []  # sources ask for languages themselves
         for source, target in self.found.train.directions:
             if known and target not in known:
-                said = f"{source} to {target}" if (source, target) != UNNAMED else "no languages in the names"
+                said = f"{source} to {target}" if (source, target) != UNKNOWN_LANGUAGES else "no languages in the names"
                 if may_be_left_out(bundle.tokenizer):
                     self.notes.append(
                         f"these pairs: {said}; the model has tags for {listed(known)}, and sources get none. "
@@ -148,20 +148,20 @@ def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
     """The pairs, in their order; columns are those that the model learned from where the table has them."""
     require(bundle)
     unsaid = config.source is None and config.target is None
-    beginnings = Beginnings(config.encoding)
-    pairs = unsaid and is_parallel(config.files, beginnings)
-    if unsaid and not pairs and is_labelled(config.files, beginnings):
+    previews = FilePreviews(config.encoding)
+    pairs = unsaid and is_parallel(config.files, previews)
+    if unsaid and not pairs and is_labelled(config.files, previews):
         raise InputError(
             f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is scored on parallel text. "
             "Give source and target file, or name the columns: --source NAME --target NAME."
         )
     trained = trained_corpus(bundle)
     if unsaid and trained is not None and trained.source is not None:
-        config = _as_learned(config, trained, beginnings)
-    found = read_parallel(config, purpose="evaluate", beginnings=beginnings)
+        config = _as_learned(config, trained, previews)
+    found = read_parallel(config, purpose="evaluate", previews=previews)
     ways = _directions(trained)
     for direction in found.train.directions:
-        if ways and direction not in ways and direction != UNNAMED and not targets(bundle):
+        if ways and direction not in ways and direction != UNKNOWN_LANGUAGES and not targets(bundle):
             said = ", ".join(f"{source} to {target}" for source, target in ways)
             raise InputError(
                 f"{config.files[0]}: {direction[0]} to {direction[1]}; the model learned {said}. "
@@ -173,14 +173,14 @@ def _read(bundle: Bundle, config: ParallelConfig) -> Parallel:
 def _directions(corpus: ParallelConfig | None) -> list[tuple[str, str]]:
     """Those that a run learned, as far as it knew their names."""
     languages = () if corpus is None else corpus.languages
-    return [ways for ways in zip(languages[::2], languages[1::2], strict=True) if ways != UNNAMED]
+    return [ways for ways in zip(languages[::2], languages[1::2], strict=True) if ways != UNKNOWN_LANGUAGES]
 
 
-def _as_learned(config: ParallelConfig, corpus: ParallelConfig, beginnings: Beginnings) -> ParallelConfig:
+def _as_learned(config: ParallelConfig, corpus: ParallelConfig, previews: FilePreviews) -> ParallelConfig:
     asked = replace(config, source=corpus.source, target=corpus.target)
     try:
-        group = find_pairs(config, Findings(), beginnings=beginnings).train[0]
-        there = beginnings.table(group.first, header_of(asked)).columns if group.second is None else ()
+        group = find_pairs(config, Findings(), previews=previews).train[0]
+        there = previews.table(group.first, header_rule(asked)).columns if group.second is None else ()
     except QkvError:  # it is reported where it is read
         return config
     return asked if {corpus.source, corpus.target} <= set(there) else config

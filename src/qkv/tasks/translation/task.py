@@ -14,7 +14,7 @@ from torch import nn
 
 from qkv.config import LazyClasses, parse, toml_values
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import PAIRED, Detected
+from qkv.data.detect import PARALLEL_OPTIONS, Detected
 from qkv.data.encode import PairRows, end_of
 from qkv.data.examples import Pairs
 from qkv.data.findings import Progress
@@ -87,7 +87,7 @@ class TranslationTask(Task):
     models: ClassVar[LazyClasses] = TRANSLATORS
     corpus: ClassVar[type] = ParallelConfig
     config: ClassVar[type] = TranslationConfig
-    options: ClassVar[tuple[str, ...]] = ("test", *PAIRED)
+    options: ClassVar[tuple[str, ...]] = ("test", *PARALLEL_OPTIONS)
     not_studied: ClassVar[str] = (
         "parallel text, and qkv {verb} knows no translators. Train them one by one: qkv train SOURCE TARGET "
         "--model transformer, or rnn-translator."
@@ -109,8 +109,8 @@ class TranslationTask(Task):
         tokenizer = draft.tokenizer
         if task.metric == "errors" and tokenizer.kind is None:  # symbols are separated by blanks
             tokenizer = replace(tokenizer, kind="words")
-        beginnings = detected.beginnings if detected else None
-        return cls(prepare_parallel(corpus, tokenizer, progress=progress, beginnings=beginnings))
+        previews = detected.previews if detected else None
+        return cls(prepare_parallel(corpus, tokenizer, progress=progress, previews=previews))
 
     @classmethod
     def resume(
