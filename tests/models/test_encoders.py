@@ -122,6 +122,16 @@ def test_a_vector_for_every_token(name: str) -> None:
 
 
 @EVERY
+def test_computes_in_bf16_on_every_processor(name: str) -> None:
+    model, tokens = built(name), text()
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(tokens, PRESENT)
+    rounded.float().sum().backward()
+    exact = model(tokens, PRESENT)
+    assert F.cosine_similarity(exact[PRESENT], rounded.float()[PRESENT], dim=-1).min() > 0.95
+
+
+@EVERY
 @torch.no_grad()
 def test_padding_changes_nothing(name: str) -> None:
     """A text alone and beside longer ones, whatever stands where nothing is; and a present of all True is none."""

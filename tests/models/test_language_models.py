@@ -21,6 +21,21 @@ def test_gives_a_score_for_every_piece(name: str) -> None:
 
 
 @EVERY
+def test_computes_in_bf16_on_every_processor(name: str) -> None:
+    """Under autocast, with a state and with gradients, also where the processor has no instructions for bf16."""
+    model = built(CONFIGS[name])
+    tokens = text()
+    exact = model(tokens)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(tokens)
+        with torch.no_grad():
+            model(tokens[:, :3], state=model.state(len(tokens)))
+    rounded.float().sum().backward()
+    similarity = torch.nn.functional.cosine_similarity(exact.flatten(), rounded.float().flatten(), dim=0)
+    assert similarity > 0.99
+
+
+@EVERY
 def test_a_later_token_never_changes_an_earlier_logit(name: str) -> None:
     suite.a_later_token_never_changes_an_earlier_logit(CONFIGS[name])
 

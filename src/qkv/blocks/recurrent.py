@@ -107,10 +107,21 @@ class Recurrent(nn.Module):
     def forward(self, x: Float[Tensor, "B T D"], *, state: RecurrentState | None = None) -> Float[Tensor, "B T _"]:
         hidden = self.state(len(x)).hidden if state is None else state.hidden
         parts = tuple(part.contiguous() for part in hidden)
-        output, last = self.layer(x, parts[0] if len(parts) == 1 else parts)
+        if len(parts) == 2 and _lacks_bf16_kernel(x):
+            with torch.autocast("cpu", enabled=False):
+                output, last = self.layer(x.float(), tuple(part.float() for part in parts))
+        else:
+            output, last = self.layer(x, parts[0] if len(parts) == 1 else parts)
         if state is not None:
             state.update(last if isinstance(last, tuple) else (last,), x.size(1))
         return self.vectors(output)
+
+
+def _lacks_bf16_kernel(x: Tensor) -> bool:
+    """Whether oneDNN's fused LSTM would raise an error: under autocast to bf16, on a processor that cannot compute it."""
+    if x.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return False
+    return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def reversed_texts(x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
