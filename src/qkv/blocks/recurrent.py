@@ -118,7 +118,7 @@ class Recurrent(nn.Module):
 
 
 def _lacks_bf16_kernel(x: Tensor) -> bool:
-    """Whether oneDNN's fused LSTM would raise an error: under autocast to bf16, on a processor that cannot compute it."""
+    """Whether oneDNN's fused LSTM would raise an error: under autocast to bf16 on a processor without bf16."""
     if x.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
         return False
     return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
