@@ -18,6 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for tests that import torch lat
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from reliability.nursery import Nursery
+
 # Before the first `import qkv`: every annotation, shapes included, is checked at run time.
 install_import_hook("qkv", "beartype.beartype")
 
@@ -40,6 +42,15 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QKV_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def nursery(own_cache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Commands as processes of their own, without the seconds that each would spend on imports."""
+    if not hasattr(os, "fork"):
+        pytest.skip("commands are run in forks of one process, which this system does not have")
+    with Nursery(tmp_path_factory.mktemp("nursery")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import small_tasks
+from reliability.nursery import Nursery
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = ["--steps", "2", "--set", "training.threads=1"]
@@ -47,12 +45,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(words: list[str], place: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(words, capture_output=True, text=True, cwd=place, env=environment, timeout=1800)
-    assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
-
-
 def shortened(words: list[str]) -> list[str]:
     if words[0] not in ("train", "finetune", "compare") or "--resume" in words:
         return words
@@ -62,12 +54,14 @@ def shortened(words: list[str]) -> list[str]:
     return [*words, *(QUICK if words[0] == "compare" else SHORT)]
 
 
-def test_commands_and_code(place: Path) -> None:
+def test_commands_and_code(nursery: Nursery, place: Path) -> None:
     found = commands()
     assert len(found) >= 7
     for words in found:
-        run([sys.executable, "-m", "qkv", *shortened(words[1:])], place)
+        done = nursery.qkv(*shortened(words[1:]), cwd=place)
+        assert done.code == 0, f"{shlex.join(words)}: {done.err}"
     code = blocks("python")
     assert code
     for block in code:
-        run([sys.executable, "-c", block], place)
+        done = nursery.call("python", code=block, cwd=place)
+        assert done.code == 0, f"{block}: {done.err}"

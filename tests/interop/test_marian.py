@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +132,6 @@ def test_tensors_that_do_not_fit_are_refused(name: str, tensor: torch.Tensor | N
     kept = {key: value for key, value in weights.items() if key != name or tensor is not None}
     with pytest.raises(RefusedError):
         qkv.load(made.folder(tmp_path / "in", kept))
-
-
-@pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    with Nursery(tmp_path_factory.mktemp("nursery")) as made:
-        yield made
 
 
 def test_damaged_folders_are_refused(nursery: Nursery, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,14 +30,6 @@ SAID = {
     "--word": ["layer"],
     "--probe": ["Best:"],
 }
-
-
-@pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    if not hasattr(os, "fork"):
-        pytest.skip("commands are run in forks of one process, which this system does not have")
-    with Nursery(tmp_path_factory.mktemp("nursery")) as made:
-        yield made
 
 
 def settle(home: Path, deck: str, *, whole: bool) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
+import pkgutil
 import pty
 import resource
 import signal
@@ -24,6 +26,7 @@ import rich.table
 import torch
 import torch._dynamo  # every optimizer imports it, and it is as heavy as the rest of torch
 
+import qkv
 from qkv import api
 from qkv import session as sessions
 from qkv.cli import app, compare, progress, train
@@ -35,6 +38,11 @@ from qkv.training import checkpoints
 from qkv.training import run as running
 from qkv.training.loop import Step
 from qkv.training.run import Saved
+
+# Every module now, for those that the commands import late would be imported anew by each child.
+for _module in pkgutil.walk_packages(qkv.__path__, "qkv."):
+    if _module.name not in ("qkv.__main__", "qkv.library.lm_eval_adapter"):
+        importlib.import_module(_module.name)
 
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "os.truncate", "os.link")
 torch.set_num_threads(1)
@@ -52,6 +60,11 @@ def cli(words: list[str], stdin: str | None = None) -> None:
     for verb in (compare, progress, train):  # its time begins now, not when the nursery did
         verb.STARTED = time.perf_counter()
     app.main(words)
+
+
+def python(code: str) -> None:
+    """What `python -c` does."""
+    exec(compile(code, "<block>", "exec"), {"__name__": "__main__"})
 
 
 def killed(words: list[str], step: int, number: int = signal.SIGKILL, stuck: bool = False) -> None:

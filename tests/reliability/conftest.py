@@ -10,13 +10,6 @@ from pathlib import Path
 import pytest
 
 from data_at_hand import real
-from reliability.nursery import Nursery
-
-
-@pytest.fixture(scope="session")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    with Nursery(tmp_path_factory.mktemp("nursery")) as made:
-        yield made
 
 
 @pytest.fixture(scope="session")

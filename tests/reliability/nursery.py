@@ -56,7 +56,6 @@ class Nursery:
             "PYTHONPATH": f"{SOURCE}{os.pathsep}{HERE.parents[1]}",
             "OMP_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
-            "QKV_CACHE": str(folder / "cache"),
         }
         self.process = subprocess.Popen(
             [sys.executable, str(HERE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
