@@ -7,6 +7,7 @@ It runs outside pytest (no threads, no checked annotations), takes one JSON line
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -105,6 +106,8 @@ class Nursery:
 def serve() -> None:
     from reliability import children
 
+    gc.collect()
+    gc.freeze()  # otherwise a child's first collection copies the pages of all that was imported
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         words = json.loads(line)
