@@ -41,7 +41,7 @@ def test_sklearn_pipeline(tmp_path: Path) -> None:
         f"{'good' if n % 2 else 'bad'}\tthe {'warm' if n % 2 else 'cold'} {word}\n" for n, word in enumerate(words)
     ]
     score, best = result(
-        "sklearn_pipeline.py", tmp_path, "".join(lines), "found[0], list(found[1].values())[0]", steps=60
+        "sklearn_pipeline.py", tmp_path, "".join(lines), "found[0], list(found[1].values())[0]", steps=20
     )
     assert float(score) > 0.9
     assert best in ("bag", "linear")

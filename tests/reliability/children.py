@@ -25,6 +25,7 @@ import rich.console
 import rich.table
 import torch
 import torch._dynamo  # every optimizer imports it, and it is as heavy as the rest of torch
+import transformers.generation.utils  # for `export` and `verify`
 
 import qkv
 from qkv import api

@@ -63,12 +63,12 @@ def test_a_table_of_numbers(tmp_path: Path) -> None:
     for task, target in (("class", lambda n: "ab"[n % 3 == 0]), ("size", lambda n: n / 7)):
         rows = "".join(f"{n % 3},{n % 5},{target(n)}\n" for n in range(90))
         (tmp_path / f"{task}.csv").write_text(f"x,y,{task}\n{rows}")
-    asked = TuningPlan({"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2)
+    asked = TuningPlan({"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2, each=0.05)
     found = tune(asked)
     assert [each["figures"]["system"] for each in found.trials] == ["linear", "mlp"]
     assert found.recipe is not None
     assert read(found.recipe)["model"]["kind"] in ("linear-table", "mlp-table")
-    regression = TuningPlan({"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1)
+    regression = TuningPlan({"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1, each=0.05)
     assert "mlp.activation" in tune(regression).trials[0]["figures"]
     with pytest.raises(InputError, match="the least squares"):
         tune(replace(regression, model="linear"))
