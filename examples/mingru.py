@@ -5,7 +5,7 @@ z = σ(W_z x),  c = g(W_c x),  h_t = (1 - z_t) h_{t-1} + z_t c_t,  with g above 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ class MinGRUConfig:
     layers: Layers = 2
     width: Width = 64
     context: Context = 64
+    recurrent: ClassVar[bool] = True  # it reads on, however short the texts were that taught it
 
     def build(self) -> MinGRU:
         return MinGRU(self)

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import CorpusConfig
-from qkv.data.prepare import require, stream, stream_text
+from qkv.data.prepare import stream_text
 from qkv.errors import InputError, require_type
-from qkv.evaluation.perplexity import Score, score
+from qkv.evaluation.perplexity import Score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation.beam import Translator
 from qkv.models.language_model import count
 from qkv.recipe import bundle, own_model
 from qkv.tasks.inspected import inspected
+from qkv.tasks.language_modelling.evaluate import require_window, score_files, score_tokens
 from qkv.tasks.text_writer import TextWriter
 from qkv.training import devices
 
@@ -80,23 +81,21 @@ class Model(TextWriter):
         require_type("corpus", corpus, CorpusConfig, type(None))
         if (text is None) == (corpus is None):
             raise InputError("evaluate needs a text or a file, or a corpus, and takes one of them.")
-        if window is not None and not 1 <= window <= self.language.context:
-            raise InputError(f"window {window}: expected 1 to {self.language.context}, the model's context.")
+        require_window(self.bundle, window)
         if isinstance(text, str) and names_file(text):
             self.notes.append(f"{text}: this file is evaluated, not its name.")
             text = Path(text)
         if isinstance(text, Path):
             corpus = CorpusConfig(files=(str(text),))
         if corpus is not None:
-            found, notes = stream(self.tokenizer, corpus)
+            scored, notes = score_files(self.bundle, corpus, window, pace)
             self.notes += notes
-        else:
-            assert isinstance(text, str)
-            found = stream_text(self.tokenizer, text)
-            if found.unknown:
-                self.notes.append(f"{found.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
-        require(found, 2, "an evaluation")
-        return score(self.language, found, window=window, pace=pace)
+            return scored
+        assert isinstance(text, str)
+        found = stream_text(self.tokenizer, text)
+        if found.unknown:
+            self.notes.append(f"{found.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
+        return score_tokens(self.bundle, found, window, pace)
 
 
 def names_file(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The ranges of numbers that commands and library calls accept, and the metrics that `compare` knows.
+"""The ranges of numbers that commands and library calls accept, and what can be learned of an example.
 
 Numbers beyond these ranges would exhaust memory, time or floating-point arithmetic.
 """
@@ -10,7 +10,8 @@ from typing import Literal
 
 from qkv.errors import InputError
 
-ComparedMetric = Literal["auto", "accuracy", "f1", "macro_f1", "matthews"]
+ExampleTask = Literal["classification", "regression", "multi-label", "tagging", "images"]
+"""A class, a number, several classes, a class for each word, a picture's class."""
 
 
 @dataclass(frozen=True)

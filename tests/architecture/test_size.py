@@ -16,7 +16,6 @@ LONG = {
     "data/prepare_examples.py",
     "data/read_examples.py",
     "data/split_files.py",
-    "evaluation/classification_metrics.py",
     "generation/native.py",
     "studies/search.py",
     "tasks/translation/predict.py",

@@ -81,4 +81,4 @@ def test_a_model_that_fills_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "masked-token accuracy" in said.out
     assert "the baseline has the frequencies of this text itself" in said.err
     assert run(["evaluate", folder, book, "--label", "x"], False) == 2
-    assert "is scored on text" in capsys.readouterr().err
+    assert "is scored on plain text" in capsys.readouterr().err

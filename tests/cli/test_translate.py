@@ -111,7 +111,7 @@ def test_what_is_no_pair_or_no_translator(
     small = ["--set", "model.width=24", "--set", "model.layers=1", "--steps", "2", "--tokenizer", "characters"]
     assert run(["train", book, "--model", "gpt", *small, "--run", str(tmp_path / "gpt")], True) == 0
     gpt = str(tmp_path / "gpt")
-    assert "scored on text. Leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
+    assert "scored on plain text. Leave it out" in refused(capsys, "evaluate", gpt, *tested, "--source", "en")
     assert "needs a translator" in refused(capsys, "evaluate", other, *tested, "--compare-with", gpt)
     assert "needs a translator" in refused(capsys, "translate", gpt, "one two")
     assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two")

@@ -87,7 +87,9 @@ def recipe(model: dict[str, Any], **training: Any) -> Recipe:
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape["kind"])
 def test_slices_tell_the_whole(shape: dict[str, Any]) -> None:
     made = recipe(shape)
-    whole = memory.slice_bytes(made.model, made.task, "f32", shape["context"], shape["layers"], 4, shape["width"])
+    whole = memory.slice_bytes(
+        made.model, made.task.sample, "f32", shape["context"], shape["layers"], 4, shape["width"]
+    )
     assert memory.kept_bytes(made, 4) == pytest.approx(whole, rel=0.05)
 
 

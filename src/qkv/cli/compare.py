@@ -21,6 +21,7 @@ from qkv.cli.options import (
     within,
 )
 from qkv.cli.output import OUTPUT, STARTED, Json, document, note, print_answer, show
+from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.ranges import Range
 
 
@@ -31,7 +32,7 @@ def compare(
     models: Annotated[str | None, Parameter(group=MODEL)] = None,
     start: Annotated[list[str] | None, Parameter(name="--from", negative="", group=MODEL)] = None,
     tokenizer: TokenizerName = None,
-    metric: Annotated[ranges.ComparedMetric, Parameter(group=MODEL)] = "auto",
+    metric: Annotated[ComparedMetric, Parameter(group=MODEL)] = "auto",
     equal: Annotated[Literal["time", "parameters"], Parameter(group=MODEL)] = "time",
     seeds: Annotated[int, within(Range(1, 1000), group=MODEL)] = 1,
     seed: TrainingSeed = 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import App
 
@@ -24,6 +24,7 @@ from qkv.cli.output import Json, document, notes, print_answer, show
 from qkv.cli.progress import reading as bar
 from qkv.data.findings import TaskNote
 from qkv.errors import InputError, QkvError
+from qkv.ranges import ExampleTask
 from qkv.tasks.report import Section, TableSection, lines
 from qkv.visible import counted
 
@@ -113,16 +114,17 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     parallel text the languages, the pairs, their lengths and copies."""
     from qkv.data import descriptions
     from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
-    from qkv.data.detect import detect
+    from qkv.tasks import detected_as
 
     verb, given = "data describe", reading.given()
     columns = {name: given.get(name) for name in ("text2", "label", "id", "task")}
-    if option := next((name for name, value in columns.items() if value and reading.documents), None):
+    others = {**columns, "task": columns["task"] in get_args(ExampleTask)}
+    if option := next((name for name, value in others.items() if value and reading.documents), None):
         raise InputError(
             f"--documents {reading.documents} is for plain text, --{option} for labelled examples. Give one."
         )
     shared = {name: given.get(name) for name in ("documents", "filter", "encoding")}
-    detected = detect({"files": data_files(data, verb), **shared, **columns})
+    detected = detected_as({"files": data_files(data, verb), **shared, **columns})
     reason, title = f"qkv {verb} reads these files as ", ", ".join(data)
     description: Description | ExamplesDescription | PairsDescription
     if detected.content == "pairs":

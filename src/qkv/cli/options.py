@@ -9,17 +9,15 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, TypeVar, Unpack
+from typing import Annotated, Literal, TypedDict, TypeVar, Unpack, get_args
 
 from cyclopts import Group, Parameter
 
 from qkv import ranges
 from qkv.cli.output import OUTPUT, notes
 from qkv.errors import DataError, InputError
-from qkv.ranges import Range
-
-if TYPE_CHECKING:
-    pass
+from qkv.ranges import ExampleTask, Range
+from qkv.tasks import TaskName
 
 Config = TypeVar("Config")
 DATA, MODEL, TIME = (Group(name, sort_key=at) for at, name in enumerate(("Data", "Model", "Time")))
@@ -106,8 +104,8 @@ class CorpusOptions:
 class DataOptions(CorpusOptions):
     """How data of any kind are read: the same options for every verb that reads them."""
 
-    task: Literal["classification", "regression", "multi-label", "tagging", "images", "translation"] | None = None
-    """The task, where the files leave it open."""
+    task: TaskName | None = None
+    """The task. Default: by the files."""
     text2: SecondColumn = None
     label: str | None = None
     """The column of the label; of words also upos, xpos, feats, deprel."""
@@ -147,7 +145,10 @@ class TrainingOptions:
     """The number of steps, instead of a time budget."""
     run: Annotated[Path | None, Parameter(group=OUTPUT)] = None
     """The run's folder. Default: runs/DATA-MODEL, numbered when taken."""
-    resume: Annotated[Flag, Parameter(group=OUTPUT, help="Continue the run in --run where it stopped.")] = False
+    resume: Annotated[
+        Flag,
+        Parameter(group=OUTPUT, help="Continue the run in --run, as in: qkv train --run runs/book-modern --resume"),
+    ] = False
     tensorboard: Annotated[Flag, Parameter(group=OUTPUT)] = False
     """Also write TensorBoard files into the run folder."""
 
@@ -211,8 +212,13 @@ def read_config(
 
     own = set(inspect.get_annotations(kind)).difference(without)
     given = options.given()
-    if given.get("task") == "translation" and "languages" in own:
-        del given["task"]
+    if (task := given.get("task")) not in (None, *get_args(ExampleTask)):  # as what the files are read follows from it
+        from qkv.tasks.registry import TASKS
+
+        if TASKS[str(task)].corpus is kind:
+            del given["task"]
+        else:
+            own.discard("task")
     refuse({name: value for name, value in given.items() if name not in own}, reason)
     config: Config = parse(kind, {"files": data_files(data, verb, example), **given}, "the options")
     return config

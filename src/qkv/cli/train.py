@@ -63,7 +63,6 @@ def train(
     qkv train notes/ --filter '*.md' --documents paragraphs --model bert-mini
     qkv train reviews.csv --text review --label stars
     qkv train train.en train.de --valid val.en val.de
-    qkv train --run runs/book-modern --resume
 
     MODELS
 

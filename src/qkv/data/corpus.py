@@ -10,6 +10,7 @@ from pydantic import Field
 
 from qkv.config import CountOrZero, strict
 from qkv.errors import ConfigError
+from qkv.ranges import ExampleTask
 
 Documents = Literal["files", "lines", "paragraphs"]
 
@@ -36,10 +37,6 @@ class CorpusConfig:
     """sha256 of the content and of how it is read; filled in when the text is read."""
 
 
-Task = Literal["classification", "regression", "multi-label", "tagging", "images"]
-"""What is learned of an example: a class, a number, several classes, a class for each word, a picture's class."""
-
-
 @strict
 class ExamplesConfig:
     """Which files, which columns, which task, split how. What is not given is guessed, with a note."""
@@ -58,7 +55,7 @@ class ExamplesConfig:
     """The column to learn; in CoNLL-U also upos, xpos, feats, deprel."""
     id: str | None = None
     """The column that names the example."""
-    task: Task | None = None
+    task: ExampleTask | None = None
     columns: tuple[str, ...] = ()
     """Of a table of numbers: the columns to learn from, as NAME or NAME=WORD; by default all."""
     header: bool | None = None

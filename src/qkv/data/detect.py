@@ -18,10 +18,10 @@ from typing import Any, Literal
 
 from qkv.data import catalog
 from qkv.data.columns import header_rule, looks_labelled, nested_pair, pair_by_name
-from qkv.data.corpus import ExamplesConfig, ParallelConfig
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import is_zip
-from qkv.data.files.unpack import Source
+from qkv.data.files.unpack import DELIMITERS, Source
 from qkv.data.findings import Findings
 from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
 from qkv.data.formats.column_names import TRANSLATION_PAIRS
@@ -34,6 +34,8 @@ from qkv.errors import DataError, QkvError
 
 Content = Literal["text", "examples", "pairs"]
 
+CONFIGS: dict[Content, type] = {"text": CorpusConfig, "examples": ExamplesConfig, "pairs": ParallelConfig}
+"""The section [corpus] of each content."""
 PARALLEL_OPTIONS = ("source", "target", "languages", "directions")
 """Keys of a corpus that only parallel text has."""
 LABELLED_OPTIONS = ("label", "text2", "id", "task", "header")
@@ -233,7 +235,7 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
 
 def _file_has_labels(source: Source, previews: FilePreviews) -> bool:
     kind = previews.kind(source)
-    if kind != "table" or source.suffix in (".csv", ".tsv"):
+    if kind != "table" or source.suffix in DELIMITERS:
         return kind in LABELLED_KINDS
     table = previews.table(source)
     return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.corpus import Task
 from qkv.data.identity import Keys, fmix64
+from qkv.ranges import ExampleTask
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -323,7 +323,7 @@ class SplitData(Generic[Data]):
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled(SplitData[Examples]):
-    task: Task
+    task: ExampleTask
     labels: LabelMap
     """No names when numbers are learned."""
 

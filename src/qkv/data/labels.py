@@ -16,12 +16,12 @@ from unicodedata import normalize
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.corpus import Task
 from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
 from qkv.data.findings import Caution, Findings
 from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.identity import keys_array, text_key
 from qkv.errors import DataError
+from qkv.ranges import ExampleTask
 from qkv.visible import visible
 
 LABEL_BREAK = "\x1f"
@@ -76,7 +76,7 @@ class RawLabels:
 class LabelScheme:
     """How labels are read, decided on the training examples."""
 
-    task: Task
+    task: ExampleTask
     labels: LabelMap
     separator: str | None = None
     """What separates several labels of one example."""
@@ -129,7 +129,12 @@ class LabelScheme:
 
 
 def decide_label_scheme(
-    raw_labels: RawLabels, multi_label: bool, task: Task | None, where: str, findings: Findings, learn: bool = True
+    raw_labels: RawLabels,
+    multi_label: bool,
+    task: ExampleTask | None,
+    where: str,
+    findings: Findings,
+    learn: bool = True,
 ) -> LabelScheme:
     """Choose the task, if it is not given, and make the label map; DataError for labels that cannot be learned.
 
@@ -212,7 +217,7 @@ def _regression_scheme(numbers: Sequence[float], where: str, learn: bool) -> Lab
 
 
 def _find_separator(
-    counts: Mapping[str, int], multi_label: bool, task: Task | None, where: str, findings: Findings
+    counts: Mapping[str, int], multi_label: bool, task: ExampleTask | None, where: str, findings: Findings
 ) -> str | None:
     """What separates several labels of one example; None if each example has one label."""
     if task == "classification":
@@ -232,7 +237,7 @@ def _find_separator(
     return LABEL_BREAK if task == "multi-label" else None
 
 
-def _require_classes(names: set[str], rows: int, task: Task | None, where: str) -> None:
+def _require_classes(names: set[str], rows: int, task: ExampleTask | None, where: str) -> None:
     if len(names) == 1:
         remedy = "Give examples of two classes at least, or another --label."
         raise DataError(where, f"only one class: every label is {next(iter(names))!r}", remedy)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from qkv.data.columns import TextColumns, column_index, guess_columns, lacks_label, text_problem
-from qkv.data.corpus import ExamplesConfig, Task, refuse_idle_filter, refuse_unused
+from qkv.data.corpus import ExamplesConfig, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
 from qkv.data.examples import (
     ArrayExamples,
@@ -38,6 +38,7 @@ from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, decide_label_s
 from qkv.data.number_tables import NumberReader, holds_numbers
 from qkv.data.split_files import ExampleFile, Split, SplitFiles, find_examples
 from qkv.errors import ConfigError, DataError
+from qkv.ranges import ExampleTask
 
 EXAMPLES_VERSION = 2
 """Raise when the same files would be read as other examples or split otherwise."""
@@ -106,7 +107,7 @@ def read_examples(
         if purpose == "train":
             train, valid = _split(train, config)
             findings.add_note(f"{len(valid):,} of {len(valid) + len(train):,} examples are held out for validation.")
-    task: Task = content if content == "tagging" or content == "images" else scheme.task
+    task: ExampleTask = content if content == "tagging" or content == "images" else scheme.task
     result = Labelled(train=train, valid=valid, test=test, columns=columns, task=task, labels=scheme.labels)
     findings.add_note(TaskNote(_task_in_words(result)))
     notes = (*findings.notes(), *example_notes(result))

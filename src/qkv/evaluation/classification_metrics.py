@@ -2,9 +2,6 @@
 
     precision = correct / predicted      recall = correct / support      F1 = 2 correct / (predicted + support)
 
-    accuracy     the share of rows that are right; for one class a row it is also micro-F1
-    macro-F1     the mean of the classes' F1, rare ones counting as much as frequent ones
-    matthews     the correlation of truth and answer (Matthews 1975, for several classes Gorodkin 2004); CoLA's metric
     loss         the mean of -log p(true class), nats
     calibration  whether it is right as often as it is sure: the expected calibration error (Guo et al. 2017),
                  sum over bins of  rows in the bin / rows * |accuracy in the bin - mean confidence in the bin|
@@ -16,7 +13,6 @@ rows (samples). All equal scikit-learn's with `zero_division=0` and all classes 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar
@@ -25,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.errors import InputError
+from qkv.evaluation.class_metrics import METRICS, f1, ratio
 from qkv.evaluation.intervals import Array, Estimate, KindGroups, Metrics, all_alike, bootstrap, bootstrap_rows
 
 BINS = 15
@@ -40,16 +37,6 @@ class PrecisionRecall:
     recall: float
     f1: float
     support: int  # how often the class is the true one
-
-
-def ratio(part: Array, whole: Array) -> Array:
-    """0 where the whole is 0."""
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole != 0)
-
-
-def f1(correct: Array, predicted: Array, support: Array) -> Array:
-    return ratio(2 * correct, predicted + support)
 
 
 def by_class(correct: Array, predicted: Array, support: Array) -> tuple[PrecisionRecall, ...]:
@@ -117,7 +104,6 @@ class ClassScore(Metrics):
     accuracy: Estimate
     macro_f1: Estimate
     weighted_f1: float
-    matthews: float
     loss: float
     calibration_error: float
     by_class: tuple[PrecisionRecall, ...]
@@ -131,9 +117,7 @@ class ClassScore(Metrics):
         "count", "accuracy", "macro_f1", "micro_f1", "weighted_f1", "matthews", "loss", "calibration_error"
     )  # fmt: skip
     titles: ClassVar = {
-        "accuracy": "accuracy",
-        "macro_f1": "macro-F1",
-        "matthews": "Matthews",
+        **{name: metric.title for name, metric in METRICS.items() if metric.classes is None},
         "calibration_error": "calibration error",
     }
 
@@ -144,6 +128,19 @@ class ClassScore(Metrics):
     @property
     def micro_f1(self) -> float:
         return self.accuracy.value or 0.0
+
+    @property
+    def matthews(self) -> float:
+        return self.of("matthews")
+
+    def of(self, metric: str) -> float:
+        """One of `METRICS`."""
+        return float(METRICS[metric].score(*_counts(self.confusion)))
+
+    def values(self) -> dict[str, object]:
+        """For JSON: what `reported` names, and all other metrics of any number of classes."""
+        more = [name for name, metric in METRICS.items() if metric.classes is None and name not in self.reported]
+        return {**super().values(), **{name: self.of(name) for name in more}}
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -195,7 +192,6 @@ def class_score(probabilities: Array, targets: Array, names: Sequence[str]) -> C
         accuracy=accuracy,
         macro_f1=macro_f1,
         weighted_f1=mean_of(classes, [row.support for row in classes]).f1,  # a class counts as often as it is true
-        matthews=matthews(table),
         loss=_loss(probabilities[rows, targets]),
         calibration_error=expected_error(bins),
         by_class=classes,
@@ -218,14 +214,6 @@ def check(probabilities: Array, shape: tuple[int, int]) -> None:
             f"probabilities from {probabilities.min()} to {probabilities.max()}: expected 0 to 1. "
             "Scores need a softmax first; a model that gives nan has diverged."
         )
-
-
-def matthews(table: NDArray[np.int64]) -> float:
-    """0 where there is one true class, or one answer, only."""
-    correct, predicted, support = (counts.astype(np.float64) for counts in _counts(table))
-    rows = support.sum()
-    spread = (rows**2 - predicted @ predicted) * (rows**2 - support @ support)
-    return float((correct.sum() * rows - predicted @ support) / math.sqrt(spread)) if spread > 0 else 0.0
 
 
 def _counts(table: NDArray[np.int64]) -> tuple[Array, Array, Array]:

@@ -71,6 +71,13 @@ def evaluate_labelled(
     return score_examples(decisions.answers(model, rows, problem, autocast, watch=watch), examples, problem)
 
 
+def main_metric(examples: Examples, problem: Problem) -> str:
+    """The metric that is reported first of answers to these examples."""
+    if isinstance(examples, TagExamples):
+        return "span_f1" if is_spans(examples.labels.names) else "accuracy"
+    return {"single": "accuracy", "multi": "micro_f1", "regression": "pearson"}[problem]
+
+
 def score_examples(answers: NDArray[np.float32], examples: Examples, problem: Problem) -> LabelledScore:
     if isinstance(examples, TagExamples):
         return score_tags(answers, examples)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.errors import InputError
-from qkv.evaluation.classification_metrics import PrecisionRecall, by_class, class_table, f1, macro, micro
+from qkv.evaluation.class_metrics import f1
+from qkv.evaluation.classification_metrics import PrecisionRecall, by_class, class_table, macro, micro
 from qkv.evaluation.intervals import Array, Estimate, Metrics, bootstrap_rows
 
 OUTSIDE = "O"

@@ -19,10 +19,10 @@ from qkv.data.corpus import Documents
 from qkv.errors import InputError, QkvError, WrongTypeError
 from qkv.library.new_run import RecipeSource, stem
 from qkv.models.registry import ModelConfig
+from qkv.tasks import TaskName
 from qkv.training.run import Evaluation
 
 Options = TypeVar("Options")
-TaskName = Literal["classification", "regression", "multi-label", "tagging", "images", "translation"]
 OwnMetric = Callable[[Model], float]
 Stop = Callable[[Evaluation], bool]
 Metrics = Mapping[str, OwnMetric]

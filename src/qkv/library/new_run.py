@@ -8,10 +8,10 @@ from typing import get_args
 
 from qkv import session as sessions
 from qkv.config import toml_values
-from qkv.data.corpus import Task as LabelledTask
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError
 from qkv.models.registry import ModelConfig
+from qkv.ranges import ExampleTask
 from qkv.recipe import own_model
 from qkv.recipe import recipe as recipes
 from qkv.recipe.draft import Values
@@ -54,7 +54,7 @@ def start(
         values.get("training", {}).pop(settled, None)
     options = dict(options)
     if (task := options.pop("corpus.task", None)) is not None:  # the tasks of labelled examples share one reader
-        options["corpus.task" if task in get_args(LabelledTask) else "task.kind"] = task
+        options["corpus.task" if task in get_args(ExampleTask) else "task.kind"] = task
     if tokenizer := options.pop("tokenizer.kind", None):
         size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
         values["tokenizer"] = {**size, **tokenizer_section(str(tokenizer))}

@@ -27,7 +27,6 @@ from qkv.library.arguments import (
     OwnMetric,
     RunOptions,
     Stop,
-    TaskName,
     TrainOptions,
     checked,
     corpus_section,
@@ -36,6 +35,7 @@ from qkv.library.arguments import (
 from qkv.library.new_run import RecipeSource, model_section, start, stem
 from qkv.models.registry import ModelConfig
 from qkv.recipe import own_model
+from qkv.tasks import TaskName
 from qkv.tasks.protocol import Session
 from qkv.training.run import Evaluation, Event, Scores
 

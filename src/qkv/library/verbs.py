@@ -12,11 +12,12 @@ from typing_extensions import Unpack
 from qkv.api import Model, load
 from qkv.config import parse
 from qkv.data import descriptions
-from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
-from qkv.data.detect import detect
+from qkv.data.detect import CONFIGS
 from qkv.data.findings import no_progress
 from qkv.errors import require_type
+from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.interop import hub
 from qkv.interop.parity import Parity
 from qkv.library.arguments import (
@@ -26,13 +27,13 @@ from qkv.library.arguments import (
     python_names,
 )
 from qkv.library.new_run import tokenizer_section
-from qkv.ranges import ComparedMetric
 from qkv.recipe import bundle
 from qkv.studies import comparison, search
 from qkv.studies.comparison import SystemComparison
 from qkv.studies.search import TuningPlan, TuningResult
 from qkv.studies.study import ComparisonPlan
 from qkv.studies.verify import Proof, proofs_of
+from qkv.tasks import detected_as, named_task
 
 
 def compare(
@@ -133,9 +134,8 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | E
     """
     with python_names():
         corpus, _ = corpus_section(data, checked(ReadingOptions, options, "describe"))
-        detected = detect(corpus)
-        kind = {"pairs": ParallelConfig, "examples": ExamplesConfig, "text": CorpusConfig}[detected.content]
-        config = parse(kind, corpus, "qkv.describe")
+        detected = detected_as(corpus)
+        config = parse(CONFIGS[detected.content], named_task(corpus)[0], "qkv.describe")
         if isinstance(config, ParallelConfig):
             return descriptions.describe_pairs(config, no_progress, detected.previews)
         if isinstance(config, ExamplesConfig):

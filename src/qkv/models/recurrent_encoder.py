@@ -40,6 +40,7 @@ class RecurrentEncoderConfig:
     letters: CountOrZero = 0  # rows of a table of letter n-grams, so that a token knows its spelling; 0: none
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0
+    recurrent: ClassVar[bool] = True  # it reads on, however short the texts were that taught it
     classifiers: ClassVar[Classifiers] = {
         "rnn": ClassifierDefaults({"cell": "rnn", "width": 128, "dropout": 0.3}, pooling="max"),
         **{

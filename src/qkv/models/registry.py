@@ -99,6 +99,11 @@ def defaults(kind: str) -> ModelDefaults:
     return known.get(kind) or ModelDefaults({"adamw": adamw(0.004), "muon": muon((0.9, 0.95))})
 
 
+def is_recurrent(kind: str) -> bool:
+    """Whether a language model or an encoder is a recurrence, as its config says."""
+    return getattr((TEXT_ENCODERS | LANGUAGE_MODELS).get(kind), "recurrent", False)
+
+
 def input_of(config: ModelConfig) -> Literal["text", "images", "numbers"]:
     """What a model reads."""
     if config.kind in TABLE_MODELS:

@@ -33,6 +33,7 @@ class RecurrentConfig:
     input: Literal["embedding", "one-hot"] = "embedding"
     start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
     dropout: Share = 0.0
+    recurrent: ClassVar[bool] = True  # it reads on, however short the texts were that taught it
     defaults: ClassVar[Defaults] = {
         "rnn": ModelDefaults(
             {"adamw": adamw(0.004, (0.9, 0.99)), "muon": muon((0.9, 0.99))},

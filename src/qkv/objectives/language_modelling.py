@@ -27,6 +27,21 @@ class LanguageModellingConfig:
     evaluation_tokens: Count | None = None  # of the validation text, in each evaluation during training; None: open
     final_evaluation_tokens: Count | None = None  # at least so many after training, or a tenth of the run's tokens
 
+    @property
+    def sample(self) -> MadeUpText:
+        return MadeUpText(self.positions)
+
+
+@dataclass(frozen=True)
+class MadeUpText:
+    """The objective on a text of one token, a few windows long: a forecast of memory runs it."""
+
+    positions: Literal["all", "last"]
+
+    def __call__(self, context: int) -> LanguageModelling:
+        config = LanguageModellingConfig(positions=self.positions)
+        return LanguageModelling(config, np.zeros(4 * context, dtype=np.int64), context, 0)
+
 
 @dataclass(frozen=True)
 class Windows(TensorBatch):

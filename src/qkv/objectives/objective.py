@@ -11,7 +11,7 @@ x length x vocabulary. Here the gradient is written over the logits, some rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -44,6 +44,16 @@ class Objective(Protocol):
 
     def batch(self, first: int, size: int) -> Batch: ...
     def loss(self, model: nn.Module, batch: Batch) -> Tensor: ...
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """The config of a task whose memory can be forecast (`recipe/memory.py`)."""
+
+    @property
+    def sample(self) -> Callable[[int], Objective]:
+        """Something hashable that gives the objective on made-up data, for a context."""
+        ...
 
 
 B = TypeVar("B", bound="TensorBatch")

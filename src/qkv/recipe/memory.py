@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,12 +23,12 @@ from qkv.errors import InputError
 from qkv.evaluation.perplexity import NUMBERS, TOKENS
 from qkv.models.language_model import count
 from qkv.models.registry import ModelConfig, defaults
-from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
-from qkv.objectives.objective import LARGE
+from qkv.objectives.objective import LARGE, Objective, Sampled
 from qkv.recipe.recipe import Recipe
 from qkv.training import devices
 from qkv.training.optimizers import is_matrix
 
+Sample = Callable[[int], Objective]  # the objective on made-up data, for a context
 BYTES = 4  # of an f32 number
 
 
@@ -117,18 +116,17 @@ def evaluated_bytes(recipe: Recipe) -> int:
 def kept_bytes(recipe: Recipe, rows: int) -> int:
     """What autograd keeps of this number of windows, but for the logits."""
     with devices.enough_memory(recipe.training, recipe.model.context):
-        assert isinstance(recipe.task, LanguageModellingConfig)
-        objective = LanguageModellingConfig(positions=recipe.task.positions)
-        return _kept_bytes(recipe.model, objective, recipe.training.dtype, rows)
+        assert isinstance(recipe.task, Sampled), f"{type(recipe.task).__name__} has no `sample`, which a forecast needs"
+        return _kept_bytes(recipe.model, recipe.task.sample, recipe.training.dtype, rows)
 
 
 @lru_cache(maxsize=8)  # a run asks twice: whether it fits, and what to say
-def _kept_bytes(model: ModelConfig, task: LanguageModellingConfig, dtype: str, rows: int) -> int:
+def _kept_bytes(model: ModelConfig, sample: Sample, dtype: str, rows: int) -> int:
     narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
     spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
     window = getattr(model, "window", 0)
     length = 2 * LONG * window if 0 < LONG * window <= model.context else CONTEXT  # a band is one in long texts only
-    half, whole = (straight(partial(slice_bytes, model, task, dtype, c), *spans) for c in (length // 2, length))
+    half, whole = (straight(partial(slice_bytes, model, sample, dtype, c), *spans) for c in (length // 2, length))
     bend = (whole - 2 * half) / (length**2 / 2)  # kept = slope x context + bend x context²
     slope = whole / length - bend * length
     return round(slope * model.context + bend * model.context**2)
@@ -144,11 +142,11 @@ def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float
 
 
 def slice_bytes(
-    model: ModelConfig, task: LanguageModellingConfig, dtype: str, context: int, layers: int, rows: int, width: int
+    model: ModelConfig, sample: Sample, dtype: str, context: int, layers: int, rows: int, width: int
 ) -> int:
     """What autograd keeps of a few windows of a small model of the same kind, but for the logits."""
     config = replace(model, layers=layers, context=context, width=width, vocabulary=PIECES)
-    work = LanguageModelling(task, np.zeros(4 * context, dtype=np.int64), context, 0)
+    work = sample(context)
     with torch.random.fork_rng(devices=[]):  # a forecast takes no random numbers from the run
         with no_start():
             part: nn.Module = config.build()

@@ -29,8 +29,6 @@ from qkv.recipe.recipe import NewSection, Section, parse_model
 from qkv.training.optimizers import TABLES
 from qkv.training.settings import TrainingConfig
 
-ENDLESS = ("rnn", "gru", "lstm", "recurrent-encoder")  # they read on, however short the texts were that taught them
-
 
 def opened(name: str) -> Bundle:
     """The model, read once for the several times that a run asks."""

@@ -27,6 +27,7 @@ from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
 Section = Mapping[str, Any]  # as TOML gives it
+CorpusSection = CorpusConfig | ExamplesConfig | ParallelConfig
 NewSection = dict[str, Any]  # one that a function builds
 SHIPPED = Path(__file__).parents[1] / "recipes"
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
@@ -56,7 +57,7 @@ class TaskConfig(Protocol):
 class Recipe:
     model: ModelConfig
     tokenizer: TokenizerConfig
-    corpus: CorpusConfig | ExamplesConfig | ParallelConfig
+    corpus: CorpusSection
     task: TaskConfig
     training: TrainingConfig
 

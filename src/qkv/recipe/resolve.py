@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from qkv.models.defaults import ModelDefaults, OptimizerName
-from qkv.models.registry import LANGUAGE_MODELS, defaults
+from qkv.models.registry import LANGUAGE_MODELS, defaults, is_recurrent
 from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.origin import matched_width, parameters
 from qkv.recipe.recipe import NewSection, Recipe, Section
@@ -34,7 +34,7 @@ def language_model(
 ) -> NewSection:
     """The section with size and context for this much text and for the time; dropout for what is seen often."""
     kind = model.get("kind", "modern")
-    if kind in ("rnn", "gru", "lstm"):
+    if is_recurrent(kind):
         shape = {"layers": 1, "width": 64 if tokens < TINY else 256}
     else:
         shape = {"layers": 3, "heads": 3, "width": 48} if tokens < TINY else size.shape

@@ -18,14 +18,14 @@ from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, installation_hint, is_installed
 from qkv.evaluation import decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
-from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
+from qkv.evaluation.labelled_evaluation import LabelledScore, main_metric, score_examples
 from qkv.evaluation.spans import SpanScore
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
 from qkv.recipe.recipe import read
 from qkv.studies import classical_baselines
 from qkv.studies.comparison import Entry, ScoredRun, SystemComparison, in_order, network_entry
-from qkv.studies.significance import measure
+from qkv.studies.significance import measure, require_metric
 from qkv.studies.study import ComparisonPlan, TrainedRun, labelled_models
 from qkv.tasks.classification import report
 from qkv.tasks.classification.systems import PROBLEMS
@@ -52,6 +52,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     for note in data.notes:
         plan.note(note)
     assert data.test is not None
+    require_metric(plan.metric, main_metric(data.test, PROBLEMS[data.task]), len(data.labels))
     names = labelled_models(data, plan, plan.models, "--models")
     for start in plan.starts:
         bundle.find(start)  # a name that leads nowhere is refused before anything is trained

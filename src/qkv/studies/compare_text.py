@@ -25,7 +25,7 @@ from qkv.evaluation import ngram_model
 from qkv.evaluation.perplexity import TOKENS, batches, losses_of
 from qkv.evaluation.perplexity import WindowPlan as Windows
 from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
-from qkv.models.registry import defaults
+from qkv.models.registry import defaults, is_recurrent
 from qkv.recipe import bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.origin import matched_width
@@ -95,7 +95,7 @@ def _keep_first_half(session: Session) -> None:
 
 def _shape(name: str, parameters: int, data: Prepared) -> dict[str, int]:
     """Layers and width that give about this number of parameters, where the model's width is open."""
-    recurrent, own = name in ("rnn", "gru", "lstm"), defaults(name).layers
+    recurrent, own = is_recurrent(name), defaults(name).layers
     layers = own or (1 if recurrent else 2)
     shape = {"kind": name, "vocabulary": data.tokenizer.vocabulary, "layers": layers, "context": 64}
     heads = {} if recurrent or own else {"heads": 1}

@@ -258,7 +258,7 @@ def compare(plan: ComparisonPlan) -> tuple[SystemComparison, Path]:
     """Train and score all systems; gives the comparison, and the folder that holds it."""
     from qkv.studies import compare_labelled, compare_text
 
-    labelled = task_to_study(plan.corpus, "compare").labelled
+    labelled = task_to_study(plan.corpus, plan.task, "compare").labelled
     folder = claim(plan.folder, numbered=True)
     plan = replace(plan, folder=folder)
     try:

@@ -152,7 +152,7 @@ def tune(plan: TuningPlan) -> TuningResult:
 
 def _task(plan: TuningPlan) -> TuningTask:
     model = (plan.model,) if plan.model else ()
-    if not task_to_study(plan.corpus, "tune").labelled:
+    if not task_to_study(plan.corpus, plan.task, "tune").labelled:
         names: tuple[str, ...] = model or search_space.LANGUAGE_MODELS
         for name in names:
             language_model_section({"kind": name}, "--model")

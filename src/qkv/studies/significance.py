@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from qkv.data.examples import Examples, TagExamples
 from qkv.errors import InputError
-from qkv.evaluation import classification_metrics, labelled_evaluation
+from qkv.evaluation import labelled_evaluation
+from qkv.evaluation.class_metrics import METRICS, f1
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
 from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
-from qkv.ranges import ComparedMetric
 
 Array = NDArray[Any]
 Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> scores (B,)
@@ -46,27 +46,39 @@ class Measure:
             return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
 
 
-def measure(result: LabelledScore, examples: Examples, metric: ComparedMetric = "auto") -> Measure:
+def measure(result: LabelledScore, examples: Examples, metric: str = "auto") -> Measure:
     """What every row of the examples contributes to the score that they are evaluated by."""
     score = result.score
-    if metric != "auto" and metric != result.name and not isinstance(score, ClassScore):
-        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[result.name]}. Leave it out.")
+    require_metric(metric, result.name, len(getattr(score, "names", ())))
     if isinstance(score, NumberScore):
         y = examples.targets - float(np.mean(examples.targets))
         p = y + score.errors
         return Measure("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
     if not isinstance(score, ClassScore):
         name = "micro_f1" if isinstance(score, MultilabelScore) else "span_f1"
-        return Measure(name, score.counts, lambda totals, rows: classification_metrics.f1(*totals.T))
-    if metric == "f1" and len(score.names) != 2:
-        raise InputError(f"--metric f1: is for two classes, and here are {len(score.names)}. Take macro_f1.")
-    by_class: dict[str, Totals] = {"f1": _second, "macro_f1": _macro, "matthews": _matthews}
-    if metric in by_class:
-        return Measure(metric, _by_class(score, examples), by_class[metric])
+        return Measure(name, score.counts, lambda totals, rows: f1(*totals.T))
+    if metric not in ("auto", "accuracy"):
+        by_class = METRICS[metric].score
+        totals = _by_class(score, examples)
+        return Measure(metric, totals, lambda totals, rows: by_class(*np.split(totals, 3, axis=1)))
     if isinstance(examples, TagExamples):
         rows = np.stack([_summed(score.correct, examples), examples.lengths], axis=1)
         return Measure("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
     return Measure("accuracy", score.correct[:, None].astype(np.int64), mean)
+
+
+def require_metric(metric: str, main: str, classes: int) -> None:
+    """Refuse a metric of classes where others are reported (`main`), and one for another number of classes."""
+    if metric in ("auto", main):
+        return
+    if main != "accuracy":
+        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[main]}. Leave it out.")
+    if metric not in METRICS:
+        raise InputError(f"--metric {metric}: expected auto, {', '.join(METRICS)}.")
+    wanted = METRICS[metric].classes
+    if wanted not in (None, classes):
+        number = "two" if wanted == 2 else wanted
+        raise InputError(f"--metric {metric}: is for {number} classes, and here are {classes}. Take macro_f1.")
 
 
 def _summed(values: Array, examples: TagExamples) -> Array:
@@ -83,22 +95,6 @@ def _by_class(score: ClassScore, examples: Examples) -> Array:
     if not isinstance(examples, TagExamples):
         return table
     return np.stack([_summed(column, examples) for column in table.T], 1)
-
-
-def _second(totals: Array, rows: int) -> Array:
-    """Of the second of two classes, which is called 1 or yes."""
-    return classification_metrics.f1(*totals[:, 1::2].T)
-
-
-def _macro(totals: Array, rows: int) -> Array:
-    return classification_metrics.f1(*np.split(totals, 3, axis=1)).mean(1)
-
-
-def _matthews(totals: Array, rows: int) -> Array:
-    correct, predicted, true = np.split(totals.astype(np.float64), 3, axis=1)
-    all_rows = true.sum(1)
-    spread = (all_rows**2 - (predicted**2).sum(1)) * (all_rows**2 - (true**2).sum(1))
-    return (correct.sum(1) * all_rows - (predicted * true).sum(1)) / np.sqrt(np.where(spread > 0, spread, np.inf))
 
 
 def _pearson(totals: Array, rows: int) -> Array:

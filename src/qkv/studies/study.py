@@ -12,10 +12,11 @@ from qkv import session as sessions
 from qkv.data.examples import Labelled, TagExamples, TextExamples
 from qkv.data.findings import Progress
 from qkv.errors import InputError, InterruptedRun, QkvError
+from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.models.language_model import count
-from qkv.ranges import ComparedMetric
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
+from qkv.tasks import named_task
 from qkv.tasks.classification import systems
 from qkv.tasks.protocol import Session
 from qkv.training import devices
@@ -54,11 +55,18 @@ class Study:
     tokenizer: dict[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
     note: Callable[[str], None] = lambda line: None
+    task: dict[str, Any] = field(default_factory=dict)  # the section [task]
+
+    def __post_init__(self) -> None:
+        corpus, task = named_task(self.corpus)
+        object.__setattr__(self, "corpus", corpus)
+        object.__setattr__(self, "task", {**self.task, **task})
 
     def start(self, values: Values, run: Path, minutes: float, seed: int | None = None) -> Session:
         """A run as `qkv train` starts it; its minutes count from now on."""
         training = {**values.get("training", {}), "seed": self.seed if seed is None else seed}
-        values = {"corpus": self.corpus, **values, "training": training}
+        task = {**self.task, **values.get("task", {})}
+        values = {"corpus": self.corpus, **values, "task": task, "training": training}
         if self.tokenizer and "start" not in training:
             values["tokenizer"] = self.tokenizer
         return sessions.start(values, run, numbered=False, minutes=minutes, progress=self.progress)

@@ -23,14 +23,15 @@ from qkv.data.findings import Progress, no_progress
 from qkv.data.prepare import Prepared
 from qkv.errors import DataError
 from qkv.evaluation.timed_scoring import Pace
+from qkv.evaluation.translation_metrics import Metric
 from qkv.models.language_model import count, learning
 from qkv.objectives.objective import Objective
 from qkv.recipe import recipe as recipes
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import Recipe
+from qkv.recipe.recipe import CorpusSection, Recipe
 from qkv.recipe.resolve import with_steps
-from qkv.tasks.report import RunReport
+from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices, metrics_log
 from qkv.training.loop import TrainingState
@@ -63,6 +64,16 @@ class Costs:
     closing: float = 0.0  # what follows those
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """How `qkv evaluate` scores a model. Each task names those that it has; others are refused."""
+
+    window: int | None = None
+    metric: Metric | None = None
+    beams: int | None = None
+    compare_with: str | None = None
+
+
 @dataclass
 class Task(ABC):
     """A task with its data, as a run needs it."""
@@ -74,6 +85,8 @@ class Task(ABC):
     corpus: ClassVar[type]  # the config of the section [corpus]
     config: ClassVar[type]  # the config of the section [task]
     options: ClassVar[tuple[str, ...]]  # keys of its corpus that other data may not have
+    evaluation_options: ClassVar[tuple[str, ...]] = ()  # fields of `EvaluationOptions` that its `evaluate` reads
+    example: ClassVar[str] = "book.txt"  # data, as messages name them
     labelled: ClassVar[bool] = False  # whether examples with labels are learned
     not_studied: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` do not take it; {verb} is one of them
     default_model: ClassVar[str]
@@ -166,6 +179,13 @@ class Task(ABC):
     @abstractmethod
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         """What is going to be done, in a few lines."""
+
+    @classmethod
+    @abstractmethod
+    def evaluate(
+        cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
+    ) -> EvaluationReport:
+        """Score any model of this task on other data, which `corpus`, a config of the section [corpus], describes."""
 
     @abstractmethod
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:

@@ -1,14 +1,10 @@
-"""The list of tasks, and which of them a recipe is about: the task follows from the data, unless it is given.
-
-To add a task, write its folder and add its line to `TASKS`. What is in a folder is imported when its task is chosen;
-`claims` of the folder's `__init__.py` says which data and models are for it.
-"""
+"""Which task a recipe is about, and which a model: the task follows from the data, unless it is given."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,21 +17,13 @@ from qkv.recipe import recipe as recipes
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe, Section
+from qkv.tasks import TASK_FILES
 from qkv.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from qkv.tasks.protocol import Task
 
-TASKS: Mapping[str, type[Task]] = LazyClasses(  # a later task is asked first what it claims
-    "qkv.tasks",
-    {
-        "language-modelling": "language_modelling.task:LanguageModellingTask",
-        "masked-language-modelling": "masked_language_modelling.task:MaskedLanguageModellingTask",
-        "classification": "classification.task:ClassificationTask",
-        "tagging": "tagging.task:TaggingTask",
-        "translation": "translation.task:TranslationTask",
-    },
-)
+TASKS: Mapping[str, type[Task]] = LazyClasses("qkv.tasks", TASK_FILES)
 
 
 def detected_of(values: Mapping[str, Section]) -> Detected:
@@ -61,7 +49,7 @@ def _named(kind: str, where: str) -> type[Task]:
 def _require_fitting(draft: Draft, task: type[Task]) -> None:
     """Refuse options that are for other data than these, by the names that people typed."""
     corpus = draft.corpus
-    own = {field.name for field in dataclasses.fields(task.corpus)}
+    own = {field.name for field in fields(task.corpus)}
     if others := [key for key, value in corpus.items() if key not in own and value is not None]:
         data = {each.data: each.options for each in TASKS.values()}
         for key in others:
@@ -79,9 +67,9 @@ def _require_fitting(draft: Draft, task: type[Task]) -> None:
         )
 
 
-def task_to_study(corpus: Section, verb: str) -> type[Task]:
+def task_to_study(corpus: Section, task_section: Section, verb: str) -> type[Task]:
     """The task of files that several models are to be tried on, where it is one that can be compared and tuned."""
-    draft = Draft.parse({"corpus": corpus}, "the options")
+    draft = Draft.parse({"corpus": corpus, "task": task_section}, "the options")
     task = task_of(draft)
     if task.not_studied:
         raise InputError(f"{', '.join(map(str, corpus.get('files', ())))}: {task.not_studied.format(verb=verb)}")
@@ -114,6 +102,14 @@ def load_recipe(path: Path) -> Recipe:
     values = recipes.read(path)
     task = _named(str(values.get("task", {}).get("kind", "language-modelling")), str(path))
     return recipes.complete(values, task.models, task.corpus, task.config, str(path))
+
+
+def task_of_model(bundle: Bundle) -> type[Task]:
+    """The task that a model is for: that of its run, else the first whose models are of its kind."""
+    kind, recipe = bundle.config.kind, recipe_of(bundle)
+    if recipe is not None and kind in TASKS[recipe.task.kind].models:
+        return TASKS[recipe.task.kind]
+    return next((task for task in TASKS.values() if kind in task.models), next(iter(TASKS.values())))
 
 
 def recipe_of(bundle: Bundle) -> Recipe | None:

@@ -66,6 +66,15 @@ class RunReport:
     writes: bool = False  # the model writes text: samples belong to the report
 
 
+@dataclass(frozen=True)
+class EvaluationReport:
+    """A model's score on other data."""
+
+    sections: tuple[Section, ...]
+    values: dict[str, Any]
+    notes: Sequence[str] = ()
+
+
 def lines(*texts: str) -> LinesSection:
     return LinesSection(texts)
 

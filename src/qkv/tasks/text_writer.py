@@ -9,11 +9,12 @@ import torch
 
 from qkv import ranges
 from qkv.blocks.fast_paths import evaluating
-from qkv.errors import InputError, require_type
+from qkv.errors import require_type
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writing import Next, Picked, Precision, Writers, Written, write
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle
+from qkv.tasks.language_modelling.evaluate import language
 from qkv.tasks.predictor import Predictor
 from qkv.text.chat_formats import Message, conversation
 from qkv.text.decoding import StoppedStream
@@ -53,12 +54,7 @@ class TextWriter(Predictor):
     @property
     def language(self) -> LanguageModel:
         """The same, where it is one that writes."""
-        if not isinstance(self.bundle.model, LanguageModel):
-            raise InputError(
-                f"a {self.bundle.config.kind} model reads texts and does not write them; embed turns texts into "
-                "vectors with it. Writing and scoring need a language model, as modern or gpt."
-            )
-        return self.bundle.model
+        return language(self.bundle)
 
     @property
     def writes(self) -> bool:

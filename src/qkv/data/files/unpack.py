@@ -44,14 +44,15 @@ ZIP_ERRORS = (
 Format = Literal["text", "jsonl", "json", "parquet", "table"]
 Compression = Literal["plain", "gz", "zst", "zip"]
 
+DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
+"""The endings of delimited tables, each with the marks that may separate its cells, the likeliest first."""
 FORMATS: dict[str, Format] = {
+    **dict.fromkeys(DELIMITERS, "table"),
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
     ".parquet": "parquet",
     ".pq": "parquet",
-    ".csv": "table",
-    ".tsv": "table",
 }
 COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst", ".zip": "zip"}
 

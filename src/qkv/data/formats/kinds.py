@@ -12,7 +12,7 @@ from itertools import tee
 from typing import Literal
 from weakref import ref
 
-from qkv.data.files.unpack import CHUNK_SIZE, Source, read_bytes
+from qkv.data.files.unpack import CHUNK_SIZE, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.formats.tabular import Header, Table, open_table
@@ -27,7 +27,7 @@ MAX_PREVIEWS = 20
 _HEAD_SIZE = 2**16
 _PREFIXED_TAG = re.compile(r"O|[BIESLU]-\S+")
 _KIND_BY_SUFFIX: dict[str, FileKind] = {
-    **dict.fromkeys((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".pq"), "table"),
+    **dict.fromkeys(FORMATS, "table"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".bioes", ".iobes"), "conll"),
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"), "image"),
     ".conllu": "conllu",

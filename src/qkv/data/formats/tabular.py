@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from qkv.data.files.decode import decode
-from qkv.data.files.unpack import Source, read_bytes
+from qkv.data.files.unpack import DELIMITERS, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
 from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, split_lines
@@ -84,7 +84,7 @@ def _open_delimited_table(source: Source, texts: Iterable[str], bad_rows: BadRow
         characters += len(line)
         if characters > SAMPLE_CHARACTERS:
             break
-    likely_delimiters = {".csv": ",;\t|", ".tsv": "\t,;|"}.get(source.suffix, "\t")
+    likely_delimiters = DELIMITERS.get(source.suffix, "\t")
     dialect = sniff_dialect(first_lines, likely_delimiters)
     rows = read_rows(chain(first_lines, lines), source.display_name, dialect)
     sample = list(islice(rows, SAMPLE_ROWS))

@@ -1,6 +1,5 @@
 """The plan and the report of a classifier or a tagger: figures compared with one answer for all, confusions, the surest
-mistakes, what to do next.
-"""
+mistakes, what to do next."""
 
 from __future__ import annotations
 
@@ -12,12 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExamples
-from qkv.evaluation.classification_metrics import ClassScore, f1
+from qkv.evaluation.class_metrics import f1
+from qkv.evaluation.classification_metrics import ClassScore
 from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import OUTSIDE, SpanScore, is_spans, span_score
 from qkv.tasks.protocol import Session
-from qkv.tasks.report import CardContent, RunReport, Section, TableSection, doctor_section, indented, lines
+from qkv.tasks.report import (
+    CardContent,
+    EvaluationReport,
+    RunReport,
+    Section,
+    TableSection,
+    doctor_section,
+    indented,
+    lines,
+)  # fmt: skip
 from qkv.training import metrics_log
 from qkv.visible import counted, shortened
 
@@ -282,3 +291,9 @@ def no_better(judged: LabelledScore, constant: Constant) -> bool:
         return constant.value <= (judged.loss if high is None else high)
     low = judged.figure.low
     return (judged.value if low is None else low) <= constant.value
+
+
+def evaluation(score: LabelledScore, examples: Examples, notes: Sequence[str], files: str) -> EvaluationReport:
+    """A classifier or a tagger on labelled examples of any files."""
+    values = {"examples": len(examples), **score.values(), **score.tables(), "mistakes": mistakes(score, examples)}
+    return EvaluationReport(tuple(judgement_sections(score, examples, files)), values, notes)

@@ -27,6 +27,7 @@ from qkv.models.registry import (
     TABLE_MODELS,
     TEXT_ENCODERS,
     ModelConfig,
+    is_recurrent,
     preset,
     presets,
 )
@@ -62,7 +63,9 @@ class Systems(Mapping[str, ClassifierDefaults]):
 
 
 TEXTS = Systems(TEXT_ENCODERS | LANGUAGE_MODELS, CLASSIFIERS)
-TAGS = Systems(TEXT_ENCODERS, dict.fromkeys(("rnn", "gru", "lstm"), "recurrent-encoder"), "taggers")
+TAGS = Systems(
+    TEXT_ENCODERS, {name: kind for name, kind in CLASSIFIERS.items() if kind == "recurrent-encoder"}, "taggers"
+)
 PICTURES = Systems(IMAGE_ENCODERS, IMAGE_CLASSIFIERS)
 TABLES = Systems(TABLE_MODELS, {kind.removesuffix("-table"): kind for kind in TABLE_MODELS})  # of numbers
 DEFAULT_TABLE = "mlp"
@@ -151,7 +154,7 @@ def tuned(
     small = sum(each.numel() for each in origin.encoder_weights(source).values()) < SMALL
     few = len(found.train) < 5000
     rate = 1e-3 if part else 5e-4 if small else 1e-4 if few else 2e-4
-    if config.kind in origin.ENDLESS:
+    if is_recurrent(config.kind):
         rate = origin.rate_of_recurrences(part)
     decay = None if part or small else 0.85  # lower layers know what they know from more text
     return section, ClassifierDefaults(

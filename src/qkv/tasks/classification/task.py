@@ -27,18 +27,18 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.defaults import ClassifierDefaults
-from qkv.models.registry import IMAGE_ENCODERS, LABELLED_MODELS
+from qkv.models.registry import IMAGE_ENCODERS, LABELLED_MODELS, is_recurrent
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
-from qkv.recipe.recipe import NewSection, Recipe, parse_model
+from qkv.recipe.recipe import CorpusSection, NewSection, Recipe, parse_model
 from qkv.tasks.classification import report, systems
-from qkv.tasks.classification.evaluate import EVALUATED, EVALUATIONS, evaluations, judged_in_time, some
+from qkv.tasks.classification.evaluate import EVALUATED, EVALUATIONS, evaluations, judged_examples, judged_in_time, some
 from qkv.tasks.classification.systems import PROBLEMS
-from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect, require_same
-from qkv.tasks.report import NextCommand, RunReport
+from qkv.tasks.protocol import CLOSING, Costs, EvaluationOptions, Session, Task, autocast_of, expect, require_same
+from qkv.tasks.report import EvaluationReport, NextCommand, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
@@ -64,6 +64,7 @@ class ClassificationTask(Task):
         "filter", "test", "text", "label", "text2", "id", "task", "header", "columns"
     )  # fmt: skip
     labelled: ClassVar[bool] = True
+    example: ClassVar[str] = "reviews.csv"
     default_model: ClassVar[str] = "lstm"
 
     prepared: PreparedExamples
@@ -164,7 +165,7 @@ class ClassificationTask(Task):
                 encoder["context"] = encoder.get("context") or wanted
                 if found.pairs and encoder["kind"] == "encoder":
                     encoder.setdefault("segments", 2)
-            elif encoder["kind"] in origin.ENDLESS:
+            elif is_recurrent(encoder["kind"]):
                 encoder["context"] = max(wanted, encoder["context"])
             parse_model(model, draft.where)  # the context is computed with before the recipe is complete
             self.context = min(wanted, encoder["context"])
@@ -269,6 +270,13 @@ class ClassificationTask(Task):
 
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step)
+
+    @classmethod
+    def evaluate(
+        cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
+    ) -> EvaluationReport:
+        judged = judged_examples(bundle, expect(corpus, ExamplesConfig), progress)
+        return report.evaluation(*judged, ", ".join(corpus.files))
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self)

@@ -21,15 +21,16 @@ from qkv.evaluation.perplexity import Score, check_format, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation import native
 from qkv.models.language_model import LanguageModel, count
-from qkv.models.registry import LANGUAGE_MODELS, defaults
+from qkv.models.registry import LANGUAGE_MODELS, defaults, is_recurrent
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.recipe import bundle, memory, origin, resolve, time_budget
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import Recipe, Section, language_model_section, parse_model
+from qkv.recipe.recipe import CorpusSection, Recipe, Section, language_model_section, parse_model
 from qkv.tasks.language_modelling import report
-from qkv.tasks.protocol import Costs, Session, Task, autocast_of, expect, require_same
-from qkv.tasks.report import RunReport
+from qkv.tasks.language_modelling.evaluate import score_files
+from qkv.tasks.protocol import Costs, EvaluationOptions, Session, Task, autocast_of, expect, require_same
+from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
 from qkv.training.run import Scores
@@ -47,6 +48,7 @@ class LanguageModellingTask(Task):
     corpus: ClassVar[type] = CorpusConfig
     config: ClassVar[type] = LanguageModellingConfig
     options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
+    evaluation_options: ClassVar[tuple[str, ...]] = ("window",)
     default_model: ClassVar[str] = "modern"
 
     prepared: Prepared
@@ -119,7 +121,7 @@ class LanguageModellingTask(Task):
             model = {**model, "context": min(model["context"], resolve.context_for(self.tokens, size))}
         self._require_text(model["context"])
         rate = FURTHER_SMALL if 12 * model.get("layers", 1) * model.get("width", 1) ** 2 < SMALL else FURTHER
-        if model["kind"] in origin.ENDLESS:
+        if is_recurrent(model["kind"]):
             rate = origin.rate_of_recurrences(bool(training.lora))
         training = replace(
             training, optimizer=training.optimizer or "adamw", learning_rate=training.learning_rate or rate
@@ -130,6 +132,14 @@ class LanguageModellingTask(Task):
     def _require_text(self, context: int) -> None:
         require(self.prepared.train, context + 1, f"training with a context of {context}")
         require(self.prepared.valid, 2, "validation")
+
+    @classmethod
+    def evaluate(
+        cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
+    ) -> EvaluationReport:
+        pace = Pace(progress=progress, stage="scoring tokens")
+        found, notes = score_files(bundle, expect(corpus, CorpusConfig), options.window, pace)
+        return EvaluationReport((report.score_table(found),), {"window": options.window, **found.values()}, notes)
 
     @classmethod
     def require_room(cls, recipe: Recipe) -> None:

@@ -32,11 +32,11 @@ from qkv.objectives.masked_language_modelling import (
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import NewSection, Recipe, Section
+from qkv.recipe.recipe import CorpusSection, NewSection, Recipe, Section
 from qkv.tasks.language_modelling.task import prepared_again
 from qkv.tasks.masked_language_modelling import report
-from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect
-from qkv.tasks.report import RunReport
+from qkv.tasks.protocol import CLOSING, Costs, EvaluationOptions, Session, Task, autocast_of, expect
+from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
@@ -78,6 +78,9 @@ class MaskedLanguageModellingTask(Task):
     corpus: ClassVar[type] = CorpusConfig
     config: ClassVar[type] = MaskedLanguageModellingConfig
     options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
+    not_studied: ClassVar[str] = (
+        "text, and qkv {verb} tries language models on it. Train masked ones one by one: qkv train FILE --model bert."
+    )
     default_model: ClassVar[str] = "bert"
 
     prepared: Prepared
@@ -172,6 +175,13 @@ class MaskedLanguageModellingTask(Task):
 
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, self.prepared.train.documents, step)
+
+    @classmethod
+    def evaluate(
+        cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
+    ) -> EvaluationReport:
+        found, notes = report.score_gaps(bundle, expect(corpus, CorpusConfig), progress)
+        return EvaluationReport((report.score_table(found),), {**found.values()}, notes)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self.prepared, self.constant)

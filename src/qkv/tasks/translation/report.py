@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from qkv.data.corpus import ParallelConfig
+from qkv.data.findings import Progress
 from qkv.data.prepare_examples import PreparedPairs
 from qkv.data.split import even_order
+from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import Outputs, TranslationScore
 from qkv.objectives.translation import TranslationConfig
-from qkv.tasks.protocol import Session, expect
-from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, doctor_section, lines
+from qkv.recipe.bundle import Bundle, load
+from qkv.tasks.protocol import EvaluationOptions, Session, expect
+from qkv.tasks.report import (
+    CardContent,
+    EvaluationReport,
+    NextCommand,
+    RunReport,
+    Section,
+    TableSection,
+    doctor_section,
+    lines,
+)
+from qkv.tasks.translation.evaluate import Examiner
+from qkv.tasks.translation.predict import require
 from qkv.training.loop import training_flops
-from qkv.visible import shortened
+from qkv.visible import counted, shortened
 
 LOW = 0.1  # of the best score: a translation below it is hardly one
 COUNTED = "three times those of a forward pass, counted on batches of the run"
 SHOWN = 3
 WORST = 5
+BEAMS = 5
 
 
 def plan(session: Session, prepared: PreparedPairs) -> list[str]:
@@ -136,3 +152,35 @@ def remarks(session: Session, found: Mapping[str, TranslationScore]) -> list[str
         else "it translates; --beams and the text decide the rest",
         f"the pairs were seen {seen:.1f} times" + ("; try: more time" if seen < 10 else ""),
     ]
+
+
+def evaluation(
+    bundle: Bundle, pairs: ParallelConfig, options: EvaluationOptions, device: str, progress: Progress
+) -> EvaluationReport:
+    """A translator on pairs of any files: its scores, by length, the worst outputs; compared with another system."""
+    beams = BEAMS if options.beams is None else options.beams
+    examiner = Examiner(bundle, pairs, options.metric)
+    other = None if options.compare_with is None else load(options.compare_with, device)
+    if other is not None:
+        require(other)
+    pace = Pace(progress=progress, stage="translating")
+    outputs, loss = examiner.outputs(bundle, beams, device, pace)
+    compared = None if other is None else outputs.compared_with(examiner.outputs(other, beams, device, pace)[0])
+    score = outputs.score(loss)
+    head = lines(f"{counted(len(outputs), 'source')}, {counted(beams, 'beam')}", "")
+    end = lines("", *([] if compared is None else [f"compared with {options.compare_with}: {compared.sentence}"]))
+    columns = {"source": outputs.sources, "translation": outputs.translations, "references": outputs.references}
+    values = {
+        "beams": beams,
+        "metric": examiner.metric,
+        **score.values(),
+        "by_length": [vars(group) for group in outputs.by_length()],
+        "worst": [
+            {"row": row, "score": value, **{name: column[row] for name, column in columns.items()}}
+            for row, value in outputs.worst(WORST)
+        ],
+        **({} if compared is None else {"compared_with": {"model": options.compare_with, **compared.values}}),
+    }
+    return EvaluationReport(
+        (head, *score_sections({"": score}), *detail_sections(outputs), end), values, examiner.notes
+    )

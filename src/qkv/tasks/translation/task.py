@@ -29,11 +29,12 @@ from qkv.objectives.translation import Translation, TranslationConfig, pairs_los
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import NewSection, Recipe, Section, unknown_model
-from qkv.tasks.protocol import CLOSING, Costs, Session, Task, autocast_of, expect, require_same
-from qkv.tasks.report import RunReport
+from qkv.recipe.recipe import CorpusSection, NewSection, Recipe, Section, unknown_model
+from qkv.tasks.protocol import CLOSING, Costs, EvaluationOptions, Session, Task, autocast_of, expect, require_same
+from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.tasks.translation import report
 from qkv.tasks.translation.evaluate import outputs as translated_side
+from qkv.tasks.translation.report import BEAMS
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import EVALUATING
 from qkv.training.run import Scores
@@ -51,7 +52,6 @@ FEWEST = 20  # sentences
 PROBED = 16
 LAST = 2000  # sentences of a side that are translated in the end
 BATCHES = 40  # at least, in an epoch: fewer tokens in a batch where there are few pairs
-BEAMS = 5
 HOUR = 3600.0  # within it a recurrence with attention learns more (docs/measurements.md, one core and 29,000 pairs)
 A_SCORE = 0.001  # seconds in which BLEU, chrF and their intervals are computed, for each sentence
 COUNTING = 2.0  # steps that counting the run's FLOPs takes: a few forward passes
@@ -83,7 +83,7 @@ def unfolded(model: Section) -> NewSection:
 class TranslationTask(Task):
     kind: ClassVar[str] = "translation"
     unit: ClassVar[str] = "target tokens"
-    data: ClassVar[str] = "pairs of texts"
+    data: ClassVar[str] = "parallel text"
     models: ClassVar[LazyClasses] = TRANSLATORS
     corpus: ClassVar[type] = ParallelConfig
     config: ClassVar[type] = TranslationConfig
@@ -92,6 +92,8 @@ class TranslationTask(Task):
         "parallel text, and qkv {verb} knows no translators. Train them one by one: qkv train SOURCE TARGET "
         "--model transformer, or rnn-translator."
     )
+    evaluation_options: ClassVar[tuple[str, ...]] = ("metric", "beams", "compare_with")
+    example: ClassVar[str] = "a.en a.de"
     default_model: ClassVar[str] = "transformer"
     warmup: ClassVar[int] = 400
 
@@ -215,6 +217,12 @@ class TranslationTask(Task):
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         own = self.prepared.target_tokenizer
         return Bundle(model, recipe.model, self.prepared.tokenizer, 0, step, target_pieces=own)
+
+    @classmethod
+    def evaluate(
+        cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
+    ) -> EvaluationReport:
+        return report.evaluation(bundle, expect(corpus, ParallelConfig), options, device, progress)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self.prepared)
