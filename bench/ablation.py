@@ -28,10 +28,10 @@ from qkv.blocks.block import FeedForward, GatedFeedForward, SquaredReLU, TanhGEL
 from qkv.blocks.embeddings import NgramEmbedding, TokenShift
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import LayerNorm, RMSNorm
-from qkv.recipe.recipe import read
+from qkv.recipe.recipe import read_sections
 from qkv.session import evaluate
 from qkv.session import start as begin
-from qkv.training.loop import start, train
+from qkv.training.loop import initial_state, train
 from qkv.training.optimizers import Muon
 
 RESULTS = Path(__file__).parent.parent / "docs" / "ablation.jsonl"
@@ -130,7 +130,7 @@ FAST: dict[str, Change] = {
 def measure(text: str, recipe: Path, name: str, change: Change, seed: int) -> dict[str, Any]:
     alter, settings = change
     settings = copy.deepcopy(settings)
-    values = read(recipe)
+    values = read_sections(recipe)
     values["corpus"] = {"files": [text]}
     values["model"].update(settings.pop("model", {}))
     values["training"].update(seed=seed, threads=1)
@@ -146,7 +146,7 @@ def measure(text: str, recipe: Path, name: str, change: Change, seed: int) -> di
     if alter:
         alter(session.model)
     model: Any = session.model
-    state = start(model, training)
+    state = initial_state(model, training)
     if "one by one" in name:
         state.optimizers["muon"].__class__ = OneByOne
     began = time.process_time()
@@ -189,7 +189,7 @@ def main() -> None:
         table(chosen.results)
         return
     torch.set_num_threads(1)
-    kind = read(chosen.recipe)["model"]["kind"]
+    kind = read_sections(chosen.recipe)["model"]["kind"]
     for seed in range(chosen.seeds):
         for name, change in {**CHANGES, **(FAST if kind == "modern-fast" else MODERN)}.items():
             row = measure(chosen.text, chosen.recipe, name, change, seed)

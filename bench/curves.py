@@ -17,7 +17,7 @@ from qkv.data.corpus import ParallelConfig
 from qkv.evaluation.intervals import Estimate
 from qkv.recipe import bundle
 from qkv.studies.picture import draw_curves
-from qkv.tasks.translation.evaluate import Examiner
+from qkv.tasks.translation.evaluate import PairsEvaluator
 from qkv.training import checkpoints
 
 
@@ -29,11 +29,11 @@ def seconds(run: Path) -> dict[int, float]:
 def curve(run: Path, files: tuple[str, ...]) -> list[tuple[float, Estimate]]:
     """Seconds of training and BLEU with its interval, for each checkpoint."""
     made = bundle.load(run, "cpu")
-    examiner, times = Examiner(made, ParallelConfig(files=files)), seconds(run)
+    evaluator, times = PairsEvaluator(made, ParallelConfig(files=files)), seconds(run)
     found = []
-    for folder in checkpoints.numbered(run / "checkpoints"):
+    for folder in checkpoints.list_checkpoints(run / "checkpoints"):
         checkpoints.load_weights(folder / checkpoints.WEIGHTS, made.model)  # type: ignore[arg-type]
-        said, loss = examiner.outputs(made, beams=1)
+        said, loss = evaluator.outputs(made, beams=1)
         score = said.score(loss).scores["bleu"]
         assert isinstance(score, Estimate)
         found.append((times[int(folder.name)], score))

@@ -33,7 +33,7 @@ try:
     app.main(sys.argv[1:])
 except SystemExit as end:
     assert not end.code, end.code
-print(json.dumps([peak() - before, memory.needs(load_recipe(Path("run/recipe.toml"))).total]))
+print(json.dumps([peak() - before, memory.forecast(load_recipe(Path("run/recipe.toml"))).total]))
 """
 RUNS: list[tuple[int, str]] = [
     (0, "--steps 80"),

@@ -32,7 +32,7 @@ with tempfile.TemporaryDirectory() as folder:
     for event in session.run.events(session.state, session.objective):
         pass
     session.task.final_score(session.recipe, session.run.folder)
-print(json.dumps({"real": peak() - before, "forecast": memory.needs(session.recipe).total}))
+print(json.dumps({"real": peak() - before, "forecast": memory.forecast(session.recipe).total}))
 """
 LEARN = """
 import json, sys

@@ -27,7 +27,7 @@ from qkv.models.language_model import count
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 from qkv.recipe.recipe import parse_model
 from qkv.text.tokenizer import TokenizerConfig
-from qkv.training.loop import start, train
+from qkv.training.loop import initial_state, train
 from qkv.training.settings import TrainingConfig
 
 RESULTS = Path(__file__).parent.parent / "docs" / "study.jsonl"
@@ -65,7 +65,7 @@ def measure(data: str, seconds: float, **given: Any) -> dict[str, Any]:
     steps = max(10, int(seconds / a_step))
     settings = replace(settings, steps=steps, warmup=max(2, int(o["warmup"] * steps)))
     torch.manual_seed(o["seed"])
-    state = start(model.build(), settings)
+    state = initial_state(model.build(), settings)
     began = time.process_time()
     for _ in train(state, task, settings):
         pass
@@ -82,7 +82,7 @@ def measure(data: str, seconds: float, **given: Any) -> dict[str, Any]:
 
 def _probe(model: Any, task: LanguageModelling, settings: TrainingConfig) -> float:
     """Seconds of one processor that a step takes, on a copy of the run."""
-    steps = train(start(model.build(), settings), task, settings)
+    steps = train(initial_state(model.build(), settings), task, settings)
     next(steps)
     spent: list[float] = []
     while len(spent) < 3 or (sum(spent) < 1.5 and len(spent) < 40):

@@ -42,7 +42,7 @@ from qkv.models.transformer import PRESETS, TransformerConfig
 from qkv.objectives.translation import Translation, TranslationBatch, TranslationConfig
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.devices import choose_dtype
-from qkv.training.loop import start, train
+from qkv.training.loop import initial_state, train
 from qkv.training.settings import TrainingConfig
 
 BEAMS, TOGETHER, BURST = 5, 64, 4
@@ -80,7 +80,7 @@ def own_steps(config: TransformerConfig, task: Translation, optimizer: Any, dtyp
         device="cpu",
         dtype=dtype,
     )
-    steps = train(start(config.build(), settings), task, settings)
+    steps = train(initial_state(config.build(), settings), task, settings)
 
     def burst() -> None:
         for _ in range(BURST):
@@ -120,7 +120,7 @@ def joey_batch(batch: TranslationBatch) -> Any:
         moved[torch.arange(len(ids)), lengths - 1] = EOS  # ours ends with the separator
         return moved
 
-    source, target = shifted(batch.source, batch.present), shifted(batch.targets, batch.asked)
+    source, target = shifted(batch.source, batch.present), shifted(batch.targets, batch.target_present)
     target = torch.cat([torch.full((len(target), 1), BOS), target], 1)
     lengths, rows, device = batch.present.sum(1), torch.arange(len(source)), torch.device("cpu")
     return Batch(source, lengths, None, target, None, rows, device, PAD, EOS)
@@ -264,10 +264,10 @@ def decoding(options: argparse.Namespace) -> None:
     model: Any = bundle.model
     assert isinstance(model, torch.nn.Module)
     model.eval()
-    begin, end = bundle.marks
+    begin, end = bundle.start_and_end
     texts = sentences(options.sources)[: options.most]
     sources = [[*ids, *end_of(bundle.tokenizer)] for ids in bundle.tokenizer.encode_batch(texts)]
-    search = Search(beams=BEAMS, never=bundle.unwritten)
+    search = Search(beams=BEAMS, never=bundle.forbidden_ids)
     limits = [search.limit(len(ids), model.context) for ids in sources]
 
     def ours() -> list[list[int]]:

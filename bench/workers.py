@@ -82,7 +82,7 @@ def training(
 ) -> Iterator[float]:
     from qkv.models.gpt import PRESETS
     from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
-    from qkv.training.loop import start, train
+    from qkv.training.loop import initial_state, train
     from qkv.training.settings import TrainingConfig
 
     model = ours(shape) if not preset else type(PRESETS[preset])(
@@ -95,7 +95,7 @@ def training(
     )  # fmt: skip
     tokens = np.random.default_rng(0).integers(0, model.vocabulary, 400_000).astype(np.uint16)
     task = LanguageModelling(LanguageModellingConfig(), tokens, length, 0)
-    for step in train(start(model, settings), task, settings):
+    for step in train(initial_state(model, settings), task, settings):
         yield step.loss
 
 

@@ -18,7 +18,7 @@ from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.translation_metrics import BleuOutputs
 from qkv.generation.beam import Search
 from qkv.recipe import bundle
-from qkv.tasks.translation.predict import translated
+from qkv.tasks.translation.predict import translate_texts
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     made = bundle.load(options.run, "cpu")
 
     def into(sources: list[str], language: str) -> list[str]:
-        found, _ = translated(made, sources, Search(beams=options.beams), to=language)
+        found, _ = translate_texts(made, sources, Search(beams=options.beams), to=language)
         return [best[0].text for best in found]
 
     def report(name: str, said: list[str], language: str) -> None:

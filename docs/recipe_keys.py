@@ -52,7 +52,7 @@ def _lines() -> Iterator[str]:
         "",
     )
     for kind, task in TASKS.items():
-        yield from _section(f'`kind = "{kind}"`', task.config, 3)
+        yield from _section(f'`kind = "{kind}"`', task.task_config, 3)
     yield from _section("`[training]`", TrainingConfig, 2)
     yield from (
         "## `[model]`",

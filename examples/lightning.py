@@ -21,7 +21,7 @@ from qkv.data.prepare import prepare
 from qkv.models.modern import ModernConfig
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig, Windows
 from qkv.text.tokenizer import TokenizerConfig
-from qkv.training.optimizers import optimizers, set_rates
+from qkv.training.optimizers import optimizers, set_learning_rates
 from qkv.training.settings import TrainingConfig
 
 
@@ -67,7 +67,7 @@ class Module(pytorch_lightning.LightningModule):
         windows = Windows(tokens, targets, torch.ones_like(targets, dtype=torch.bool))
         loss = self.task.loss(self.model, windows) / windows.count
         self.manual_backward(loss)
-        set_rates(self.found, self.config.rate_share(index))
+        set_learning_rates(self.found, self.config.rate_share(index))
         for optimizer in self.found.values():
             optimizer.step()
             optimizer.zero_grad()

@@ -11,7 +11,7 @@ from qkv.models.gpt import GPTConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.rnn import RecurrentConfig
 from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
-from qkv.training.loop import TrainingState, start
+from qkv.training.loop import TrainingState, initial_state
 from qkv.training.settings import TrainingConfig
 
 VOCABULARY = 23
@@ -47,4 +47,4 @@ def task(seed: int = 0, positions: str = "all", tokens: int = 900, context: int 
 
 def state(kind: str = "modern", training: TrainingConfig = TRAINING, dropout: float = 0.1) -> TrainingState:
     torch.manual_seed(training.seed)
-    return start(replace(CONFIGS[kind], dropout=dropout).build(), training)
+    return initial_state(replace(CONFIGS[kind], dropout=dropout).build(), training)

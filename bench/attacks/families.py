@@ -59,10 +59,10 @@ def _labelled() -> Iterator[Family]:
     encoders = registry.TEXT_ENCODERS | registry.LANGUAGE_MODELS | registry.IMAGE_ENCODERS
     for task in LABELLED:
         of = "classification" if task == "pairs" else task
-        for name in systems.names(of):
-            if name in registry.presets(systems.TEXTS.kinds):
+        for name in systems.system_names(of):
+            if name in registry.presets(systems.TEXT_SYSTEMS.kinds):
                 continue
-            config = encoders[systems.system(name, of, "trials").encoder["kind"]]
+            config = encoders[systems.find_system(name, of, "trials").encoder["kind"]]
             kind = ("--task", of, "--model", name, "--set", "training.batch=16")
             pieces = () if task == "images" else ("--tokenizer", "wordpiece", "--set", "tokenizer.size=300")
             sizes = small(config, without=["width"] if name == "linear" else [])  # which is as wide as its labels
@@ -71,7 +71,7 @@ def _labelled() -> Iterator[Family]:
 
 
 def _tables() -> Iterator[Family]:
-    for name in systems.TABLES:
+    for name in systems.NUMBER_SYSTEMS:
         config = registry.READING_MODELS[f"{name}-table"]
         for label in ("class", "amount"):
             words = ("train", "{stage}/numbers.csv", "--label", label, "--model", name, "--set", "training.batch=16")

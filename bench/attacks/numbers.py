@@ -37,7 +37,7 @@ def targets() -> list[tuple[str, str]]:
     tasks = {"text gpt": "language-modelling", "masked bert": "masked-language-modelling", "tagging lstm": "tagging"}
     tasks |= {"classification bag": "classification", "translation transformer forward": "translation"}
     found += [(family, f"corpus.{name}") for family, config in corpora.items() for name in numeric(config)]
-    found += [(family, f"task.{name}") for family, task in tasks.items() for name in numeric(TASKS[task].config)]
+    found += [(family, f"task.{name}") for family, task in tasks.items() for name in numeric(TASKS[task].task_config)]
     for family in families():
         if not family.name.startswith(("regression", "multi-label", "pairs")):  # the same models again
             found += [(family.name, f"model.{name}") for config in family.configs for name in numeric(config)]

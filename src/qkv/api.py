@@ -22,14 +22,14 @@ from qkv.models.language_model import count
 from qkv.recipe import bundle, own_model
 from qkv.tasks.inspected import inspected
 from qkv.tasks.language_modelling.evaluate import require_window, score_files, score_tokens
-from qkv.tasks.text_writer import TextWriter
+from qkv.tasks.text_generator import TextGenerator
 from qkv.training import devices
 
 if TYPE_CHECKING:
     from qkv.interop.parity import Parity
 
 
-class Model(TextWriter):
+class Model(TextGenerator):
     """A trained model, ready for use."""
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ from qkv.training import devices, loop, metrics_log
 from qkv.training.clock import Clock
 from qkv.training.loop import TrainingState, train
 from qkv.training.metrics_log import REMEDY
-from qkv.training.run import Run, Scores, alone
+from qkv.training.run import Run, Scores, hold_folder
 from qkv.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
@@ -58,23 +58,23 @@ def start(
     The minutes count from `began` on (a moment of `time.perf_counter`), or from now. `detected` says what the files
     hold, where that is known already.
     """
-    devices.ask_for(LEAST)
+    devices.require_allocatable(LEAST)
     began = time.perf_counter() if began is None else began
-    ends_at = began + 60 * minutes * (1 - time_budget.SPARE)
+    ends_at = began + 60 * minutes * (1 - time_budget.SPARE_FRACTION)
     draft = Draft.parse(values, "the recipe")
     task = registry.open_task(draft, progress, detected)
-    devices.give_back()
+    devices.trim_heap()
     timed = draft.training.steps is None
     draft, epochs = task.resolve(draft, ends_at if timed else None)
     recipe, clock = task.complete(task.resolve_steps(draft, PROBED, timed=timed)), None
     with devices.enough_memory(recipe.training, recipe.model.context):
-        task.require_room(recipe)
+        task.require_memory(recipe)
         if timed:
             steps, clock = plan(recipe, task, ends_at, task.useful_steps(draft, epochs))
             if steps > clock.longest and epochs:
-                task.say(f"more than {clock.longest:,} steps would not help: the run will be over before its time")
+                task.add_note(f"more than {clock.longest:,} steps would not help: the run will be over before its time")
             recipe = task.complete(task.resolve_steps(draft, min(steps, clock.longest), timed=True))
-    devices.give_back()
+    devices.trim_heap()
     folder = claim(folder, numbered)
     with storage_remedy(REMEDY), storage_errors(folder):
         recipe.save(folder / "recipe.toml")
@@ -85,20 +85,20 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
     """Take up the run of `folder` where its newest checkpoint left it."""
     if not (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
-    with alone(folder):  # before anything of it is read: a training that goes on replaces files meanwhile
-        devices.ask_for(LEAST)
+    with hold_folder(folder):  # before anything of it is read: a training that goes on replaces files meanwhile
+        devices.require_allocatable(LEAST)
     recipe = registry.load_recipe(folder / "recipe.toml")
     require_same_place(folder, recipe)
     with devices.enough_memory(recipe.training, recipe.model.context):
-        registry.TASKS[recipe.task.kind].require_room(recipe)
+        registry.TASKS[recipe.task.kind].require_memory(recipe)
         known = folder / "best" / bundle.TOKENIZER
         if known.is_file():
             verify_files(known.parent, bundle.TOKENIZER)
         tokenizer = Tokenizer.load(known) if known.is_file() else None
         task = registry.resume_task(recipe, tokenizer, folder, progress)
         for log in (folder / "metrics.jsonl", folder / "timings.jsonl"):
-            if lines := metrics_log.unreadable(log):
-                task.say(f"{log}: {lines:,} damaged lines are left out of the report; training does not use them.")
+            if lines := metrics_log.count_damaged(log):
+                task.add_note(f"{log}: {lines:,} damaged lines are left out of the report; training does not use them.")
         return session(recipe, task, folder)
 
 
@@ -128,25 +128,25 @@ def require_same_place(folder: Path, recipe: Recipe) -> None:
 def session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None = None) -> Session:
     devices.set_threads(recipe.training.threads)
     state = fresh_state(recipe)
-    task.begin(recipe, state.model)
+    task.prepare_model(recipe, state.model)
 
     def keep(model: nn.Module, step: int) -> None:
-        bundle.keep_best(folder, task.bundle(recipe, origin.plainly(model, recipe.model, recipe.training), step))
+        bundle.keep_best(folder, task.bundle(recipe, origin.merged_model(model, recipe.model, recipe.training), step))
 
     def scores(model: nn.Module) -> Scores:
         return task.scores(recipe, model)
 
-    def keep_plan(changed: TrainingConfig) -> None:
+    def save_config(changed: TrainingConfig) -> None:
         with storage_remedy(REMEDY), storage_errors(folder):
             replace(recipe, training=changed).save(folder / "recipe.toml")
 
-    run = Run(folder, recipe.training, scores, keep, keep_plan, clock)
+    run = Run(folder, recipe.training, scores, keep, save_config, clock)
     return Session(recipe, task, task.objective(recipe), state, run)
 
 
 def fresh_state(recipe: Recipe) -> TrainingState:
     """The state before the first step."""
-    return loop.start(build(recipe), recipe.training)
+    return loop.initial_state(build(recipe), recipe.training)
 
 
 def build(recipe: Recipe) -> nn.Module:
@@ -162,15 +162,17 @@ def plan(recipe: Recipe, task: Task, ends_at: float, longest: int) -> tuple[int,
     """How many steps fit into the time: measured on a copy of the run, which is then forgotten; and the run's clock."""
     probe = replace(recipe.training, steps=PROBED, warmup=10, compile="off")
     devices.set_threads(probe.threads)
-    state = loop.start(build(recipe), probe)
-    task.begin(recipe, state.model)
+    state = loop.initial_state(build(recipe), probe)
+    task.prepare_model(recipe, state.model)
     left = ends_at - time.perf_counter()
     steps = train(state, task.objective(recipe), probe)
-    a_step = time_budget.typical(steps, least=3, seconds=min(6.0, 0.03 * left), patience=PROBING * left)
+    a_step = time_budget.median_step_seconds(steps, min_steps=3, seconds=min(6.0, 0.03 * left), patience=PROBING * left)
     costs = task.costs(recipe, state.model, a_step, ends_at - time.perf_counter())
-    clock = Clock(ends_at, closing=costs.closing, longest=longest, scoring=costs.scoring, evaluation=costs.evaluation)
-    left = ends_at - time.perf_counter() - clock.reserve - costs.in_all
-    return max(1, int(left / (a_step + costs.a_step))), clock
+    clock = Clock(
+        ends_at, closing=costs.closing, longest=longest, scoring=costs.final_scoring, evaluation=costs.evaluation
+    )
+    left = ends_at - time.perf_counter() - clock.reserve - costs.during_run
+    return max(1, int(left / (a_step + costs.per_step))), clock
 
 
 def claim(folder: Path, numbered: bool) -> Path:

@@ -69,11 +69,11 @@ def test_the_table_of_models_is_true() -> None:
     expected = {
         "text": set(gpt.PRESETS),
         "masked text": set(bert.PRESETS),
-        "labelled texts": set(systems.TEXTS),
-        "tagged words": {name for name in systems.names("tagging") if name not in presets},
-        "images": set(systems.PICTURES),
-        "numbers": set(systems.TABLES),
+        "labelled texts": set(systems.TEXT_SYSTEMS),
+        "tagged words": {name for name in systems.system_names("tagging") if name not in presets},
+        "images": set(systems.IMAGE_SYSTEMS),
+        "numbers": set(systems.NUMBER_SYSTEMS),
         "parallel text": {"transformer", *transformer.PRESETS, "rnn-translator"},
     }
     assert {task: set(names) for task, names in MODELS.items()} == expected
-    assert (next(iter(LANGUAGE_MODELS)), MODELS["numbers"][0]) == ("modern", systems.DEFAULT_TABLE)
+    assert (next(iter(LANGUAGE_MODELS)), MODELS["numbers"][0]) == ("modern", systems.DEFAULT_NUMBER_SYSTEM)

@@ -109,9 +109,9 @@ def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:
     """As under nohup: neither the command nor a training hears it."""
     code = (
         "import os, signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from qkv.cli import interrupts\nfrom qkv.training.run import listening\ninterrupts.install()\n"
+        "from qkv.cli import interrupts\nfrom qkv.training.run import stop_signals\ninterrupts.install()\n"
         "os.kill(os.getpid(), signal.SIGHUP)\n"
-        "with listening('') as stop:\n    os.kill(os.getpid(), signal.SIGHUP)\n    print(stop.signal)"
+        "with stop_signals('') as stop:\n    os.kill(os.getpid(), signal.SIGHUP)\n    print(stop.signal)"
     )
     done = run(["-c", code], tmp_path, signal.SIGHUP)
     assert (done.returncode, done.stdout, done.stderr) == (0, "None\n", "")

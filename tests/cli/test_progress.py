@@ -16,12 +16,12 @@ from qkv.cli.train import train
 from qkv.errors import MissingExtraError
 from qkv.recipe import time_budget
 from qkv.session import start as begin
-from qkv.tasks.language_modelling.report import ahead
+from qkv.tasks.language_modelling.report import seconds_left
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import EarlyWarning
 from qkv.training.loop import Step
-from qkv.training.run import Evaluation, PutAside
+from qkv.training.run import DamagedCheckpoint, Evaluation
 from tiny import TRAINING
 
 
@@ -62,7 +62,7 @@ def test_how_long_a_run_will_take_is_said_once(
         now[0] += 3.0 if number == 1 else 0.5
         for remark in made.take(Step(number, 2.0, 1.0, 1.0, 64)):
             remarks[number] = remark
-    in_all = 10.0 + 3.0 + 5 * 0.5 + ahead(session, 6, 0.5)
+    in_all = 10.0 + 3.0 + 5 * 0.5 + seconds_left(session, 6, 0.5)
     assert remarks == ({6: f"time    about {clock(in_all)} in all, by the first 6 steps"} if said else {})
 
 
@@ -71,14 +71,16 @@ def test_what_is_ahead(tmp_path: Path) -> None:
     session = counted(tmp_path, 100)
     evaluated, held = session.recipe.task.evaluation_tokens, len(session.task.prepared.valid.tokens)
     looks = 10 * min(evaluated, held) + held
-    assert ahead(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + time_budget.SAMPLES)
-    assert ahead(session, 95, 2.0) == pytest.approx(
-        10 + (looks - 9 * min(evaluated, held)) * 2 / 192 + time_budget.SAMPLES
+    assert seconds_left(session, 0, 2.0) == pytest.approx(200 + looks * 2.0 / 64 / 3 + time_budget.REPORT_SECONDS)
+    assert seconds_left(session, 95, 2.0) == pytest.approx(
+        10 + (looks - 9 * min(evaluated, held)) * 2 / 192 + time_budget.REPORT_SECONDS
     )
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
-    (remark,) = display(10).take(PutAside(tmp_path / "000008.damaged", "weights.safetensors: its sha256 is another"))
+    (remark,) = display(10).take(
+        DamagedCheckpoint(tmp_path / "000008.damaged", "weights.safetensors: its sha256 is another")
+    )
     assert str(tmp_path / "000008.damaged") in remark
     assert "sha256" in remark
 

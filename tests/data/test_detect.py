@@ -77,7 +77,7 @@ def test_a_table_is_opened_at_most_twice(tmp_path: Path, content: str, ending: s
     path = written(tmp_path, f"rows{ending}", ROWS[content])
     opened.clear()
     values: dict[str, Any] = {"corpus": {"files": [path]}}
-    detected = registry.detected_of(values)
+    detected = registry.detect_corpus(values)
     usual = registry.default_model(values, detected)
     assert usual == {"examples": "lstm", "numbers": "mlp", "pairs": "transformer"}[content]
     assert detected.content == ("pairs" if content == "pairs" else "examples")

@@ -49,7 +49,7 @@ def test_every_recipe_key_is_documented(site: Path) -> None:
     listed = set(re.findall(r"<td><code>([^<]+)</code></td>", page))
     configs = {CorpusConfig, ExamplesConfig, ParallelConfig, TokenizerConfig, TrainingConfig}
     models = {kind: config for kind, config in MODELS.items() if config.__module__.startswith("qkv.")}  # not users' own
-    configs |= {*models.values(), *(task.config for task in TASKS.values())}
+    configs |= {*models.values(), *(task.task_config for task in TASKS.values())}
     assert not {field.name for config in configs for field in dataclasses.fields(config)} - listed
     assert not {path.stem for path in SHIPPED.glob("*.toml")} - listed
     text = unescape(re.sub(r"<[^>]+>", "", page))

@@ -138,9 +138,9 @@ def test_the_plan_in_one_line() -> None:
 def test_a_short_text_that_was_seen_often_enough_is_not_said_to_need_more_time() -> None:
     """The dial ends such a run by itself; the doctor must not contradict it."""
     model = ModernConfig(vocabulary=1024, layers=6, heads=6, width=192, context=64)
-    assert time_budget.learned(model, time_budget.ENOUGH)
-    assert not time_budget.learned(model, 0.5 * time_budget.ENOUGH)
-    assert not time_budget.learned(replace(model, layers=5), 10.0)
+    assert time_budget.seen_enough(model, time_budget.DEEP_EPOCHS)
+    assert not time_budget.seen_enough(model, 0.5 * time_budget.DEEP_EPOCHS)
+    assert not time_budget.seen_enough(replace(model, layers=5), 10.0)
     found = replace(FOUND, enough=True)
     assert (found.gain, found.more_helps) == (0.0, False)
     assert "memorised" in remarks.verdict(found, BASELINES)

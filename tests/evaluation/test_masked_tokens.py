@@ -30,13 +30,13 @@ def test_the_score_is_what_a_plain_pass_gives() -> None:
     task = MaskedLanguageModelling(PAIRS, text(), PIECES, 32, SEED)
     batch = task.batch(0, task.samples)
     with torch.no_grad():
-        logits = bert(batch.tokens, batch.present, batch.segments)[batch.asked]
+        logits = bert(batch.tokens, batch.present, batch.segments)[batch.predicted]
         followed = bert.followed(bert.encoder(batch.tokens, batch.present, batch.segments)).argmax(-1)
-    targets = batch.targets[batch.asked]
+    targets = batch.targets[batch.predicted]
     assert found.loss == pytest.approx(F.cross_entropy(logits, targets).item(), rel=1e-5)
     assert found.perplexity == pytest.approx(math.exp(found.loss))
     assert found.accuracy == pytest.approx((logits.argmax(-1) == targets).float().mean().item())
-    assert found.followed_accuracy == pytest.approx((followed == batch.strangers).float().mean().item())
+    assert found.followed_accuracy == pytest.approx((followed == batch.unrelated).float().mean().item())
     assert (found.masked_tokens, found.pairs) == (len(targets), task.samples)
     assert found.accuracy_low <= found.accuracy <= found.accuracy_high
     assert found.followed_low < found.followed_accuracy < found.followed_high
@@ -50,7 +50,7 @@ def test_the_baseline_knows_how_often_each_piece_is() -> None:
     found = scored(model(), pseudo=0)
     task = MaskedLanguageModelling(PAIRS, text(), PIECES, 32, SEED)
     batch = task.batch(0, task.samples)
-    targets = batch.targets[batch.asked].numpy()
+    targets = batch.targets[batch.predicted].numpy()
     assert found.baseline_accuracy == pytest.approx((targets == usual.argmax()).mean())
     assert found.baseline_loss == pytest.approx(-np.log(usual[targets]).mean())
     assert found.baseline_loss < math.log(VOCABULARY - SPECIAL)

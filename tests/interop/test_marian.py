@@ -19,8 +19,8 @@ from qkv.interop.marian import TABLES, WAVES, marian
 from qkv.interop.tensors import export_weights, import_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import publish, save
-from qkv.tasks.translation.evaluate import Examiner
-from qkv.tasks.translation.predict import translated
+from qkv.tasks.translation.evaluate import PairsEvaluator
+from qkv.tasks.translation.predict import translate_texts
 from reliability.nursery import Nursery
 
 CONFIGS = {
@@ -173,18 +173,18 @@ def test_where_texts_start_and_end_is_kept(tmp_path: Path) -> None:
     """Padding that starts the decoder and is never written, in a folder of our own as well."""
     opened = qkv.load(made.folder(tmp_path / "in"))
     words = opened.tokenizer
-    assert opened.bundle.marks == (words.named["<|pad|>"], words.named["<|end|>"])
-    assert opened.bundle.unwritten == {words.named["<|pad|>"]}
+    assert opened.bundle.start_and_end == (words.named["<|pad|>"], words.named["<|end|>"])
+    assert opened.bundle.forbidden_ids == {words.named["<|pad|>"]}
     assert words.closing == (words.named["<|end|>"],)
     publish(tmp_path / "own", opened.bundle)
     again = qkv.load(tmp_path / "own")
-    assert again.bundle.marks == opened.bundle.marks
+    assert again.bundle.start_and_end == opened.bundle.start_and_end
     assert again.translate(made.SENTENCES) == opened.translate(made.SENTENCES)
     trained = made.bundle()
-    assert trained.marks == (trained.tokenizer.separator,) * 2
-    assert not trained.unwritten
+    assert trained.start_and_end == (trained.tokenizer.separator,) * 2
+    assert not trained.forbidden_ids
     several = made.bundle(languages=["de", "fr"])
-    assert several.unwritten == {several.tokenizer.named[tag] for tag in ("<2de>", "<2fr>")}
+    assert several.forbidden_ids == {several.tokenizer.named[tag] for tag in ("<2de>", "<2fr>")}
 
 
 def test_scores_are_of_what_the_model_translates(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_scores_are_of_what_the_model_translates(tmp_path: Path) -> None:
     files = tmp_path / "test.en", tmp_path / "test.de"
     for path in files:
         path.write_text("".join(text + "\n" for text in made.SENTENCES), encoding="utf-8")
-    outputs, _ = Examiner(bundle, ParallelConfig(files=tuple(map(str, files)))).outputs(bundle, 5)
-    expected, _ = translated(bundle, made.SENTENCES, Search(beams=5))
+    outputs, _ = PairsEvaluator(bundle, ParallelConfig(files=tuple(map(str, files)))).outputs(bundle, 5)
+    expected, _ = translate_texts(bundle, made.SENTENCES, Search(beams=5))
     assert [text.strip() for text in outputs.translations] == [best.text.strip() for best, *_ in expected]
 
 

@@ -49,9 +49,9 @@ def direct(model: qkv.Model, tokens: list[int], first: int) -> float:
     """log p of the tokens from `first` on, each computed from all before it, as far as the context reaches."""
     total = 0.0
     for place in range(first, len(tokens)):
-        seen = tokens[max(0, place - model.language.context) : place]
+        seen = tokens[max(0, place - model.language_model.context) : place]
         with torch.inference_mode():
-            total += float(model.language(torch.tensor([seen]))[0, -1].log_softmax(-1)[tokens[place]])
+            total += float(model.language_model(torch.tensor([seen]))[0, -1].log_softmax(-1)[tokens[place]])
     return total
 
 
@@ -84,7 +84,7 @@ def test_a_text_is_scored_as_evaluate_does(model: qkv.Model) -> None:
 
 
 def test_a_long_text_is_scored_in_windows_and_each_token_once(model: qkv.Model) -> None:
-    adapter, context = QkvLM(model), model.language.context
+    adapter, context = QkvLM(model), model.language_model.context
     utils = pytest.importorskip("lm_eval.utils")
     tokens = model.tokenizer.encode(TEXT * 3)
     before = (list(model.bundle.opening) or [model.tokenizer.separator])[-1]

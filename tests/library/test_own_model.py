@@ -46,9 +46,9 @@ def test_it_writes_the_same_with_and_without_its_state(run: Path, kind: str) -> 
     assert written == model.generate("the dog", length=30, temperature=0.0, cached=False)
     tokens = torch.tensor([model.tokenizer.encode("the dog sat on mat")])
     with torch.inference_mode():
-        state = model.language.state(1)
-        steps = [model.language(tokens[:, i : i + 1], state) for i in range(tokens.size(1))]
-        assert torch.allclose(torch.cat(steps, 1), model.language(tokens), atol=1e-5)
+        state = model.language_model.state(1)
+        steps = [model.language_model(tokens[:, i : i + 1], state) for i in range(tokens.size(1))]
+        assert torch.allclose(torch.cat(steps, 1), model.language_model(tokens), atol=1e-5)
 
 
 KILLED = """
@@ -132,7 +132,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         own_model.load_file(tmp_path / "absent.py")
     with pytest.raises(RefusedError, match="does not fit"):
-        own_model.require({"kind": "mingru"}, {"file": 5}, "here")
+        own_model.require_same_file({"kind": "mingru"}, {"file": 5}, "here")
 
 
 def test_a_config_made_in_python(tmp_path: Path) -> None:

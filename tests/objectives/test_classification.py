@@ -12,7 +12,7 @@ from qkv.data.encode import EncodedRows, encode_texts
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.recurrent_encoder import RecurrentEncoderConfig
-from qkv.objectives.classification import Classification, ClassificationConfig, balanced
+from qkv.objectives.classification import Classification, ClassificationConfig, class_weights
 from small_tasks import sentences
 from text.kinds import tokenizer
 
@@ -112,7 +112,7 @@ def test_the_losses_are_those_of_the_formulas() -> None:
 def test_class_weights() -> None:
     """Each class has the same sum of weights, the mean over the examples is one; an absent class is no trouble."""
     targets = np.array([0] * 9 + [2] * 3, dtype=np.int32)
-    weights = balanced(targets)
+    weights = class_weights(targets)
     assert weights[0] * 9 == pytest.approx(float(weights[2] * 3))
     assert weights[torch.from_numpy(targets).long()].mean() == pytest.approx(1.0)
     weighed = task(weights="balanced")
@@ -120,7 +120,7 @@ def test_class_weights() -> None:
     with torch.no_grad():
         logits = batch.read.read_by(model("single"))
         each = torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none")
-        expected = (each * balanced(TARGETS["single"])[batch.targets]).sum()
+        expected = (each * class_weights(TARGETS["single"])[batch.targets]).sum()
         torch.testing.assert_close(weighed.loss(model("single"), batch), expected)
 
 

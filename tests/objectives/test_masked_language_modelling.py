@@ -25,7 +25,7 @@ from qkv.objectives.masked_language_modelling import (
     MaskingVocabulary,
 )
 from qkv.objectives.objective import Batch, Objective
-from qkv.training.loop import start, train
+from qkv.training.loop import initial_state, train
 from qkv.training.settings import TrainingConfig
 from text.kinds import tokenizer
 
@@ -72,20 +72,20 @@ def within(found: int, of: int, share: float) -> bool:
 def test_what_is_hidden(config: MaskedLanguageModellingConfig) -> None:
     batch = made(config).batch(0, 4000)
     real = batch.present & (batch.targets >= SPECIAL)
-    assert not (batch.asked & ~real).any(), "special tokens and padding are never hidden"
-    assert torch.equal(batch.tokens[~batch.asked], batch.targets[~batch.asked])
-    count = int(batch.asked.sum())
+    assert not (batch.predicted & ~real).any(), "special tokens and padding are never hidden"
+    assert torch.equal(batch.tokens[~batch.predicted], batch.targets[~batch.predicted])
+    count = int(batch.predicted.sum())
     assert batch.count == count
     assert within(count, int(real.sum()), config.share)
-    assert batch.asked.any(1).all(), "a sample without a question teaches nothing"
-    before, after = batch.targets[batch.asked], batch.tokens[batch.asked]
+    assert batch.predicted.any(1).all(), "a sample without a question teaches nothing"
+    before, after = batch.targets[batch.predicted], batch.tokens[batch.predicted]
     assert within(int((after == PIECES.mask).sum()), count, config.masked)
     changed = (after != before) & (after != PIECES.mask)
     ordinary = VOCABULARY - SPECIAL
     assert within(int(changed.sum()), count, config.replaced * (1 - 1 / ordinary)), "one in so many becomes itself"
     assert after[changed].min() >= SPECIAL
     assert len(after[changed].unique()) == ordinary
-    places = zip(batch.asked.sum(0)[1:-1].tolist(), real.sum(0)[1:-1].tolist(), strict=True)
+    places = zip(batch.predicted.sum(0)[1:-1].tolist(), real.sum(0)[1:-1].tolist(), strict=True)
     assert all(within(asked, of, config.share) for asked, of in places), "no place is favoured"
 
 
@@ -101,12 +101,14 @@ def test_single_texts() -> None:
 
 def test_an_epoch_shows_the_text_once_and_the_next_one_hides_others() -> None:
     stream = np.arange(SPECIAL + 1, SPECIAL + 1001)
-    pieces = replace(PIECES, ordinary=np.arange(1100) >= SPECIAL, marks=np.arange(1100) == MARK)
+    pieces = replace(PIECES, ordinary=np.arange(1100) >= SPECIAL, sentence_ends=np.arange(1100) == MARK)
     task = MaskedLanguageModelling(SINGLE, stream, pieces, 12, 3)
     batch = task.batch(0, task.samples)
     seen = batch.targets[:, 1:-1].flatten().tolist()
     assert len(seen) == len(set(seen)) >= 1000 - 2 * 10
-    hidden, again = (set(each.targets[each.asked].tolist()) for each in (batch, task.batch(task.samples, task.samples)))
+    hidden, again = (
+        set(each.targets[each.predicted].tolist()) for each in (batch, task.batch(task.samples, task.samples))
+    )
     shared = len(hidden & again) / len(hidden)
     assert 0.05 < shared < 0.3, "about as many as by chance"
 
@@ -140,7 +142,7 @@ def distinct(documents: int, length: int = 300) -> tuple[np.ndarray, MaskingVoca
     body = np.arange(MARK + 1, MARK + 1 + documents * length).reshape(documents, length)
     rows = [np.append(np.insert(row, range(7, length, 7), MARK), 3) for row in body]
     ids = np.arange(body.max() + 1)
-    return np.concatenate([[3], *rows]), replace(PIECES, ordinary=ids >= SPECIAL, marks=ids == MARK)
+    return np.concatenate([[3], *rows]), replace(PIECES, ordinary=ids >= SPECIAL, sentence_ends=ids == MARK)
 
 
 @pytest.mark.parametrize("documents", [1, 2, 9])
@@ -149,8 +151,8 @@ def test_half_of_the_pairs_follow(documents: int) -> None:
     task = MaskedLanguageModelling(PAIRS, stream, pieces, 40, 5)
     batch = task.batch(0, 1500)
     border = np.cumsum(stream == 3)
-    assert within(int(batch.strangers.sum()), 1500, 0.5)
-    for row, strange in zip(batch.targets.tolist(), batch.strangers.tolist(), strict=True):
+    assert within(int(batch.unrelated.sum()), 1500, 0.5)
+    for row, strange in zip(batch.targets.tolist(), batch.unrelated.tolist(), strict=True):
         middle = row.index(3)
         end = row.index(3, middle + 1)
         one, two = origin(stream, row[1:middle]), origin(stream, row[middle + 1 : end])
@@ -181,7 +183,7 @@ def test_an_epoch_of_pairs_covers_the_text() -> None:
 )
 def test_any_text(ids: list[int], context: int, seed: int) -> None:
     stream = np.array([3, *ids, 3], dtype=np.uint16)
-    found = masked_language_modelling.find(stream, 3, PIECES.marks, max(1, (context - 3) // 2))
+    found = masked_language_modelling.find_sentences(stream, 3, PIECES.sentence_ends, max(1, (context - 3) // 2))
     documents = [part for part in "".join(chr(n) for n in ids).split(chr(3)) if len(part) > 1]
     assert len(found.ends) == len(documents)
     assert (np.diff(found.first) >= 2).all()
@@ -202,7 +204,7 @@ def test_any_text(ids: list[int], context: int, seed: int) -> None:
 
 def test_sentences_of_a_small_text() -> None:
     stream = np.array([3, 9, 9, MARK, MARK, 8, 3, 7, 3, 9, 9, 9, 9, 9, 9, 9, MARK, 3])
-    found = masked_language_modelling.find(stream, 3, PIECES.marks, 4)
+    found = masked_language_modelling.find_sentences(stream, 3, PIECES.sentence_ends, 4)
     assert found.starts.tolist() == [1, 5, 9, 13], "a run of marks is one end; a long sentence is cut; 7 is alone"
     assert (found.document.tolist(), found.first.tolist(), found.ends.tolist()) == ([0, 0, 1, 1], [0, 2, 4], [6, 17])
 
@@ -211,7 +213,7 @@ def test_sentences_of_a_small_text() -> None:
 def test_samples_do_not_depend_on_how_batches_are_cut(config: MaskedLanguageModellingConfig) -> None:
     whole = made(config).batch(0, 600)
     parts = [made(config).batch(first, 60) for first in range(0, 600, 60)]
-    for name in ("tokens", "targets", "asked", "present", "segments", "strangers"):
+    for name in ("tokens", "targets", "predicted", "present", "segments", "unrelated"):
         assert torch.equal(getattr(whole, name), torch.cat([getattr(part, name) for part in parts])), name
     assert not torch.equal(whole.tokens, made(config, seed=1).batch(0, 600).tokens)
 
@@ -230,13 +232,13 @@ def test_the_loss_is_the_sum_of_two_means() -> None:
     task, bert = made(), model().eval()
     batch = task.batch(3, 8)
     logits = bert(batch.tokens, batch.present, batch.segments)
-    hidden = F.cross_entropy(logits[batch.asked], batch.targets[batch.asked])
+    hidden = F.cross_entropy(logits[batch.predicted], batch.targets[batch.predicted])
     x = bert.encoder(batch.tokens, batch.present, batch.segments)
-    pairs = F.cross_entropy(bert.followed(x), batch.strangers)
+    pairs = F.cross_entropy(bert.followed(x), batch.unrelated)
     torch.testing.assert_close(task.loss(bert, batch) / batch.count, hidden + pairs)
     single, plain = made(SINGLE), model(next_sentence="none").eval()
     batch = single.batch(3, 8)
-    expected = F.cross_entropy(plain(batch.tokens)[batch.asked], batch.targets[batch.asked], reduction="sum")
+    expected = F.cross_entropy(plain(batch.tokens)[batch.predicted], batch.targets[batch.predicted], reduction="sum")
     torch.testing.assert_close(single.loss(plain, batch), expected)
 
 
@@ -280,7 +282,7 @@ def test_it_learns(optimizer: Any) -> None:
         device="cpu",
         dtype="f32",
     )
-    task, state = MaskedLanguageModelling(PAIRS, stream, PIECES, 24, 0), start(model(24), config)
+    task, state = MaskedLanguageModelling(PAIRS, stream, PIECES, 24, 0), initial_state(model(24), config)
     losses = [step.loss for step in train(state, task, config)]
     assert losses[-1] < 0.6 * losses[0]
 
@@ -290,7 +292,7 @@ def test_a_tokenizer_that_hides() -> None:
     pieces = MaskingVocabulary.of(own)
     assert (pieces.padding, pieces.opening, pieces.separator, pieces.mask) == (0, 2, 3, 4)
     assert pieces.ordinary.sum() == own.vocabulary - 5
-    assert {own.token(int(number)) for number in np.flatnonzero(pieces.marks)} == {".", "!", "?", "…"}
+    assert {own.token(int(number)) for number in np.flatnonzero(pieces.sentence_ends)} == {".", "!", "?", "…"}
     with pytest.raises(InputError, match=r"a bpe tokenizer without \[MASK\] and \[PAD\].*--tokenizer wordpiece"):
         MaskingVocabulary.of(tokenizer("bpe"))
 

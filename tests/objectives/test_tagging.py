@@ -9,7 +9,7 @@ import torch
 from qkv.data.encode import encode_words
 from qkv.models.bert import BertConfig
 from qkv.models.tagger import TaggerConfig
-from qkv.objectives.classification import NONE, Tagging, TaggingConfig, words_of
+from qkv.objectives.classification import NO_TARGET, Tagging, TaggingConfig, words_of
 from small_tasks import sentences
 from text.kinds import tokenizer
 
@@ -53,7 +53,7 @@ def test_every_word_once_an_epoch(context: int) -> None:
     for place, row in enumerate(made.order.rows(0, 8).tolist()):
         begin, end, places = words_of(made.rows, row)
         assert batch.targets[place, places].tolist() == TAGS[begin:end].tolist()
-        assert int((batch.targets[place] != NONE).sum()) == end - begin
+        assert int((batch.targets[place] != NO_TARGET).sum()) == end - begin
 
 
 def test_padding_and_splitting_change_nothing() -> None:

@@ -8,7 +8,7 @@ import torch
 
 from qkv.data.encode import EncodedRows, PairRows
 from qkv.models.rnn_translator import RNNTranslatorConfig
-from qkv.objectives.translation import pairs_loss, spread
+from qkv.objectives.translation import evenly_spread, pairs_loss
 
 LENGTHS = [3, 5, 4, 40, 2]
 
@@ -18,11 +18,11 @@ def rows(lengths: list[int], seed: int) -> EncodedRows:
     return EncodedRows(ids, np.cumsum([0, *lengths]))
 
 
-def test_what_is_looked_at_is_spread() -> None:
-    assert spread(10, 3).tolist() == [0, 2, 6]
-    assert spread(5, 5).tolist() == spread(5, 900).tolist() == [0, 1, 2, 3, 4]
-    assert spread(7, 1).tolist() == [0]
-    assert len(set(spread(1014, 200).tolist())) == 200
+def test_evaluated_rows_are_evenly_spread() -> None:
+    assert evenly_spread(10, 3).tolist() == [0, 2, 6]
+    assert evenly_spread(5, 5).tolist() == evenly_spread(5, 900).tolist() == [0, 1, 2, 3, 4]
+    assert evenly_spread(7, 1).tolist() == [0]
+    assert len(set(evenly_spread(1014, 200).tolist())) == 200
 
 
 @torch.no_grad()

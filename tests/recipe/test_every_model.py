@@ -17,7 +17,7 @@ from qkv.tasks.classification import systems
 from reliability import families
 
 PRESETS = [*gpt.PRESETS, *bert.PRESETS, *transformer.PRESETS]
-NAMES = dict.fromkeys([*MODELS, *systems.TEXTS, *systems.PICTURES, *systems.TABLES, *PRESETS])
+NAMES = dict.fromkeys([*MODELS, *systems.TEXT_SYSTEMS, *systems.IMAGE_SYSTEMS, *systems.NUMBER_SYSTEMS, *PRESETS])
 ENCODERS = [*TEXT_ENCODERS, *LANGUAGE_MODELS, *IMAGE_ENCODERS]
 OPTIONS = {"--label": "label", "--task": "task"}
 

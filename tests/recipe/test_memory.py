@@ -19,7 +19,7 @@ from qkv.errors import InputError
 from qkv.models.registry import LANGUAGE_MODELS
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import memory
-from qkv.recipe.memory import needs, require_room
+from qkv.recipe.memory import forecast, require_memory
 from qkv.recipe.recipe import Recipe, parse_model
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
@@ -61,7 +61,7 @@ session = sessions.start(json.loads(sys.argv[1]), Path("run"), numbered=False, m
 for event in session.run.events(session.state, session.objective):
     pass
 session.task.final_score(session.recipe, session.run.folder)
-print(json.dumps([peak() - before, memory.needs(session.recipe).total]))
+print(json.dumps([peak() - before, memory.forecast(session.recipe).total]))
 """
 
 
@@ -88,7 +88,7 @@ def recipe(model: dict[str, Any], **training: Any) -> Recipe:
 def test_slices_tell_the_whole(shape: dict[str, Any]) -> None:
     made = recipe(shape)
     whole = memory.slice_bytes(
-        made.model, made.task.sample, "f32", shape["context"], shape["layers"], 4, shape["width"]
+        made.model, made.task.synthetic_objective, "f32", shape["context"], shape["layers"], 4, shape["width"]
     )
     assert memory.kept_bytes(made, 4) == pytest.approx(whole, rel=0.05)
 
@@ -97,39 +97,39 @@ def test_a_forecast_takes_no_random_numbers_from_the_run() -> None:
     torch.manual_seed(5)
     wanted = torch.rand(3)
     torch.manual_seed(5)
-    needs(recipe({"kind": "gpt", "layers": 2, "heads": 2, "width": 32, "context": 32, "dropout": 0.5}))
+    forecast(recipe({"kind": "gpt", "layers": 2, "heads": 2, "width": 32, "context": 32, "dropout": 0.5}))
     assert torch.equal(torch.rand(3), wanted)
 
 
 def test_a_part_of_a_batch_needs_less_and_more_of_anything_needs_more() -> None:
     made = recipe(SHAPES[0], batch=32)
-    usual = needs(made).total
+    usual = forecast(made).total
     for name, value in (("layers", 6), ("width", 256), ("context", 192), ("vocabulary", 5_000)):
-        assert needs(replace(made, model=replace(made.model, **{name: value}))).total > usual
-    assert needs(replace(made, training=replace(made.training, batch=64))).total > usual
-    assert needs(replace(made, training=replace(made.training, accumulate=8))).total < usual
+        assert forecast(replace(made, model=replace(made.model, **{name: value}))).total > usual
+    assert forecast(replace(made, training=replace(made.training, batch=64))).total > usual
+    assert forecast(replace(made, training=replace(made.training, accumulate=8))).total < usual
 
 
 def test_what_does_not_fit_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     made = recipe(SHAPES[0], batch=64)
-    require_room(made)
-    there = needs(made).total * 2 // 3
+    require_memory(made)
+    there = forecast(made).total * 2 // 3
     monkeypatch.setattr("qkv.training.devices.memory_bytes", lambda device: there)
     with pytest.raises(InputError, match="needs about") as refusal:
-        require_room(made)
+        require_memory(made)
     found = re.search(r"training\.accumulate=(\d+)", str(refusal.value))
     assert found
-    require_room(replace(made, training=replace(made.training, accumulate=int(found[1]))))
+    require_memory(replace(made, training=replace(made.training, accumulate=int(found[1]))))
     monkeypatch.setattr("qkv.training.devices.memory_bytes", lambda device: 60 * 2**20)
     with pytest.raises(InputError, match="smaller"):
-        require_room(made)
+        require_memory(made)
     monkeypatch.setattr("qkv.training.devices.memory_bytes", lambda device: None)
-    require_room(made)
+    require_memory(made)
 
 
 def test_a_model_as_large_as_a_house_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="Make the model smaller"):
-        require_room(recipe({"kind": "gpt", "layers": 96, "heads": 96, "width": 12_288, "context": 2048}))
+        require_memory(recipe({"kind": "gpt", "layers": 96, "heads": 96, "width": 12_288, "context": 2048}))
 
 
 REAL: list[tuple[dict[str, Any], int]] = [

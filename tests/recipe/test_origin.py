@@ -44,7 +44,7 @@ def encoder(model: Any) -> dict[str, torch.Tensor]:
 
 
 def theirs(name: str) -> dict[str, torch.Tensor]:
-    found = origin.encoder_weights(origin.opened(name))
+    found = origin.encoder_weights(origin.open_start(name))
     return {key: each for key, each in found.items() if not key.startswith("pooler.")}
 
 
@@ -56,7 +56,7 @@ def test_everything_learns(
     session = begun(data[task], tmp_path / "run", task, training={**STEPS, "start": origins[kind]})
     before = theirs(origins[kind])
     assert all(torch.equal(each, before[name]) for name, each in encoder(session.model).items())
-    assert session.task.prepared.tokenizer.json() == origin.opened(origins[kind]).tokenizer.json()
+    assert session.task.prepared.tokenizer.json() == origin.open_start(origins[kind]).tokenizer.json()
     for _ in session.run.events(session.state, session.objective):
         pass
     changed = [name for name, each in encoder(session.model).items() if not torch.equal(each, before[name])]
@@ -96,7 +96,7 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
     assert not low_rank.beside(best)
     assert session.parameters == count(best)
     before = theirs(origins[kind])
-    plain = origin.plainly(session.model, session.recipe.model, session.recipe.training)
+    plain = origin.merged_model(session.model, session.recipe.model, session.recipe.training)
     tokens = torch.randint(5, 80, (4, 12))
     with torch.no_grad():
         torch.testing.assert_close(plain.eval()(tokens), session.model.eval()(tokens), atol=1e-5, rtol=1e-5)
@@ -106,7 +106,7 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
     assert all("bias" not in name for name in moved)
     assert opened.bundle.step in range(1, 7)
     if opened.bundle.step == 6:  # the last is the best: its answers are those of what was trained
-        rows = session.task.side("valid")
+        rows = session.task.split_rows("valid")
         from qkv.evaluation import decisions
 
         torch.testing.assert_close(
@@ -153,7 +153,7 @@ def test_a_recurrent_language_model_goes_on_with_lora(origins: dict[str, str], t
     for _ in session.run.events(session.state, session.objective):
         pass
     opened = qkv.load(tmp_path / "run")
-    before: Any = origin.opened(origins["lstm"]).model
+    before: Any = origin.open_start(origins["lstm"]).model
     after = opened.module.state_dict()
     moved = {name for name, each in before.state_dict().items() if not torch.equal(each, after[name])}
     assert moved == {"recurrent.layer.weight_ih_l0", "recurrent.layer.weight_hh_l0", "head.weight"}
@@ -207,7 +207,7 @@ def test_lower_layers_learn_more_slowly(
 def test_a_head_is_taken_over_where_the_labels_are_the_same(
     origins: dict[str, str], data: dict[str, Path], tmp_path: Path
 ) -> None:
-    head = origin.opened(origins["classifier"]).model.state_dict()["head.weight"].clone()  # type: ignore[union-attr]
+    head = origin.open_start(origins["classifier"]).model.state_dict()["head.weight"].clone()  # type: ignore[union-attr]
     said = {**STEPS, "start": origins["classifier"]}
     same = begun(data["classification"], tmp_path / "same", "classification", training=said)
     assert torch.equal(same.model.state_dict()["head.weight"], head)

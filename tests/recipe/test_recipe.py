@@ -25,10 +25,10 @@ from qkv.recipe.recipe import (
     Recipe,
     Section,
     check_sections,
-    complete,
     language_model_section,
     parse_model,
-    read,
+    parse_recipe,
+    read_sections,
 )
 from qkv.tasks.registry import load_recipe
 from qkv.text.tokenizer import TokenizerConfig
@@ -93,7 +93,7 @@ def test_mistakes_are_named(values: dict[str, Any], message: str) -> None:
 def checked(values: dict[str, Section]) -> Recipe:
     check_sections(values, "here")
     values = {**values, "model": language_model_section(values["model"], "here")}
-    return complete(values, LANGUAGE_MODELS, CorpusConfig, LanguageModellingConfig, "here")
+    return parse_recipe(values, LANGUAGE_MODELS, CorpusConfig, LanguageModellingConfig, "here")
 
 
 def test_set_values() -> None:
@@ -189,9 +189,9 @@ def test_a_recipe_is_a_file_or_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mlp").mkdir()
     for name in ("gpt-nano", "mlp"):  # a folder of that name is no recipe
-        assert read(Path(name)) == read(SHIPPED / f"{name}.toml")
+        assert read_sections(Path(name)) == read_sections(SHIPPED / f"{name}.toml")
     (tmp_path / "gpt-nano").write_text("[training]\nsteps = 3\n")  # a file of that name is the one that is meant
-    assert read(Path("gpt-nano")) == {"training": {"steps": 3}}
+    assert read_sections(Path("gpt-nano")) == {"training": {"steps": 3}}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_recipe_is_a_file_or_a_name(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_an_unknown_recipe_names_those_that_there_are(given: str, near: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        read(Path(given))
+        read_sections(Path(given))
     assert (f"did you mean {near!r}?" in str(refused.value)) == bool(near)
     assert all(path.stem in str(refused.value) for path in SHIPPED.glob("*.toml"))
 
@@ -209,7 +209,7 @@ def test_the_shipped_recipes_are_sound(path: Path, tmp_path: Path) -> None:
     """Each names its deck first, and completes."""
     assert path.read_text().startswith("# ")
     assert "Deck" in path.read_text().partition("\n\n")[0]
-    values: dict[str, Any] = read(path)
+    values: dict[str, Any] = read_sections(path)
     if path.stem in OF_EXAMPLES:
         if path.stem in ("sentiment", "glue"):
             kind = "modern" if path.stem == "sentiment" else "bert"

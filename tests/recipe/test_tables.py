@@ -82,7 +82,7 @@ def test_an_mlp_is_saved_opened_and_scored(tmp_path: Path, capsys: pytest.Captur
     folder = trained(tmp_path / "run", str(path), "--steps", "150")
     opened = bundle.load(folder)
     config: Any = opened.config
-    assert (config.kind, config.target, opened.pieces) == ("mlp-table", "kind", None)
+    assert (config.kind, config.target, opened.optional_tokenizer) == ("mlp-table", "kind", None)
     assert config.columns[0] == "sepal length (cm)"
     rows = list(csv.reader(path.read_text().splitlines()))
     turned = [[row[4], "", *row[3::-1]] for row in rows]

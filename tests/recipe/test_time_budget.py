@@ -46,9 +46,9 @@ def test_a_text_too_short_for_any_deep_row_keeps_the_smallest() -> None:
 
 
 def test_a_deep_row_has_enough_after_a_few_epochs() -> None:
-    assert {time_budget.enough(row) for row in time_budget.DEEP} == {time_budget.ENOUGH}
-    assert {time_budget.enough(row) for row in time_budget.SIZES} == {float("inf")}
-    assert time_budget.dropout(time_budget.ENOUGH) == 0.0
+    assert {time_budget.useful_epochs(row) for row in time_budget.DEEP_SIZES} == {time_budget.DEEP_EPOCHS}
+    assert {time_budget.useful_epochs(row) for row in time_budget.SIZES} == {float("inf")}
+    assert time_budget.dropout(time_budget.DEEP_EPOCHS) == 0.0
 
 
 def test_dropout_follows_how_often_a_text_is_seen() -> None:

@@ -147,8 +147,8 @@ def by_theirs(model: Any, rows: list[list[int]], **options: Any) -> list[list[in
 
 
 def by_ours(bundle: Bundle, rows: list[list[int]], beams: int) -> list[list[int]]:
-    start, end = bundle.marks
-    search = Search(beams=beams, ratio=0.0, room=LENGTH, never=bundle.unwritten)
+    start, end = bundle.start_and_end
+    search = Search(beams=beams, ratio=0.0, room=LENGTH, never=bundle.forbidden_ids)
     model: Any = bundle.model
     return [each[0].tokens for each in translate(model, rows, search, start=start, end=end)]
 
@@ -197,7 +197,7 @@ def test_what_we_made_translates_the_same_there(kind: str, tmp_path: Path) -> No
     words = AutoTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
     copy = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", local_files_only=True).eval()
     assert type(copy) is MarianMTModel
-    tag, (start, end) = model.tokenizer.named["<2fr>"], model.bundle.marks
+    tag, (start, end) = model.tokenizer.named["<2fr>"], model.bundle.start_and_end
     closing = model.tokenizer.closing or (end,)
     rows = [[*model.tokenizer.opening, tag, *model.tokenizer.encode(text), *closing] for text in made.SENTENCES]
     given = words([f"<2fr>{text}" for text in made.SENTENCES], padding=True, return_tensors="pt")
@@ -227,7 +227,7 @@ def test_the_settings_search_as_we_do(ending: float, tmp_path: Path) -> None:
     given = words(made.SENTENCES, padding=True, return_tensors="pt")
     theirs = [text.strip() for text in words.batch_decode(copy.generate(**given), skip_special_tokens=True)]
     ours = [best[0].text for best in model.translate(made.SENTENCES)]
-    own, (start, end) = model.bundle.model, model.bundle.marks
+    own, (start, end) = model.bundle.model, model.bundle.start_and_end
     rows = [[*model.tokenizer.encode(text), end] for text in made.SENTENCES]
     ended = [best[0].ended for best in translate(own, rows, Search(beams=5), start=start, end=end)]  # type: ignore[arg-type]
     assert any(ended)

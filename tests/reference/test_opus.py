@@ -80,14 +80,14 @@ def test_the_same_ids_and_texts(theirs: tuple[Path, Any, Any], tmp_path: Path) -
     model = qkv.load(place)
     assert model.tokenizer.kind == "unigram"
     require_same_cuts(model, words)
-    ids = {"eos": model.bundle.marks[1], "pad": model.tokenizer.padding, "unk": model.tokenizer.unknown}
+    ids = {"eos": model.bundle.start_and_end[1], "pad": model.tokenizer.padding, "unk": model.tokenizer.unknown}
     assert ids == {key: getattr(words, f"{key}_token_id") for key in ids}
-    assert model.bundle.marks[0] == words.pad_token_id
+    assert model.bundle.start_and_end[0] == words.pad_token_id
     save(tmp_path / "own", model.bundle)
     again = qkv.load(tmp_path / "own")
     require_same_cuts(again, words)
     assert again.tokenizer.roles == model.tokenizer.roles
-    assert again.bundle.unwritten == model.bundle.unwritten
+    assert again.bundle.forbidden_ids == model.bundle.forbidden_ids
 
 
 def test_where_we_differ_on_purpose(theirs: tuple[Path, Any, Any]) -> None:
@@ -140,7 +140,7 @@ def test_the_same_translations(beams: int, theirs: tuple[Path, Any, Any]) -> Non
     given = rows(ours, 12)[:12]
     found = by_ours(ours.bundle, given, beams)
     never = [
-        [number] for number in sorted(ours.bundle.unwritten)
+        [number] for number in sorted(ours.bundle.forbidden_ids)
     ]  # tags too, which a model that learned does not write
     options = {"num_beams": beams, "bad_words_ids": never, "forced_eos_token_id": None}
     assert found == by_theirs(model, given, **options)

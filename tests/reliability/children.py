@@ -25,7 +25,6 @@ import rich.console
 import rich.table
 import torch
 import torch._dynamo  # every optimizer imports it, and it is as heavy as the rest of torch
-import transformers.generation.utils  # for `export` and `verify`
 
 import qkv
 from qkv import api
@@ -180,7 +179,7 @@ def examine(folder: str) -> None:
     """Say what of a run folder is whole: every checkpoint and the best model, opened as a user would."""
     run = Path(folder)
     found = {"checkpoints": {}, "best": None}
-    for path in checkpoints.numbered(run / "checkpoints"):
+    for path in checkpoints.list_checkpoints(run / "checkpoints"):
         verify_files(path, checkpoints.WEIGHTS, checkpoints.OPTIMIZER, checkpoints.RANDOM, checkpoints.STATE)
         found["checkpoints"][path.name] = hashes(path)
     if (run / "best").exists():
@@ -199,7 +198,7 @@ def hashes(folder: Path) -> dict[str, str]:
 def all_finite(folder: str) -> int:
     """Whether every number of every checkpoint and of the best model is one."""
     run = Path(folder)
-    files = [path / checkpoints.WEIGHTS for path in checkpoints.numbered(run / "checkpoints")]
+    files = [path / checkpoints.WEIGHTS for path in checkpoints.list_checkpoints(run / "checkpoints")]
     files += [path for path in [run / "best" / bundle.WEIGHTS] if path.exists()]
     return int(not all(t.isfinite().all() for path in files for t in checkpoints.read_tensors(path).values()))
 

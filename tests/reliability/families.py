@@ -45,11 +45,11 @@ def models(data: str) -> list[str]:
         case "translation":
             return list(TRANSLATORS)
         case "numbers" | "numbers, regression":
-            return list(systems.TABLES)
+            return list(systems.NUMBER_SYSTEMS)
         case "two texts":
             return models("classification")
         case _:
-            return [name for name in systems.names(data) if name not in presets(systems.TEXTS.kinds)]
+            return [name for name in systems.system_names(data) if name not in presets(systems.TEXT_SYSTEMS.kinds)]
 
 
 def families() -> list[Family]:

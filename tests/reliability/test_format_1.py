@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from qkv.recipe.recipe import CORPUS, FORMAT, TRAINING, UNITS
+from qkv.recipe.recipe import CORPUS_KEYS_OF_FORMAT_1, EVALUATION_UNITS, FORMAT, TRAINING_KEYS_OF_FORMAT_1
 from qkv.tasks.registry import load_recipe
 from reliability import families
 from reliability.families import Family
@@ -22,10 +22,10 @@ def as_format_1(path: Path) -> None:
     values = tomllib.loads(path.read_text(encoding="utf-8"))
     assert values.pop("format") == FORMAT
     task, training = values["task"], values["training"]
-    unit = UNITS.get(task["kind"], "tokens")
+    unit = EVALUATION_UNITS.get(task["kind"], "tokens")
     training["evaluate_tokens"] = task.pop(f"evaluation_{unit}")
     training["evaluate_last"] = task.pop(f"final_evaluation_{unit}", 2000)
-    for section, names in ((training, TRAINING), (values["corpus"], CORPUS)):
+    for section, names in ((training, TRAINING_KEYS_OF_FORMAT_1), (values["corpus"], CORPUS_KEYS_OF_FORMAT_1)):
         for old, new in names.items():
             if new in section:
                 section[old] = section.pop(new)

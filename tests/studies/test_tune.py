@@ -16,7 +16,7 @@ import torch
 
 import small_pairs
 from qkv.errors import ConfigError, InputError, StorageError
-from qkv.recipe.recipe import read
+from qkv.recipe.recipe import read_sections
 from qkv.studies import search_space, trials
 from qkv.studies.search import BEST, JOURNAL, TuningPlan, TuningTask, tune
 from qkv.studies.study import LABELLED_MODELS, TEXT_CLASSIFIERS
@@ -55,7 +55,7 @@ def test_the_defaults_can_be_drawn(task: str) -> None:
 
 def test_a_table_of_numbers(tmp_path: Path) -> None:
     """Its systems, the defaults first; linear regression is solved and not searched."""
-    for name in search_space.systems.TABLES:
+    for name in search_space.systems.NUMBER_SYSTEMS:
         space = search_space.table_space(name)
         fixed = optuna.trial.FixedTrial(search_space.default_trial(name, space))
         search_space.labelled(fixed, name, space, 1000)
@@ -63,12 +63,16 @@ def test_a_table_of_numbers(tmp_path: Path) -> None:
     for task, target in (("class", lambda n: "ab"[n % 3 == 0]), ("size", lambda n: n / 7)):
         rows = "".join(f"{n % 3},{n % 5},{target(n)}\n" for n in range(90))
         (tmp_path / f"{task}.csv").write_text(f"x,y,{task}\n{rows}")
-    asked = TuningPlan({"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2, each=0.05)
+    asked = TuningPlan(
+        {"files": [str(tmp_path / "class.csv")], "label": "class"}, tmp_path / "search", trials=2, each=0.05
+    )
     found = tune(asked)
     assert [each["figures"]["system"] for each in found.trials] == ["linear", "mlp"]
     assert found.recipe is not None
-    assert read(found.recipe)["model"]["kind"] in ("linear-table", "mlp-table")
-    regression = TuningPlan({"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1, each=0.05)
+    assert read_sections(found.recipe)["model"]["kind"] in ("linear-table", "mlp-table")
+    regression = TuningPlan(
+        {"files": [str(tmp_path / "size.csv")], "label": "size"}, tmp_path / "other", trials=1, each=0.05
+    )
     assert "mlp.activation" in tune(regression).trials[0]["figures"]
     with pytest.raises(InputError, match="the least squares"):
         tune(replace(regression, model="linear"))
@@ -79,8 +83,10 @@ def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
     found = tune(search(tmp_path, note=said.append))
     assert found.recipe == tmp_path / "search" / BEST
     assert [each["state"] for each in found.trials] == ["complete", "complete"]
-    assert found.trials[0]["figures"]["linear.learning_rate"] == search_space.systems.TEXTS["linear"].learning_rate
-    values = read(found.recipe)
+    assert (
+        found.trials[0]["figures"]["linear.learning_rate"] == search_space.systems.TEXT_SYSTEMS["linear"].learning_rate
+    )
+    values = read_sections(found.recipe)
     assert values["model"]["encoder"]["kind"] == "linear"
     assert values["training"]["steps"] > 0
     assert "checkpoint_every" not in values["training"]
@@ -100,8 +106,8 @@ def test_the_winner_is_trained_by_its_recipe(tmp_path: Path) -> None:
 
     found = tune(search(tmp_path, trials=1))
     assert found.recipe is not None
-    session = sessions.start(read(found.recipe), tmp_path / "run", numbered=False, minutes=1.0)
-    assert session.recipe.training.steps == read(found.recipe)["training"]["steps"]
+    session = sessions.start(read_sections(found.recipe), tmp_path / "run", numbered=False, minutes=1.0)
+    assert session.recipe.training.steps == read_sections(found.recipe)["training"]["steps"]
 
 
 def drawn(path: Path, stops: int) -> list[dict[str, object]]:

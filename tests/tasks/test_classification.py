@@ -27,7 +27,7 @@ from qkv.errors import ConfigError
 from qkv.recipe.draft import Draft
 from qkv.tasks import registry
 from qkv.tasks.classification import systems
-from qkv.tasks.classification.report import about
+from qkv.tasks.classification.report import model_summary
 from qkv.tasks.protocol import Session
 from qkv.tasks.registry import load_recipe
 from qkv.training import metrics_log
@@ -45,8 +45,8 @@ SOME = ("linear", "lstm", "bert")  # of each task; the others of the first one, 
 CASES = [
     pytest.param(task, name, marks=[] if task == TASKS[0] or name in SOME else [pytest.mark.slow])
     for task in TASKS
-    for name in systems.TEXTS
-    if name in systems.names(task)
+    for name in systems.TEXT_SYSTEMS
+    if name in systems.system_names(task)
 ]
 FIGURES = {"regression": "pearson", "multi-label": "micro_f1"}
 
@@ -97,8 +97,8 @@ def test_in_words(data: dict[str, Path], tmp_path: Path) -> None:
     parts = {"linear": "linear classifier on words and their 2-grams, texts", "mlp": "bag 1/16 classifier, mean poolin"}
     for name, expected in parts.items():
         session = begun(data["classification"], tmp_path / name, "classification", model={"kind": name, **SMALL[name]})
-        assert about(session.recipe.model).startswith(expected)
-    assert ", two-layer head," in about(session.recipe.model)
+        assert model_summary(session.recipe.model).startswith(expected)
+    assert ", two-layer head," in model_summary(session.recipe.model)
 
 
 def test_folders_may_be_labels(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_folders_may_be_labels(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"The river number {number} keeps the stone and nobody knows why it does so.\n")
     values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "data")]}}
-    assert registry.task_of(Draft.parse(values, "here")).kind == "language-modelling"
+    assert registry.task_class(Draft.parse(values, "here")).kind == "language-modelling"
     notes = registry.open_task(Draft.parse(values, "here"), None).notes
     assert any("texts in 2 folders (bad, good); if these are labels, give --task classification" in n for n in notes)
     assert detect({"files": [str(tmp_path / "data" / "good")]}).label_folders == ()
@@ -116,7 +116,8 @@ def test_folders_may_be_labels(tmp_path: Path) -> None:
         (tmp_path / "sides").mkdir(exist_ok=True)
         shutil.copytree(tmp_path / "data", tmp_path / "sides" / side)
     assert (
-        registry.task_of(Draft.parse({"corpus": {"files": [str(tmp_path / "sides")]}}, "here")).kind == "classification"
+        registry.task_class(Draft.parse({"corpus": {"files": [str(tmp_path / "sides")]}}, "here")).kind
+        == "classification"
     )
 
 
@@ -131,7 +132,7 @@ def test_strings_without_blanks_are_read_by_characters(tmp_path: Path) -> None:
         assert task.prepared.tokenizer_config.kind == expected
 
 
-@pytest.mark.parametrize("name", systems.PICTURES)
+@pytest.mark.parametrize("name", systems.IMAGE_SYSTEMS)
 def test_pictures(name: str, data: dict[str, Path], tmp_path: Path) -> None:
     session = trained(data["images"], tmp_path / "run", "images", model={"kind": name})
     found, _ = told(session)
@@ -146,7 +147,7 @@ def test_numbers_are_predicted_in_their_own_size(data: dict[str, Path], tmp_path
     config: Any = session.recipe.model
     assert config.center == pytest.approx(2.375, abs=0.1)
     assert config.spread == pytest.approx(1.125, abs=0.1)
-    found = session.task.judged(session.recipe, session.model, "valid")
+    found = session.task.score_split(session.recipe, session.model, "valid")
     assert found.answers.mean() == pytest.approx(2.375, abs=0.5)
 
 
@@ -240,5 +241,5 @@ def test_time_is_kept_for_the_test_side(data: dict[str, Path], tmp_path: Path) -
     sides = opened.prepared.labelled
     sides = replace(sides, test=replace(sides.train, rows=np.tile(sides.train.rows, 2000)))
     with_test = replace(opened, prepared=replace(opened.prepared, labelled=sides))
-    scoring = [each.costs(session.recipe, session.state.model, 0.1, 60.0).scoring for each in (opened, with_test)]
+    scoring = [each.costs(session.recipe, session.state.model, 0.1, 60.0).final_scoring for each in (opened, with_test)]
     assert scoring[1] > 10 * scoring[0]

@@ -23,7 +23,7 @@ from qkv.evaluation.labelled_evaluation import score_answers, score_tags
 from qkv.evaluation.perplexity import WindowPlan
 from qkv.evaluation.spans import is_spans
 from qkv.tasks.classification import report as labelled_words
-from qkv.tasks.classification.systems import PROBLEMS
+from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import diagnose
 from qkv.training.history import History
@@ -129,7 +129,7 @@ def test_lowest_is_of_the_run_itself() -> None:
     assert (found.lowest, found.last, found.validation) == (1.8, 1.8, 1.5)
 
 
-@pytest.mark.parametrize("task", [*PROBLEMS, "pairs", "spans"])
+@pytest.mark.parametrize("task", [*PROBLEM_BY_TASK, "pairs", "spans"])
 def test_one_answer_for_all_has_the_figure_that_the_model_has(task: str, tmp_path: Path) -> None:
     """Its figure is that of a real model which gives this answer, on the scored examples alone."""
     data = small_tasks.write(tmp_path / "data", "tagging" if task == "spans" else task)

@@ -10,12 +10,17 @@ import pytest
 
 import small_pairs
 from qkv.recipe.draft import Draft
-from qkv.tasks.translation.task import HOUR, TranslationTask
+from qkv.tasks.translation.task import RECURRENT_SECONDS, TranslationTask
 
 
 @pytest.mark.parametrize(
     ("model", "seconds", "said"),
-    [({}, 300.0, True), ({}, HOUR + 60, False), ({}, None, False), ({"kind": "transformer-tiny"}, 300.0, False)],
+    [
+        ({}, 300.0, True),
+        ({}, RECURRENT_SECONDS + 60, False),
+        ({}, None, False),
+        ({"kind": "transformer-tiny"}, 300.0, False),
+    ],
 )
 def test_a_faster_learner_is_named_where_time_is_short_and_nobody_chose(
     model: dict[str, Any], seconds: float | None, said: bool, tmp_path: Path

@@ -14,7 +14,7 @@ from torch import nn
 
 from qkv.training.clock import Clock
 from qkv.training.run import Run, StepsChanged
-from qkv.training.settings import TrainingConfig, progress
+from qkv.training.settings import TrainingConfig, fraction_done
 from tiny import TRAINING, state, task
 
 
@@ -34,12 +34,12 @@ def drive(clock: Clock, watch: Watch, end: int, cost: Iterator[float], every: in
     while step < end:
         watch.time += next(cost)
         step += 1
-        clock.stepped()
-        end = clock.end(step, end, every, may_grow=False)
+        clock.step_done()
+        end = clock.total_steps(step, end, every, may_grow=False)
         if step % every == 0 and step < end:
             watch.time += 0.5
-            clock.evaluated()
-            end = clock.end(step, end, every, may_grow=True)
+            clock.evaluation_done()
+            end = clock.total_steps(step, end, every, may_grow=True)
     return step
 
 
@@ -87,8 +87,8 @@ def test_a_slow_minute_of_an_hour_costs_no_more_than_itself() -> None:
     while step < end:
         watch.time += next(cost)
         step += 1
-        clock.stepped()
-        end = clock.end(step, end, 700, may_grow=False)
+        clock.step_done()
+        end = clock.total_steps(step, end, 700, may_grow=False)
         seen.append(end)
     assert min(seen) > 6500
     assert 3500 < watch.time <= 3600 * 1.015  # smaller moves of the end are not made
@@ -124,7 +124,7 @@ def test_the_rate_bends_and_ends_where_it_should(steps: int, at: int, moved: int
 
     assert all(rate(step, bent=True) == rate(step, bent=False) for step in range(at))
     assert rate(at, bent=True) == pytest.approx(rate(at, bent=False))  # no jump
-    assert progress(moved, steps, 0, changes) == pytest.approx(1.0)
+    assert fraction_done(moved, steps, 0, changes) == pytest.approx(1.0)
     assert rate(moved, bent=True) == pytest.approx(0.03)
     after = [rate(step, bent=True) for step in range(max(at, 3), moved + 1)]
     assert after == sorted(after, reverse=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.training.clock import EVALUATING, SCORING, Clock
+from qkv.training.clock import EVALUATION_SHARE, MAX_SCORING_SHARE, Clock
 from qkv.training.settings import TrainingConfig
 from tiny import TRAINING
 from training.test_clock import Watch, run
@@ -19,18 +19,18 @@ def drive(clock: Clock, watch: Watch, end: int, a_step: float, an_evaluation: fl
     while step < end:
         watch.time += a_step
         step += 1
-        clock.stepped()
-        end = clock.end(step, end, every, may_grow=False)
+        clock.step_done()
+        end = clock.total_steps(step, end, every, may_grow=False)
         if step < end and (step - since) % every == 0:
             watch.time += an_evaluation
             spent += an_evaluation
-            clock.evaluated()
-            wider = clock.every(step, end, every)
+            clock.evaluation_done()
+            wider = clock.evaluation_interval(step, end, every)
             if wider != every:
                 since, every = step, wider
-            end = clock.end(step, end, every, may_grow=True)
+            end = clock.total_steps(step, end, every, may_grow=True)
     watch.time += an_evaluation  # of the last step
-    clock.evaluated()
+    clock.evaluation_done()
     return step, spent
 
 
@@ -40,7 +40,8 @@ def test_time_is_kept_for_the_last_scores_however_slow_the_machine_has_become(sl
     clock = Clock(200.0, closing=2.0, longest=10_000, scoring=6.0, evaluation=1.0, now=watch)
     drive(clock, watch, 180, 0.9 * slower, slower, 20)
     left = 200.0 - watch.time
-    assert left >= min(6.0 * slower, SCORING * 200.0) + 2.0 * slower - 3.5  # smaller moves of the end are not made
+    reserve = min(6.0 * slower, MAX_SCORING_SHARE * 200.0) + 2.0 * slower
+    assert left >= reserve - 3.5  # small changes of the number of steps are not made
     assert left <= 60.0
 
 
@@ -51,7 +52,7 @@ def test_evaluations_take_a_tenth_of_the_time() -> None:
     steps, spent = drive(clock, watch, 60, 2.0, 8.0, 1)
     assert watch.time <= 240.0
     assert steps > 10
-    assert spent <= EVALUATING * 240.0 + 5 * 8.0  # the speed of steps is known after five
+    assert spent <= EVALUATION_SHARE * 240.0 + 5 * 8.0  # the speed of steps is known after five
 
 
 def test_slow_steps_are_noticed_before_there_are_five() -> None:
@@ -59,8 +60,8 @@ def test_slow_steps_are_noticed_before_there_are_five() -> None:
     clock = Clock(60.0, closing=1.0, longest=1000, now=watch)
     for step in (1, 2):
         watch.time += 10.0
-        clock.stepped()
-        end = clock.end(step, 40, 10, may_grow=False)
+        clock.step_done()
+        end = clock.total_steps(step, 40, 10, may_grow=False)
     assert end == 2 + 3
 
 

@@ -80,7 +80,7 @@ def test_the_smaller_of_machine_and_container_counts(monkeypatch: pytest.MonkeyP
 def test_holes_between_what_is_kept_are_given_back_once_memory_has_grown() -> None:
     holes = HeapTrimmer(seconds=0.0)
     holes.trim()
-    held = holes.least
+    held = holes.smallest
     blocks = [torch.ones(16_384) for _ in range(max(8_000, 2 * held // 65_536))]  # 64 KiB each
     kept = blocks[::2]
     del blocks
@@ -91,4 +91,4 @@ def test_holes_between_what_is_kept_are_given_back_once_memory_has_grown() -> No
     assert before - after > 0.5 * freed, f"{before:,} bytes, then {after:,}: expected about {freed:,} less"
     patient = HeapTrimmer(seconds=3600.0)
     patient.trim()
-    assert not patient.least
+    assert not patient.smallest

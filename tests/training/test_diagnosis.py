@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qkv.evaluation.text_baselines import Baselines
-from qkv.training.diagnosis import KINDS, EarlyWarning, diagnose, overfitting
+from qkv.training.diagnosis import KINDS, EarlyWarning, diagnose, overfitting_step
 from qkv.training.history import History
 
 BASELINES = Baselines(
@@ -115,8 +115,8 @@ def test_another_kind_of_text_to_check_on() -> None:
 
 def test_before_a_text_is_seen_twice_nothing_is_overfitted() -> None:
     lines = metrics(falling(200, 4.1, 1.4), bathtub(1.9, 2.3))
-    assert overfitting(History.of(lines), epoch=150.0) is not None
-    assert overfitting(History.of(lines), epoch=250.0) is None
+    assert overfitting_step(History.of(lines), epoch=150.0) is not None
+    assert overfitting_step(History.of(lines), epoch=250.0) is None
 
 
 def test_no_number_is_divergence() -> None:
@@ -163,7 +163,7 @@ def test_the_watch_goes_on_after_a_pause() -> None:
     watch = EarlyWarning(20.0, lines[: first + 30])
     said = [line["step"] for line in lines[first:] if watch.take(line)]
     assert len(said) == 1
-    assert watch.history.all.number == 300
+    assert watch.history.all_losses.count == 300
     late = next(number for number, line in enumerate(lines) if line["step"] == 251)
     again = EarlyWarning(20.0, lines[:late])
     assert not [line for line in lines[late:] if again.take(line)]

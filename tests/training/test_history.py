@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from qkv.training.history import MOST_BINS, MOST_STAGES, History, Losses, Stage, change, error
+from qkv.training.history import MAX_BINS, MAX_GROUPS, History, Losses, Stage, compare, sampling_error
 
 
 def steps(losses: list[float], first: int = 1) -> list[dict[str, object]]:
@@ -26,21 +26,21 @@ def test_stages_hold_the_steps_before_them() -> None:
         (4, 1.5, 3.0),
     ]
     assert history.best is history.stages[1]
-    assert history.first == 4.0
+    assert history.first_loss == 4.0
     assert history.steps == 4
-    assert history.broken is None
+    assert history.not_finite_at is None
 
 
 def test_a_loss_that_is_no_number_is_remembered() -> None:
-    assert History.of([*steps([4.0, 3.0]), {"step": 3, "loss": None}]).broken == 3
+    assert History.of([*steps([4.0, 3.0]), {"step": 3, "loss": None}]).not_finite_at == 3
 
 
 def test_a_long_run_takes_no_more_room() -> None:
     history = History.of(steps([5.0 / (1 + number) for number in range(5_000)]))
-    assert len(history.bins) <= MOST_BINS
-    assert history.all.number == sum(each.number for each in history.bins) == 5_000
-    assert history.training(0.0, 1.0).mean == pytest.approx(history.all.mean)
-    assert history.training(0.85, 1.0).mean < history.training(0.4, 0.6).mean
+    assert len(history.bins) <= MAX_BINS
+    assert history.all_losses.count == sum(each.count for each in history.bins) == 5_000
+    assert history.training_losses(0.0, 1.0).mean == pytest.approx(history.all_losses.mean)
+    assert history.training_losses(0.85, 1.0).mean < history.training_losses(0.4, 0.6).mean
 
 
 def test_noise_is_measured_beside_a_trend() -> None:
@@ -49,7 +49,7 @@ def test_noise_is_measured_beside_a_trend() -> None:
     before = None
     for number in range(4_000):
         loss = 5 - number / 1_000 + 0.2 * random.standard_normal()
-        made.add(loss, before, 1.0)
+        made.add(loss, before)
         before = loss
     assert made.noise == pytest.approx(0.2, rel=0.05)
     assert made.error == pytest.approx(0.2 / math.sqrt(4_000), rel=0.05)
@@ -60,13 +60,13 @@ def test_two_evaluations_are_compared_part_by_part() -> None:
     parts = np.linspace(1, 5, 16)
     one = Stage(1, Losses(), float(parts.mean()), tuple(parts))
     other = Stage(2, Losses(), float(parts.mean()) + 0.1, tuple(parts + 0.1 + 0.01 * np.cos(np.arange(16))))
-    found = change(one, other)
+    found = compare(one, other)
     assert found.mean == pytest.approx(0.1)
     assert found.error < 0.01
-    assert found.above(0.05)
-    assert not found.above(0.2)
-    assert error(one) > 0.2
-    assert math.isinf(change(Stage(1, Losses(), 1.0, (1.0,)), Stage(2, Losses(), 2.0, (2.0,))).error)
+    assert found.is_above(0.05)
+    assert not found.is_above(0.2)
+    assert sampling_error(one) > 0.2
+    assert math.isinf(compare(Stage(1, Losses(), 1.0, (1.0,)), Stage(2, Losses(), 2.0, (2.0,))).error)
 
 
 def test_many_evaluations_are_taken_together() -> None:
@@ -75,8 +75,8 @@ def test_many_evaluations_are_taken_together() -> None:
         history.add({"step": number, "loss": 2.0})
         history.add(check(number, [2.0, 4.0]))
     groups = history.groups()
-    assert len(groups) <= MOST_STAGES + 1
-    assert sum(group.training.number for group in groups) == 999
+    assert len(groups) <= MAX_GROUPS + 1
+    assert sum(group.training.count for group in groups) == 999
     assert groups[-1].step == 999
     assert groups[-1].parts == (2.0, 4.0)
     assert [stage.step for stage in History.of([*steps([1.0]), check(1, [1.0])]).groups()] == [1]

@@ -17,7 +17,7 @@ import torch
 from qkv.errors import InputError, InterruptedRun, RefusedError
 from qkv.storage import try_lock, verify_files
 from qkv.training import checkpoints, metrics_log
-from qkv.training.run import Evaluation, PutAside, Run, Saved, Stopped
+from qkv.training.run import DamagedCheckpoint, Evaluation, Run, Saved, Stopped
 from qkv.training.settings import TrainingConfig
 from tiny import CONFIGS, TRAINING, state, task
 
@@ -47,7 +47,7 @@ def go(folder: Path, kind: str = "modern", config: TrainingConfig = ROUGH, until
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    newest = checkpoints.numbered(folder / "checkpoints")[-1]
+    newest = checkpoints.list_checkpoints(folder / "checkpoints")[-1]
     files = [newest / checkpoints.WEIGHTS, newest / checkpoints.OPTIMIZER, newest / checkpoints.RANDOM]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in [*files, folder / "metrics.jsonl"]}
 
@@ -78,7 +78,7 @@ def test_a_finished_run_resumes_to_nothing(tmp_path: Path) -> None:
 
 def damage(folder: Path) -> Path:
     """Flip a bit of the weights of a run's newest checkpoint."""
-    newest = checkpoints.numbered(folder / "checkpoints")[-1]
+    newest = checkpoints.list_checkpoints(folder / "checkpoints")[-1]
     data = bytearray((newest / checkpoints.WEIGHTS).read_bytes())
     data[-1] ^= 1
     (newest / checkpoints.WEIGHTS).write_bytes(data)
@@ -97,11 +97,11 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path, keep: int) -> None:
     config = replace(ROUGH, keep=keep)
     events = go(tmp_path / "cut", config=config, until=9)
     aside = damaged.with_name("000008.damaged")
-    assert isinstance(events[0], PutAside)
+    assert isinstance(events[0], DamagedCheckpoint)
     assert events[0].folder == aside
     assert str(damaged) in events[0].reason
-    assert [path.name for path in checkpoints.numbered(damaged.parent)][-keep:] == ["000004", "000008"][-keep:]
-    for path in checkpoints.numbered(damaged.parent):
+    assert [path.name for path in checkpoints.list_checkpoints(damaged.parent)][-keep:] == ["000004", "000008"][-keep:]
+    for path in checkpoints.list_checkpoints(damaged.parent):
         verify_files(path)
     go(tmp_path / "cut", config=config)
     assert fingerprint(tmp_path / "cut") == fingerprint(tmp_path / "whole")
@@ -123,16 +123,16 @@ def test_rotation_counts_only_what_came_before(tmp_path: Path) -> None:
     made.step = 5
     (tmp_path / "000900").mkdir()
     saved = checkpoints.save(tmp_path, made, {}, "cpu", keep=1)
-    assert [path.name for path in checkpoints.numbered(tmp_path)] == [saved.name, "000900"]
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == [saved.name, "000900"]
 
 
 def test_checkpoints_rotate_by_number(tmp_path: Path) -> None:
     go(tmp_path, config=replace(TRAINING, checkpoint_every=1, steps=12, keep=3))
-    assert [int(path.name) for path in checkpoints.numbered(tmp_path / "checkpoints")] == [10, 11, 12]
+    assert [int(path.name) for path in checkpoints.list_checkpoints(tmp_path / "checkpoints")] == [10, 11, 12]
     assert not list((tmp_path / "checkpoints").glob(".*"))
     for number in ("9", "1000000"):
         (tmp_path / "checkpoints" / number).mkdir()
-    names = [path.name for path in checkpoints.numbered(tmp_path / "checkpoints")]
+    names = [path.name for path in checkpoints.list_checkpoints(tmp_path / "checkpoints")]
     assert names == ["9", "000010", "000011", "000012", "1000000"]
 
 
@@ -187,7 +187,7 @@ def test_metrics_hold_values_only(tmp_path: Path) -> None:
 
 
 def test_a_journal_writes_null_for_what_is_not_a_number(tmp_path: Path) -> None:
-    made = metrics_log.Journal(tmp_path / "log.jsonl")
+    made = metrics_log.MetricsLog(tmp_path / "log.jsonl")
     made.write(loss=float("nan"))
     made.close()
     assert json.loads((tmp_path / "log.jsonl").read_text()) == {"loss": None}
@@ -199,14 +199,14 @@ def test_seconds_add_up_over_sittings(tmp_path: Path, monkeypatch: pytest.Monkey
     for ticks in ([100.0, 101.0, 103.0], [700.0, 705.0, 706.0]):
         clock = iter(ticks)
         monkeypatch.setattr(metrics_log.time, "perf_counter", lambda clock=clock: next(clock))
-        made = metrics_log.Timings(path)
+        made = metrics_log.TimingsLog(path)
         made.take(1, 10)
         made.take(2, 10)
         made.close()
     assert [line["seconds"] for line in metrics_log.read(path)] == [1, 3, 8, 9]
     assert [line["tokens_per_second"] for line in metrics_log.read(path)] == [10, 7, 2, 3]
-    assert metrics_log.elapsed(path) == 9
-    assert metrics_log.elapsed(tmp_path / "none") == 0
+    assert metrics_log.elapsed_seconds(path) == 9
+    assert metrics_log.elapsed_seconds(tmp_path / "none") == 0
 
 
 AVERAGING = replace(ROUGH, average=3, checkpoint_every=2, evaluate_every=4, keep=1)
@@ -234,7 +234,7 @@ def averaged(folder: Path, until: int | None = None, stop: int | None = None, sc
 def test_the_mean_of_the_last_checkpoints_is_kept_where_it_is_best(tmp_path: Path, last: float) -> None:
     scores = iter([{"loss": 1.0}] * 3 + [{"loss": last}] * 2)
     kept = averaged(tmp_path, score=lambda model: next(scores))
-    folders = checkpoints.numbered(tmp_path / "checkpoints")
+    folders = checkpoints.list_checkpoints(tmp_path / "checkpoints")
     assert [int(path.name) for path in folders] == [8, 10, 12]
     mean = checkpoints.mean_weights(folders)
     singles = [checkpoints.read_tensors(path / checkpoints.WEIGHTS) for path in folders]

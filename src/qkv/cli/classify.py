@@ -15,7 +15,7 @@ from qkv.cli.output import Json, print_rows, show
 from qkv.data.findings import Findings
 from qkv.errors import InputError
 from qkv.ranges import COUNT
-from qkv.tasks.report import Section, TableSection, lines
+from qkv.tasks.report import ReportSection, TableSection, lines
 
 if TYPE_CHECKING:
     from qkv.evaluation.decisions import Decision, TaggedWord
@@ -55,7 +55,7 @@ def classify(
             about two digits. Default: f32.
     """
     from qkv.evaluation.decisions import require
-    from qkv.tasks.classification.evaluate import rows_in
+    from qkv.tasks.classification.evaluate import table_rows
 
     opened, findings = qkv.load(model), Findings()
     config = opened.bundle.config
@@ -67,7 +67,7 @@ def classify(
     if file is not None and not texts:
         if not hasattr(config, "columns"):  # other models are refused before a file is read
             require(config, "classifier", "classify")
-        table = rows_in(opened.bundle, file, findings, text=text, text2=text2)
+        table = table_rows(opened.bundle, file, findings, text=text, text2=text2)
     if table is None:
         refuse({"text": text, "text2": text2}, "only a table that --file names has columns")
         typed = batches(texts, file, "classify")
@@ -183,7 +183,7 @@ def fill(model: str, *texts: Texts, file: TextFile = None, top: Top = 5, json: J
     )
 
 
-def filled_sections(filled: Filled) -> list[Section]:
+def filled_sections(filled: Filled) -> list[ReportSection]:
     """The filled text, and a column of tokens for each gap."""
     columns = [name for number in range(len(filled.gaps)) for name in (f"gap {number + 1}", "probability")]
     rows = [

@@ -25,7 +25,7 @@ from qkv.cli.progress import reading as bar
 from qkv.data.findings import TaskNote
 from qkv.errors import InputError, QkvError
 from qkv.ranges import ExampleTask
-from qkv.tasks.report import Section, TableSection, lines
+from qkv.tasks.report import ReportSection, TableSection, lines
 from qkv.visible import counted
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _facts(title: str, rows: list[tuple[str, str]]) -> TableSection:
     return TableSection(title, ("what", "value"), rows, words=("value",))
 
 
-def _text_sections(description: Description, title: str) -> list[Section]:
+def _text_sections(description: Description, title: str) -> list[ReportSection]:
     values = description.values()
     counts = [(name.replace("_", " "), f"{value:,}") for name, value in values.items() if isinstance(value, int)]
     tokenizer = description.tokenizer
@@ -162,7 +162,7 @@ def _text_sections(description: Description, title: str) -> list[Section]:
     return [TableSection(title, ("what", "value"), rows), lines("", "begins:", *description.beginning.split("\n"))]
 
 
-def _pairs_sections(description: PairsDescription, title: str) -> list[Section]:
+def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSection]:
     directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
     rows = [("task", f"translation: {directions}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
@@ -174,8 +174,8 @@ def _pairs_sections(description: PairsDescription, title: str) -> list[Section]:
     return [_facts(title, rows), lines("", "for example:", *pairs)]
 
 
-def _examples_sections(description: ExamplesDescription, title: str) -> list[Section]:
-    sections: list[Section] = [_facts(title, _examples_facts(description))]
+def _examples_sections(description: ExamplesDescription, title: str) -> list[ReportSection]:
+    sections: list[ReportSection] = [_facts(title, _examples_facts(description))]
     if description.ranges:
         sections += [lines(""), *_range_table(description)]
     if description.labels:
@@ -208,7 +208,7 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
     return rows
 
 
-def _range_table(description: ExamplesDescription) -> list[Section]:
+def _range_table(description: ExamplesDescription) -> list[ReportSection]:
     rows: list[tuple[str, ...]] = []
     for name, values in description.ranges.items():
         known = (f"{values[key]:.4g}" if key in values else "" for key in RANGES)
@@ -216,7 +216,7 @@ def _range_table(description: ExamplesDescription) -> list[Section]:
     return _first_rows(("column", *RANGES, "missing"), rows, "columns")
 
 
-def _label_table(description: ExamplesDescription) -> list[Section]:
+def _label_table(description: ExamplesDescription) -> list[ReportSection]:
     total = sum(counts.get("train", 0) for counts in description.labels.values()) or 1
     ordered = sorted(description.labels.items(), key=lambda item: -item[1].get("train", 0))
     sides = tuple(description.splits)
@@ -228,7 +228,7 @@ def _label_table(description: ExamplesDescription) -> list[Section]:
     return _first_rows(("label", *(("examples",) if alone else sides), "share"), rows, "labels")
 
 
-def _first_rows(columns: tuple[str, ...], rows: list[tuple[str, ...]], what: str) -> list[Section]:
+def _first_rows(columns: tuple[str, ...], rows: list[tuple[str, ...]], what: str) -> list[ReportSection]:
     more = [lines(f"and {len(rows) - MOST_LABELS:,} {what} more")] if len(rows) > MOST_LABELS else []
     return [TableSection("", columns, rows[:MOST_LABELS]), *more]
 

@@ -21,7 +21,7 @@ from qkv.cli.output import Json, document, notes, print_answer, show
 from qkv.errors import InputError, require_package
 from qkv.ranges import COUNT
 from qkv.storage import write_file
-from qkv.tasks.report import Section, TableSection, lines
+from qkv.tasks.report import ReportSection, TableSection, lines
 from qkv.visible import counted, shortened
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def nearest_in(
     return sorted(noted), nearest
 
 
-def near_sections(texts: list[str], nearest: list[list[tuple[str, float]]]) -> Iterator[Section]:
+def near_sections(texts: list[str], nearest: list[list[tuple[str, float]]]) -> Iterator[ReportSection]:
     for text, near in zip(texts, nearest, strict=True):
         yield lines(f"Nearest to {shortened(text, 100)!r}:")
         rows = [(f"{cosine:.3f}", shortened(other, 100)) for other, cosine in near]

@@ -49,9 +49,11 @@ def evaluate(
     opened = qkv.load(model)
     task = task_of_model(opened.bundle)
     options = EvaluationOptions(window=window, metric=metric, beams=beams, compare_with=compare_with)
-    reason = f"this model is of kind {opened.bundle.config.kind} and is scored on {task.data}"
+    reason = f"this model is of kind {opened.bundle.config.kind} and is scored on {task.data_name}"
     refuse({name: value for name, value in vars(options).items() if name not in task.evaluation_options}, reason)
-    corpus: CorpusSection = read_config(task.corpus, data, "evaluate", reading, reason, example=f"MODEL {task.example}")
+    corpus: CorpusSection = read_config(
+        task.corpus_config, data, "evaluate", reading, reason, example=f"MODEL {task.example}"
+    )
     with waiting() as progress:
         report = task.evaluate(opened.bundle, corpus, options, opened.device, progress)
     notes(report.notes)

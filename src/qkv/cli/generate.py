@@ -172,7 +172,7 @@ def chat(
     words = " ".join(positionals(message, "chat"))
     opened = qkv.load(model)
     notes(opened.notes)
-    opened.language.eval()  # a model that only reads is refused here, in its own words
+    opened.language_model.eval()  # a model that only reads is refused here, in its own words
     chosen, form = choose(opened.tokenizer, format, opened.bundle.source)
     turns = [Message("system", form.system if system is None else system)] if system is not None or form.system else []
     once = bool(words)

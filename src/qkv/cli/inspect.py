@@ -19,7 +19,7 @@ from qkv.cli.options import AnyModel, Flag, refuse, within
 from qkv.cli.output import Json, document, notes, show
 from qkv.errors import InputError, require_package
 from qkv.ranges import Range
-from qkv.tasks.report import Section, TableSection, lines
+from qkv.tasks.report import ReportSection, TableSection, lines
 from qkv.visible import counted, shortened
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def find_heads(subject: Subject, data: str | None, ablate: int) -> list[Head]:
     return head_table.found(subject, texts=list(islice(lines_of([], data, "inspect"), most)), ablate=ablate)
 
 
-def essentials(subject: Subject) -> Iterator[Section]:
+def essentials(subject: Subject) -> Iterator[ReportSection]:
     from qkv.inspection.page import described
 
     facts = described(subject)

@@ -215,7 +215,7 @@ def read_config(
     if (task := given.get("task")) not in (None, *get_args(ExampleTask)):  # as what the files are read follows from it
         from qkv.tasks.registry import TASKS
 
-        if TASKS[str(task)].corpus is kind:
+        if TASKS[str(task)].corpus_config is kind:
             del given["task"]
         else:
             own.discard("task")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Group, Parameter
 
 from qkv.safe_json import without_nonfinite
-from qkv.tasks.report import LinesSection, Section, TableSection
+from qkv.tasks.report import LinesSection, ReportSection, TableSection
 from qkv.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _json(value: Any, indent: int | None = 2) -> str:
     return visible_json(json_module.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False))
 
 
-def show(*sections: Section) -> None:
+def show(*sections: ReportSection) -> None:
     """Print the lines and tables of a report in their order."""
     from rich.console import Console
     from rich.text import Text

@@ -95,7 +95,7 @@ class Display:
     """What is known so far, as one status line and a curve."""
 
     def __init__(self, session: Session, watch: EarlyWarning | None = None) -> None:
-        from qkv.tasks.report import Curve
+        from qkv.tasks.report import LossCurve
 
         self.session, self.watch = session, watch
         self.laps: list[float] | None = [] if session.run.clock is None else None  # a clock knows when it will be over
@@ -106,7 +106,7 @@ class Display:
         self.number = 0
         self.tokens = 0
         self.unit = session.task.unit
-        self.curve = Curve()
+        self.curve = LossCurve()
         self.losses: deque[float] = deque(maxlen=5)
         self.validation: float | None = None
         self.figure = ""
@@ -114,7 +114,7 @@ class Display:
     def take(self, event: Event) -> list[str]:
         """Remember an event; what is worth a line of its own."""
         from qkv.training.loop import Step
-        from qkv.training.run import Evaluation, PutAside, StepsChanged, Stopped
+        from qkv.training.run import DamagedCheckpoint, Evaluation, StepsChanged, Stopped
 
         remarks = []
         if isinstance(event, Step):
@@ -141,7 +141,7 @@ class Display:
                 )
         elif isinstance(event, Stopped):
             remarks.append(f"stopped early: nothing better since step {event.best_step:,}")
-        elif isinstance(event, PutAside):
+        elif isinstance(event, DamagedCheckpoint):
             remarks.append(f"passed over a damaged checkpoint, now in {event.folder} ({event.reason})")
         return remarks
 
@@ -149,7 +149,7 @@ class Display:
         """How long it will take, once, when some steps have been timed; the first is slower than the rest."""
         if self.laps is None or self.unit != "tokens":
             return []
-        from qkv.tasks.language_modelling.report import ahead
+        from qkv.tasks.language_modelling.report import seconds_left
 
         now = time.perf_counter()
         self.laps.append(now)
@@ -157,7 +157,7 @@ class Display:
         if len(self.laps) <= ENOUGH or spent < ENOUGH_SECONDS:
             return []
         steps, self.laps = len(self.laps) - 1, None
-        left = ahead(self.session, self.number, spent / steps)
+        left = seconds_left(self.session, self.number, spent / steps)
         total = now - STARTED + left
         return [f"time    about {clock(total)} in all, by the first {steps + 1} steps"] if left > LONG else []
 

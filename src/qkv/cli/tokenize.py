@@ -14,7 +14,7 @@ from qkv.cli.options import Flag, Prompt, refuse, typed_text, within
 from qkv.cli.output import Json, document, notes, show
 from qkv.cli.progress import reading
 from qkv.errors import InputError
-from qkv.tasks.report import Section, TableSection, lines
+from qkv.tasks.report import ReportSection, TableSection, lines
 
 if TYPE_CHECKING:
     from qkv.text.tokenizer import Tokenizer
@@ -162,7 +162,7 @@ def _counts(tokens: int, characters: int, size: int, words: int | None) -> dict[
     return counts
 
 
-def _sections(tokenizer: Tokenizer, values: dict[str, Any]) -> Iterator[Section]:
+def _sections(tokenizer: Tokenizer, values: dict[str, Any]) -> Iterator[ReportSection]:
     rows: list[tuple[str, str]] = [("kind", tokenizer.kind), ("vocabulary", f"{tokenizer.vocabulary:,}")]
     if text := values.get("text"):
         tokens = list(zip(map(repr, text["pieces"]), text["ids"], strict=True))

@@ -164,7 +164,7 @@ def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str,
     """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be given again."""
     from qkv import session as sessions
     from qkv.library.new_run import stem
-    from qkv.tasks.registry import detected_of, load_recipe
+    from qkv.tasks.registry import detect_corpus, load_recipe
 
     run = training.run
     names = [OPTION_NAMES.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
@@ -179,7 +179,7 @@ def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str,
         if not data:
             raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
         values: dict[str, Any] = {"corpus": {"files": list(data)}, "model": {"kind": options.get("model.kind")}}
-        base = Path("runs") / f"{stem(data[0])}-{model_name(values, detected_of(values))}"
+        base = Path("runs") / f"{stem(data[0])}-{model_name(values, detect_corpus(values))}"
         taken = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
         existing = [folder for folder in taken if (folder / "recipe.toml").is_file()]
         if not existing:
@@ -214,7 +214,7 @@ def work(session: Session, tensorboard: bool, json: bool) -> None:
         number = signal.Signals(signal_number_of(stop))
         raise InterruptedRun(
             f"stopped by {number.name} after the last step, before the last evaluation; the model and the state are "
-            f"saved. {session.run.how_to_go_on()}",
+            f"saved. {session.run.resume_hint()}",
             number,
         ) from None
 
@@ -226,7 +226,7 @@ def finish(session: Session, doctor: Doctor | None, quiet: bool) -> dict[str, An
     with shown.waiting() as progress:
         report = sessions.finish(session, doctor, progress)
     values = report.values
-    if report.writes:
+    if report.samples_wanted:
         values["sample"] = samples(session, quiet)
     if not quiet:
         show(*report.sections)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qkv.api import Model
-    from qkv.tasks.translation.predict import Said
+    from qkv.tasks.translation.predict import TranslatedText
 
 TOGETHER = 256  # texts that are translated at once
 
@@ -74,13 +74,13 @@ def translate(
     opened = qkv.load(model)
     first, typed = 0, file is None and texts != ("-",)
 
-    def respond(batch: list[str]) -> list[list[Said]]:
+    def respond(batch: list[str]) -> list[list[TranslatedText]]:
         nonlocal first
         translations = opened.translate(batch, first=first, **options)
         first += len(batch)
         return translations
 
-    def show(batch: list[str], answers: Sequence[list[Said]]) -> None:
+    def show(batch: list[str], answers: Sequence[list[TranslatedText]]) -> None:
         for translation in (one for best in answers for one in best):
             if nbest > 1:
                 print_rows([[f"{translation.logprob:.3f}", translation.text]])
@@ -101,38 +101,38 @@ def translate(
 
 def early(texts: list[str], file: str | None) -> None:
     """Refuse long texts before the model is opened where they cannot be cut into sentences; of a file, warn."""
-    from qkv.tasks.translation.predict import LONG, SPLITTING, long
+    from qkv.tasks.translation.predict import LONG_TEXT, SPLITTING, is_long
 
     if file is None and texts != ["-"]:
-        if any(map(long, texts)):
+        if any(map(is_long, texts)):
             require_package("sentencex", SPLITTING)
     elif not is_installed("sentencex"):
         hint = installation_hint("sentencex")
-        notes([f"sentencex is not installed: a line of {LONG} characters or more is refused; {hint}."])
+        notes([f"sentencex is not installed: a line of {LONG_TEXT} characters or more is refused; {hint}."])
 
 
 def one_line(text: str) -> str:
     return text.replace("\n", "\\n")
 
 
-def aligned(opened: Model, translation: Said) -> list[str]:
+def aligned(opened: Model, translation: TranslatedText) -> list[str]:
     """Numbers of the words, then the words."""
-    from qkv.tasks.translation.predict import pharaoh
+    from qkv.tasks.translation.predict import join_alignments
 
-    pairs, sources, written = pharaoh(opened.align(translation))
+    pairs, sources, written = join_alignments(opened.align(translation))
     words = " ".join(f"{sources[one]}-{written[other]}" for one, other in pairs)
     return [" ".join(f"{one}-{other}" for one, other in pairs), words]
 
 
-def values(opened: Model, translation: Said, alignments: bool) -> dict[str, Any]:
+def values(opened: Model, translation: TranslatedText, alignments: bool) -> dict[str, Any]:
     """A translation for JSON."""
-    from qkv.tasks.translation.predict import pharaoh
+    from qkv.tasks.translation.predict import join_alignments
 
     facts = {"text": translation.text, "logprob": translation.logprob, "carried": list(translation.carried)}
     if not alignments:
         return facts
     sentences = opened.align(translation)
-    pairs, sources, written = pharaoh(sentences)
+    pairs, sources, written = join_alignments(sentences)
     return {
         **facts,
         "source_words": sources,

@@ -87,7 +87,7 @@ class Doctor:
     def _measured(self, scored: Sequence[int] | None = None) -> Baselines:
         """The baselines on the windows that were scored; before, on those that will be, and on more in case of need."""
         recipe, prepared, plan = self.session.recipe, self.prepared, self.plan
-        limit = resolve.last_tokens(recipe)
+        limit = resolve.final_tokens(recipe)
         planned = plan.spread(limit) if scored is None else scored
         self.windows = np.asarray(plan.spread(max(ASKED, limit + limit // 4)) if scored is None else scored)
         places, reach = plan.predictions_of(self.windows.tolist())
@@ -152,9 +152,9 @@ class Doctor:
         folder = self.session.run.folder
         history = History.of(metrics_log.read(folder / "metrics.jsonl"))
         diagnosis = diagnose(history, self.baselines, score.loss, self.epoch)
-        diagnosis = replace(diagnosis, enough=time_budget.learned(recipe.model, state.step / self.epoch))
+        diagnosis = replace(diagnosis, enough=time_budget.seen_enough(recipe.model, state.step / self.epoch))
         evaluated = history.stages[-1].step if history.stages else 0
-        seconds = metrics_log.elapsed(folder / "timings.jsonl")
+        seconds = metrics_log.elapsed_seconds(folder / "timings.jsonl")
         return Report(
             diagnosis,
             self.baselines,

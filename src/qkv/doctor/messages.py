@@ -7,7 +7,7 @@ import math
 from qkv.evaluation.text_baselines import Baselines
 from qkv.models.registry import defaults
 from qkv.recipe.recipe import Recipe
-from qkv.training.diagnosis import APART, Diagnosis, Kind
+from qkv.training.diagnosis import PARTLY_MEMORISED, Diagnosis, Kind
 
 NEAR = 0.995  # of a baseline: a loss this close to it is not better
 SHARED = 0.1  # of the validation text: from here on it is worth a word
@@ -80,7 +80,7 @@ def aside(diagnosis: Diagnosis, baselines: Baselines) -> str:
     if baselines.shared >= SHARED:
         share = shared(baselines).capitalize()
         return f" {share} of the validation text also stands in the training text: new text costs more."
-    if diagnosis.training < APART * diagnosis.validation:
+    if diagnosis.training < PARTLY_MEMORISED * diagnosis.validation:
         return f" Training text costs {diagnosis.training:.2f}: more text would help as well."
     return ""
 

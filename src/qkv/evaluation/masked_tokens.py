@@ -128,10 +128,10 @@ def answers(model: Masked, batch: MaskedBatch) -> tuple[Array, ...]:
     """-log p of each masked token, whether it was predicted, which it is; for each pair, whether it is right."""
     batch = batch.to(str(next(model.parameters()).device)).trimmed()
     vectors = encode(model, batch)
-    logits, targets = model.head(vectors[batch.asked]).float(), batch.targets[batch.asked]
+    logits, targets = model.head(vectors[batch.predicted]).float(), batch.targets[batch.predicted]
     losses = F.cross_entropy(logits, targets, reduction="none")
     pairs = not isinstance(model.order, nn.Identity) and bool((batch.segments > 0).any())
-    known = model.followed(vectors).argmax(-1) == batch.strangers if pairs else targets[:0]
+    known = model.followed(vectors).argmax(-1) == batch.unrelated if pairs else targets[:0]
     return tuple(column.cpu().numpy() for column in (losses, logits.argmax(-1) == targets, targets, known))
 
 

@@ -190,7 +190,7 @@ def settings(bundle: Exportable, values: dict[str, Any]) -> dict[str, dict[str, 
     ends = tokenizer.ends[0] if len(tokenizer.ends) == 1 else list(tokenizer.ends)
     named = {"bos_token": tokenizer.start, "eos_token": tokenizer.ends[0], "pad_token": padding}
     if isinstance(bundle.model, Translator):
-        named = {"eos_token": bundle.marks[1], "pad_token": padding}
+        named = {"eos_token": bundle.start_and_end[1], "pad_token": padding}
     if tokenizer.unknown is not None:
         named["unk_token"] = tokenizer.unknown
     if tokenizer.kind == "wordpiece":
@@ -220,13 +220,13 @@ def settings(bundle: Exportable, values: dict[str, Any]) -> dict[str, dict[str, 
 
 def _translating(bundle: Exportable, values: dict[str, Any], padding: int) -> dict[str, dict[str, Any]]:
     """Where a translator starts and ends, and how it searches."""
-    start, end = bundle.marks
+    start, end = bundle.start_and_end
     ids: dict[str, Any] = {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": padding}
     # named, since theirs has others by default
     none = {"bos_token_id": None, "forced_eos_token_id": None}
     search: dict[str, Any] = {"num_beams": BEAMS, "length_penalty": PENALTY, "early_stopping": False}
     search |= {"do_sample": False, "max_length": bundle.config.context}
-    if never := sorted(number for number in bundle.unwritten if number < bundle.tokenizer.vocabulary):
+    if never := sorted(number for number in bundle.forbidden_ids if number < bundle.tokenizer.vocabulary):
         search["bad_words_ids"] = [[number] for number in never]
     return {"config.json": {**values, **ids, **none}, "generation_config.json": {**ids, **search}}
 

@@ -52,9 +52,9 @@ class Exportable(Protocol):
     @property
     def opening(self) -> tuple[int, ...]: ...
     @property
-    def marks(self) -> tuple[int, int]: ...
+    def start_and_end(self) -> tuple[int, int]: ...
     @property
-    def unwritten(self) -> frozenset[int]: ...
+    def forbidden_ids(self) -> frozenset[int]: ...
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _compared(name: str, reader: Reader, cases: list[Case], expected: list[Tenso
         scale = max(scale, float(original[kept].abs().max()))
         if case.chosen is not None:
             beyond = range(bundle.tokenizer.vocabulary, answers.size(2))
-            never = sorted(bundle.unwritten) if isinstance(bundle.model, Translator) else beyond
+            never = sorted(bundle.forbidden_ids) if isinstance(bundle.model, Translator) else beyond
             scores = answers.index_fill(2, torch.tensor(never, dtype=torch.long), NEVER)
             taken = scores.gather(2, case.chosen.clamp(min=0).unsqueeze(2)).squeeze(2)
             asked = case.chosen >= 0
@@ -172,10 +172,10 @@ def judges_pairs(bundle: Exportable) -> bool:
 
 def translation_cases(bundle: Exportable) -> list[Case]:
     """Real sentences, each with the next one as its translation, then with what the model makes of it."""
-    start, end = bundle.marks
+    start, end = bundle.start_and_end
     rows = sources(bundle, bundle.config.context)
     next_rows = [row[:-1][: bundle.config.context - 1] for row in (*rows[1:], rows[0])]
-    translations = translate(bundle.model, rows, Search(never=bundle.unwritten), start=start, end=end)
+    translations = translate(bundle.model, rows, Search(never=bundle.forbidden_ids), start=start, end=end)
     written = [[*best.tokens, *([end] if best.ended else [])] for best, *_ in translations]
     source, present = padded(rows, end)
     cases = []

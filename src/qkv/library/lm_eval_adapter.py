@@ -76,7 +76,7 @@ class QkvLM(LM):
         if batch_size != "auto" and not str(batch_size).isdecimal():
             raise InputError(f"batch_size {batch_size!r}: expected a number, or 'auto'.")
         self.batch_size, self.length = batch_size, length
-        self.context = self.model.language.context
+        self.context = self.model.language_model.context
         self.opening = list(self.model.bundle.opening)
 
     def loglikelihood(self, requests: Sequence[ScoringRequest]) -> list[tuple[float, bool]]:
@@ -140,14 +140,14 @@ class QkvLM(LM):
     def _together(self, length: int) -> int:
         if self.batch_size != "auto":
             return max(1, int(self.batch_size))
-        return max(1, min(TOKENS, NUMBERS // self.model.language.vocabulary) // length)
+        return max(1, min(TOKENS, NUMBERS // self.model.language_model.vocabulary) // length)
 
     def _logits(self, rows: list[list[int]]) -> torch.Tensor:
         """(B, T, V); shorter rows are filled up at their end, where no prediction that counts can look."""
         longest = max(map(len, rows)) - 1
         tokens = torch.tensor([[*row[:-1], *[row[0]] * (longest + 1 - len(row))] for row in rows])
         with evaluating(self.model.module), torch.inference_mode():
-            return self.model.language(tokens.to(self.model.device)).float().cpu()
+            return self.model.language_model(tokens.to(self.model.device)).float().cpu()
 
 
 register_model("qkv")(QkvLM)

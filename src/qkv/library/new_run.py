@@ -16,7 +16,7 @@ from qkv.recipe import own_model
 from qkv.recipe import recipe as recipes
 from qkv.recipe.draft import Values
 from qkv.tasks.protocol import Session
-from qkv.tasks.registry import default_model, detected_of
+from qkv.tasks.registry import default_model, detect_corpus
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
 RecipeSource = str | Path | Mapping[str, Mapping[str, object]]
@@ -44,7 +44,7 @@ def start(
     if isinstance(recipe, Mapping):
         values = {section: dict(content) for section, content in recipe.items()}
     elif recipe is not None:
-        values = recipes.read(Path(recipe))
+        values = recipes.read_sections(Path(recipe))
     new_steps = "training.steps" in {*options, *settings}
     if minutes is not None and new_steps:
         raise InputError("--minutes and the number of steps both set how long to train. Give one of them.")
@@ -70,7 +70,7 @@ def start(
                 remedy = f"Name it before --{split}, which takes all files that follow it."
                 raise ConfigError(f"no text to train on: --{split} has {', '.join(map(str, taken))}. {remedy}")
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
-    detected = detected_of(values)
+    detected = detect_corpus(values)
     data_name, model_name = names[0] or stem(str(files[0])), names[1]
     model_name = model_name or str(values.get("model", {}).get("kind") or default_model(values, detected))
     return sessions.start(

@@ -1,1 +1,1 @@
-"""What to learn: batches, loss and metrics."""
+"""Training objectives: how batches are drawn, and the loss of a batch."""

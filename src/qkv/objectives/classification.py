@@ -1,13 +1,15 @@
-"""Classification: one decision about a text, a pair of texts, an image or a row of numbers. Decks 000, 001, 002, 004.
+"""The objectives of classification and tagging (decks 000, 001, 002 and 004).
 
-one class      -log softmax(z)[target]
-several        -Σ y log σ(z) + (1 - y) log(1 - σ(z)), over all labels, divided by their number
-a number       (z - y)² / variance of y in training, so that losses of all tasks are of one size
+Classification is one decision about a text, a pair of texts, an image or a row of numbers. The loss of an example:
 
-Weights, where they are asked for, have a mean of one over the training side: by class, or by length.
+one class         -log softmax(z)[target]
+several labels    -Σ (y log σ(z) + (1 - y) log(1 - σ(z))) / number of labels
+a number          (z - y)² / variance of y in the training data, so that losses are of similar size in all tasks
 
-Tagging: a decision about every word, as its part of speech or whether it belongs to a name (deck 002). A word of
-several tokens is tagged at its first one (Devlin et al. 2019, section 5.3); the others have no target.
+Examples may be weighted by class or by length; the weights have a mean of one over the training data.
+
+Tagging is a decision about each word, such as its part of speech or whether it belongs to a name (deck 002). A word of
+several tokens is tagged at its first token (Devlin et al. 2019, section 5.3); the other tokens have no target.
 """
 
 from __future__ import annotations
@@ -27,26 +29,24 @@ from qkv.data.encode import EncodedRows
 from qkv.objectives.objective import ArrayInputs, Batch, Source, TensorBatch, TextInputs, inputs, text_inputs
 from qkv.objectives.order import ByLength
 
-Targets = NDArray[Any]  # classes, true or false for each label, or numbers
-Problem = Literal["single", "multi", "regression"]
+Targets = NDArray[Any]  # class numbers, a table of booleans with a column for each label, or numbers
+Problem = Literal["single", "multi", "regression"]  # one class, several labels, a number
 
 
 @strict
 class ClassificationConfig:
     kind: Literal["classification"] = "classification"
-    # balanced: every class counts alike, however rare; length: a text as much as it is long
+    # balanced: all classes have the same total weight; length: the weight of a text is proportional to its length
     weights: Literal["none", "balanced", "length"] = "none"
-    smoothing: Share = 0.0  # of the target's share that is spread over all classes
+    smoothing: Share = 0.0  # part of the target's probability that is spread over all classes
     evaluation_examples: Count | None = None  # of the validation set, in each evaluation during training; None: open
 
 
 @dataclass(frozen=True)
 class ClassificationBatch(TensorBatch):
-    """What is read, and the right answers."""
-
     read: TextInputs | ArrayInputs
     targets: Tensor
-    weights: Tensor  # of each example
+    weights: Tensor
 
     @property
     def count(self) -> int:
@@ -54,7 +54,7 @@ class ClassificationBatch(TensorBatch):
 
 
 class Classification:
-    """`rows` are texts as ids, images as pixels, or numbers; `targets` as data/examples.py has them."""
+    """The objective for `rows` of ids, pixels or numbers, and their `targets` (`data/examples.py`)."""
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class Classification:
         self.weights = weights(config, targets, lengths, problem)
 
     def batch(self, first: int, size: int) -> ClassificationBatch:
-        which = self.order.rows(first, size)
-        kind = np.int64 if self.problem == "single" else np.float32
-        targets = torch.from_numpy(self.targets[which].astype(kind))
-        return ClassificationBatch(inputs(self.rows, which), targets, self.weights[torch.from_numpy(which)])
+        indices = self.order.rows(first, size)
+        dtype = np.int64 if self.problem == "single" else np.float32
+        targets = torch.from_numpy(self.targets[indices].astype(dtype))
+        return ClassificationBatch(inputs(self.rows, indices), targets, self.weights[torch.from_numpy(indices)])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The sum over the batch; the loop divides by the count."""
+        """The weighted sum over the batch; the training loop divides it by the count."""
         assert isinstance(batch, ClassificationBatch)
         logits = batch.read.read_by(model).float()
         match self.problem:
@@ -93,21 +93,21 @@ class Classification:
 
 
 def weights(config: ClassificationConfig, targets: Targets, lengths: NDArray[np.integer], problem: Problem) -> Tensor:
-    """How much each example counts; one in the mean."""
+    """The weight of each example, one on average."""
     if config.weights == "balanced" and problem == "single":
-        return balanced(targets)[torch.from_numpy(targets.astype(np.int64))]
+        return class_weights(targets)[torch.from_numpy(targets.astype(np.int64))]
     if config.weights == "length" and lengths.any():
         return torch.from_numpy((lengths / lengths.mean()).astype(np.float32))
     return torch.ones(len(targets))
 
 
-def balanced(targets: Targets) -> Tensor:
-    """A weight for each class, so that all classes count alike and the mean over the examples is one."""
+def class_weights(targets: Targets) -> Tensor:
+    """The weight of each class, so that all classes have the same total weight and examples one on average."""
     counts = np.bincount(targets.astype(np.int64))
     return torch.tensor(len(targets) / (np.count_nonzero(counts) * np.maximum(counts, 1)), dtype=torch.float32)
 
 
-NONE = -1  # the target of a token that has none
+NO_TARGET = -1  # the target of a token that is not the first of a word
 
 
 @strict
@@ -119,18 +119,16 @@ class TaggingConfig:
 
 @dataclass(frozen=True)
 class TaggingBatch(TensorBatch):
-    """What is read, and the right tag at the first token of each word."""
-
     read: TextInputs
-    targets: Int[Tensor, "B T"]
+    targets: Int[Tensor, "B T"]  # the tag at the first token of each word, NO_TARGET at all others
 
     @property
     def count(self) -> int:
-        return int((self.targets != NONE).sum())
+        return int((self.targets != NO_TARGET).sum())
 
 
 class Tagging:
-    """`tags` are those of all words, one after the other."""
+    """The objective for sentences; `tags` are the tags of all their words in one array."""
 
     def __init__(
         self, config: TaggingConfig, rows: EncodedRows, tags: NDArray[np.integer], batch: int, seed: int
@@ -140,23 +138,25 @@ class Tagging:
         self.samples = self.order.samples
 
     def batch(self, first: int, size: int) -> TaggingBatch:
-        which = self.order.rows(first, size)
-        read = text_inputs(self.rows, which)
-        targets = np.full(read.tokens.shape, NONE, dtype=np.int64)
-        for place, row in enumerate(which.tolist()):
-            begin, end, places = words_of(self.rows, row)
-            targets[place, places] = self.tags[begin:end]
+        indices = self.order.rows(first, size)
+        read = text_inputs(self.rows, indices)
+        targets = np.full(read.tokens.shape, NO_TARGET, dtype=np.int64)
+        for target_row, row in zip(targets, indices.tolist(), strict=True):
+            begin, end, positions = words_of(self.rows, row)
+            target_row[positions] = self.tags[begin:end]
         return TaggingBatch(read, torch.from_numpy(targets))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         assert isinstance(batch, TaggingBatch)
         logits = batch.read.read_by(model).float()
-        flat, targets = logits.flatten(0, 1), batch.targets.flatten()
-        return F.cross_entropy(flat, targets, ignore_index=NONE, reduction="sum", label_smoothing=self.config.smoothing)
+        return F.cross_entropy(
+            logits.flatten(0, 1), batch.targets.flatten(),
+            ignore_index=NO_TARGET, reduction="sum", label_smoothing=self.config.smoothing,
+        )  # fmt: skip
 
 
 def words_of(rows: EncodedRows, row: int) -> tuple[int, int, NDArray[np.int64]]:
-    """The first word of a row, the one behind its last, and where their first tokens stand."""
+    """The range of a row's words among all words, and the positions of their first tokens in the row."""
     assert rows.words is not None
     assert rows.places is not None
     begin, end = int(rows.words[row]), int(rows.words[row + 1])

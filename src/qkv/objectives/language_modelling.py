@@ -1,7 +1,7 @@
-"""Language modelling: predict each next token. Decks 000 (the examples), 003 (the last position), 004 (all at once).
+"""The objective of language modelling: predict each next token (decks 000, 003 and 004).
 
-The text is one long row of ids. An epoch cuts it into windows of the context's length, at an offset of its own, so that
-over the epochs every token is seen at every place of a window.
+The text is one long sequence of ids. Each epoch cuts it into windows as long as the context, at another offset, so that
+over the epochs a token is seen at every position of a window.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from qkv.objectives.objective import Batch, TensorBatch, cross_entropy
 @strict
 class LanguageModellingConfig:
     kind: Literal["language-modelling"] = "language-modelling"
-    positions: Literal["all", "last"] = "all"  # which predictions of a window teach
+    positions: Literal["all", "last"] = "all"  # the predictions of a window that count in the loss
     evaluation_tokens: Count | None = None  # of the validation text, in each evaluation during training; None: open
-    final_evaluation_tokens: Count | None = None  # at least so many after training, or a tenth of the run's tokens
+    final_evaluation_tokens: Count | None = None  # scored after training; more if a tenth of the run's tokens is more
 
     @property
-    def sample(self) -> MadeUpText:
-        return MadeUpText(self.positions)
+    def synthetic_objective(self) -> SyntheticText:
+        return SyntheticText(self.positions)
 
 
 @dataclass(frozen=True)
-class MadeUpText:
-    """The objective on a text of one token, a few windows long: a forecast of memory runs it."""
+class SyntheticText:
+    """Makes the objective for a text of a few windows, all of the same token, for forecasts of memory."""
 
     positions: Literal["all", "last"]
 
@@ -45,41 +45,41 @@ class MadeUpText:
 
 @dataclass(frozen=True)
 class Windows(TensorBatch):
-    """A batch: the tokens, the tokens that follow them, and which of those count."""
+    """Windows of tokens, the tokens that follow them, and which of these count in the loss."""
 
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
-    present: Bool[Tensor, "B T"]
+    counted: Bool[Tensor, "B T"]
 
     @property
     def count(self) -> int:
-        return int(self.present.sum())
+        return int(self.counted.sum())
 
 
 def cut(stream: NDArray[np.integer], starts: list[int], length: int) -> tuple[Tensor, Tensor]:
-    """Windows of the stream and the same, one token later: (B, T) and (B, T)."""
-    places = np.asarray(starts)[:, None] + np.arange(length + 1)
-    rows = torch.from_numpy(stream[places].astype(np.int64))
+    """Windows of the stream and the same windows one token later, (B, T) each."""
+    positions = np.asarray(starts)[:, None] + np.arange(length + 1)
+    rows = torch.from_numpy(stream[positions].astype(np.int64))
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
 class LanguageModelling:
     def __init__(self, config: LanguageModellingConfig, stream: NDArray[np.integer], context: int, seed: int) -> None:
         self.config, self.stream, self.context, self.seed = config, stream, context, seed
-        self.room = min(context, len(stream) - context)  # how far an epoch's offset may move the windows
-        self.samples = (len(stream) - self.room) // context
+        self.max_offset = min(context, len(stream) - context)
+        self.samples = (len(stream) - self.max_offset) // context
 
     def batch(self, first: int, size: int) -> Windows:
-        drawn = order.positions(self.seed, first, size, self.samples)
-        starts = [order.offset(self.seed, epoch, self.room) + sample * self.context for epoch, sample in drawn]
+        drawn = order.drawn_samples(self.seed, first, size, self.samples)
+        starts = [order.offset(self.seed, epoch, self.max_offset) + sample * self.context for epoch, sample in drawn]
         tokens, targets = cut(self.stream, starts, self.context)
-        present = torch.ones_like(targets, dtype=torch.bool)
+        counted = torch.ones_like(targets, dtype=torch.bool)
         if self.config.positions == "last":
-            present[:, :-1] = False
-        return Windows(tokens, targets, present)
+            counted[:, :-1] = False
+        return Windows(tokens, targets, counted)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The sum of -log p(next token) over what counts; the loop divides by the count."""
+        """The sum of -log p(next token); the training loop divides it by the count."""
         assert isinstance(batch, Windows)
         logits = model(batch.tokens)
         if self.config.positions == "last":

@@ -1,12 +1,10 @@
-"""What an objective offers to the loop: batches by position, and a loss. The loss lives here, never in the model.
-
-Batches are tensors of equally many rows; rows of ids are padded to the longest. `cross_entropy` is the loss of many
-predictions over a large vocabulary, without a second copy of the logits.
+"""The interface of an objective (batches and a loss), the inputs of models, and a cross-entropy that saves memory.
 
     L = Σ log Σ_v exp(z_v) - z_target          dL/dz = softmax(z) - [v = target]
 
-torch's own keeps the logarithms of the probabilities beside the logits, and then their gradient: three tables of batch
-x length x vocabulary. Here the gradient is written over the logits, some rows at a time, while they are in the cache.
+torch's cross-entropy keeps the log-probabilities next to the logits, and then their gradient: three tables of batch x
+length x vocabulary. `cross_entropy` writes the gradient over the logits, a few rows at a time while they are in the
+processor's cache.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from qkv.data.encode import EncodedRows
 
 @runtime_checkable
 class Batch(Protocol):
-    """What one step sees. `count` is the number of things the loss is summed over."""
+    """The samples of a step. `count` is the number of terms in the sum that the loss is."""
 
     @property
     def count(self) -> int: ...
@@ -38,21 +36,21 @@ class Batch(Protocol):
 
 @runtime_checkable
 class Objective(Protocol):
-    """`batch(first, size)` is a pure function: the same samples for the same seed, however the run is cut."""
+    """`batch(first, size)` depends only on the seed and its arguments, so that a resumed run sees the same samples."""
 
-    samples: int  # in one epoch
+    samples: int  # in an epoch
 
     def batch(self, first: int, size: int) -> Batch: ...
     def loss(self, model: nn.Module, batch: Batch) -> Tensor: ...
 
 
 @runtime_checkable
-class Sampled(Protocol):
-    """The config of a task whose memory can be forecast (`recipe/memory.py`)."""
+class Forecastable(Protocol):
+    """The config of a task for whose runs memory can be forecast (`recipe/memory.py`)."""
 
     @property
-    def sample(self) -> Callable[[int], Objective]:
-        """Something hashable that gives the objective on made-up data, for a context."""
+    def synthetic_objective(self) -> Callable[[int], Objective]:
+        """A hashable function that gives the objective on synthetic data, for a model with this context."""
         ...
 
 
@@ -61,7 +59,7 @@ B = TypeVar("B", bound="TensorBatch")
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """Fields that are tensors, or batches themselves, are split by rows and moved to a device; others stay."""
+    """A batch whose tensors, and batches inside it, are split by rows or moved to a device; other fields are kept."""
 
     def _tensors(self) -> dict[str, Tensor | TensorBatch]:
         return {name: part for name, part in vars(self).items() if isinstance(part, Tensor | TensorBatch)}
@@ -70,9 +68,9 @@ class TensorBatch:
         return replace(self, **{name: part.to(device) for name, part in self._tensors().items()})
 
     def chunk(self: B, parts: int) -> list[B]:
-        chunks = {name: part.chunk(parts) for name, part in self._tensors().items()}
-        numbers = range(len(next(iter(chunks.values()))))
-        return [replace(self, **{name: own[number] for name, own in chunks.items()}) for number in numbers]
+        chunks = {name: field.chunk(parts) for name, field in self._tensors().items()}
+        count = len(next(iter(chunks.values())))
+        return [replace(self, **{name: fields[index] for name, fields in chunks.items()}) for index in range(count)]
 
     def split(self: B, parts: int) -> Iterator[B]:
         return iter(self.chunk(parts))
@@ -80,20 +78,20 @@ class TensorBatch:
 
 @dataclass(frozen=True)
 class TextInputs(TensorBatch):
-    """What a model reads: ids, which of them are real, and of which text of a pair they are."""
+    """Texts for a model: ids, False in `present` for padding, and in `segments` the text of a pair (0 or 1)."""
 
     tokens: Int[Tensor, "B T"]
     present: Bool[Tensor, "B T"]
     segments: Int[Tensor, "B T"] | None = None
 
     def read_by(self, model: nn.Module) -> Tensor:
-        """Where nothing is padded there is no mask, which is quicker."""
+        """The model's output; without padding no mask is passed, which is faster."""
         return model(self.tokens, None if bool(self.present.all()) else self.present, self.segments)
 
 
 @dataclass(frozen=True)
 class ArrayInputs(TensorBatch):
-    """Pictures, (B, H, W, C), or rows of numbers, (B, F)."""
+    """Images, (B, H, W, C), or rows of numbers, (B, F)."""
 
     values: Float[Tensor, "B *_"]
 
@@ -105,69 +103,69 @@ Source = EncodedRows | NDArray[np.uint8] | NDArray[np.float32]
 """Texts as ids, images as bytes, or rows of numbers."""
 
 
-def inputs(source: Source, which: NDArray[np.int64]) -> TextInputs | ArrayInputs:
-    """The examples of these numbers, as a model reads them: pixels from 0 to 1, with a channel where they are grey."""
+def inputs(source: Source, indices: NDArray[np.int64]) -> TextInputs | ArrayInputs:
+    """The examples with these indices as a model reads them: pixels are from 0 to 1, and grey images get a channel."""
     if isinstance(source, EncodedRows):
-        return text_inputs(source, which)
-    chosen = torch.from_numpy(source[which])
+        return text_inputs(source, indices)
+    chosen = torch.from_numpy(source[indices])
     if source.dtype != np.uint8:
         return ArrayInputs(chosen)
     pixels = chosen.float().div_(255)
     return ArrayInputs(pixels.unsqueeze(-1) if pixels.ndim == 3 else pixels)
 
 
-def text_inputs(rows: EncodedRows, which: NDArray[np.int64]) -> TextInputs:
-    """The rows of these numbers, padded to the longest of them with zeros."""
-    lengths = rows.lengths[which]
-    places = np.arange(int(lengths.max()))
-    present = places < lengths[:, None]
+def text_inputs(rows: EncodedRows, indices: NDArray[np.int64]) -> TextInputs:
+    """The rows with these indices, padded with zeros to the longest of them."""
+    lengths = rows.lengths[indices]
+    positions = np.arange(int(lengths.max()))
+    present = positions < lengths[:, None]
     tokens = np.zeros(present.shape, dtype=np.int64)
-    tokens[present] = rows.ids[(rows.starts[which][:, None] + places)[present]]
+    tokens[present] = rows.ids[(rows.starts[indices][:, None] + positions)[present]]
     segments = None
     if rows.seconds is not None:
-        segments = torch.from_numpy(((places >= rows.seconds[which][:, None]) & present).astype(np.int64))
+        segments = torch.from_numpy(((positions >= rows.seconds[indices][:, None]) & present).astype(np.int64))
     return TextInputs(torch.from_numpy(tokens), torch.from_numpy(present), segments)
 
 
 def padded(
-    rows: Sequence[Sequence[int] | NDArray[np.integer]], filler: int = 0
+    rows: Sequence[Sequence[int] | NDArray[np.integer]], padding: int = 0
 ) -> tuple[Int[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Rows of unequal length as one table, and where it is not padding."""
+    """Rows of different lengths as one padded table, and a mask that is False where it is padding."""
     lengths = np.array([len(row) for row in rows])
     present = np.arange(max(1, int(lengths.max()))) < lengths[:, None]
-    table = np.full(present.shape, filler, dtype=np.int64)
+    table = np.full(present.shape, padding, dtype=np.int64)
     table[present] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
     return torch.from_numpy(table), torch.from_numpy(present)
 
 
-LARGE = 2**23  # numbers in the logits, from which on it pays
-ROWS = 2**18  # numbers worked on at once
+IN_PLACE_LOGITS = 2**23  # with fewer logits, torch's cross-entropy is as fast
+LOGITS_AT_ONCE = 2**18  # logits that are computed with at a time
 
 
 class InPlaceCrossEntropy(torch.autograd.Function):
-    """The logits, of any number format, are gone at once: nobody else may need them."""
+    """Cross-entropy that overwrites the logits with their gradient: nothing else may use the logits afterwards."""
 
     @staticmethod
     def forward(context: FunctionCtx, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-        """The gradient is written on the way forward: a part is read once, and worked on in f32."""
+        """Compute the loss and, in the same pass over the logits, the gradient; both in f32."""
         vocabulary = logits.size(-1)
-        rows = max(1, ROWS // vocabulary)
+        rows = max(1, LOGITS_AT_ONCE // vocabulary)
         losses = []
         for part, target in zip(torch.split(logits, rows), torch.split(targets, rows), strict=True):
-            scores, place = part.float(), target.unsqueeze(1)
+            scores, index = part.float(), target.unsqueeze(1)  # `scores` is `part` itself if that is f32, else a copy
             top = scores.amax(-1, keepdim=True)
-            loss = top - (1 - smoothing) * scores.gather(1, place)
+            loss = top - (1 - smoothing) * scores.gather(1, index)
             if smoothing:
                 loss -= smoothing * scores.mean(-1, keepdim=True)
-            shares = scores.sub_(top).exp_()  # the logits themselves, or a copy where their format is another
-            total = shares.sum(-1, keepdim=True)
+            gradient = scores.sub_(top).exp_()
+            total = gradient.sum(-1, keepdim=True)
             losses.append((loss + total.log()).sum())
-            shares.div_(total)
+            gradient.div_(total)
             if smoothing:
-                shares.sub_(smoothing / vocabulary)
-            shares.scatter_add_(1, place, torch.full_like(loss, smoothing - 1))
-            if part.dtype != shares.dtype:
-                part.copy_(shares)
+                gradient.sub_(smoothing / vocabulary)
+            gradient.scatter_add_(1, index, torch.full_like(loss, smoothing - 1))
+            if part.dtype != gradient.dtype:
+                part.copy_(gradient)
         context.save_for_backward(logits)
         return torch.stack(losses).sum()
 
@@ -178,15 +176,14 @@ class InPlaceCrossEntropy(torch.autograd.Function):
 
 
 def cross_entropy(logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"], smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """The sum of -log p(target), or with smoothing ε of (1 - ε) -log p(target) + ε / V Σ -log p. For small
-    tables torch's own is as fast."""
-    if logits.numel() < LARGE or not logits.requires_grad:
+    """The sum of -log p(target); with smoothing ε, of (1 - ε) · -log p(target) + ε / V · Σ_v -log p(v)."""
+    if logits.numel() < IN_PLACE_LOGITS or not logits.requires_grad:
         return F.cross_entropy(logits.float(), targets, reduction="sum", label_smoothing=smoothing)
     return InPlaceCrossEntropy.apply(logits, targets, smoothing)  # type: ignore[no-untyped-call]
 
 
 def token_losses(logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
-    """-log p of every target, for evaluation: some rows at a time, so that there is no second table."""
-    rows = max(1, ROWS // logits.size(-1))
+    """-log p of each target, for evaluation: a few rows at a time, to save memory."""
+    rows = max(1, LOGITS_AT_ONCE // logits.size(-1))
     parts = zip(torch.split(logits, rows), torch.split(targets, rows), strict=True)
-    return torch.cat([F.cross_entropy(part, own, reduction="none") for part, own in parts])
+    return torch.cat([F.cross_entropy(part, target, reduction="none") for part, target in parts])

@@ -1,8 +1,9 @@
-"""Translation: the next token of the target, given the source and all tokens before it (deck 002; Sutskever 2014).
+"""The objective of translation: predict each next target token from the source and the tokens before it.
 
-    -Σ_t log p(y_t | y_<t, x),  with label smoothing ε: (1 - ε) of the target's share, ε spread over all tokens
+    loss = -Σ_t log p(y_t | y_<t, x)       deck 002; Sutskever et al. 2014
 
-A text ends with the separator, and the decoder starts with it. Batches hold about equally many tokens.
+With label smoothing ε, the target probability is 1 - ε on the right token plus ε spread evenly over all tokens. A text
+ends with the separator, and the decoder also starts with it. Batches have about equal numbers of tokens.
 """
 
 from __future__ import annotations
@@ -23,43 +24,46 @@ from qkv.data.split import even_order
 from qkv.objectives.objective import Batch, TensorBatch, cross_entropy, padded
 from qkv.objectives.order import ByTokens
 
-TOGETHER = 64  # pairs whose loss is computed at once
+EVALUATED_TOGETHER = 64  # pairs in a batch of an evaluation
 
 
 @strict
 class TranslationConfig:
     kind: Literal["translation"] = "translation"
     smoothing: Share = 0.1
-    tokens: Count = 2048  # of a batch, padding included, on the longer side
-    metric: Literal["bleu", "errors"] = "bleu"  # errors: of symbols separated by blanks, as phonemes
+    tokens: Count = 2048  # in a batch, of sources or of targets (whichever are longer), padding included
+    metric: Literal["bleu", "errors"] = "bleu"  # errors: of symbols separated by spaces, such as phonemes
     evaluation_sentences: Count | None = None  # translated in each evaluation during training; None: open
     final_evaluation_sentences: Count | None = None  # translated after training, of each of validation and test set
 
 
 @dataclass(frozen=True)
 class TranslationBatch(TensorBatch):
-    """Sources, what was written so far, and what comes next; `asked` is True where a target stands."""
+    """Pairs of texts: `tokens` are the inputs of the decoder, `targets` the tokens that follow them.
+
+    `present` is False where the source is padding, `target_present` where the targets are.
+    """
 
     source: Int[Tensor, "B S"]
     present: Bool[Tensor, "B S"]
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
-    asked: Bool[Tensor, "B T"]
+    target_present: Bool[Tensor, "B T"]
 
     @property
     def count(self) -> int:
-        return int(self.asked.sum())
+        return int(self.target_present.sum())
 
     def loss(self, model: nn.Module, smoothing: float = 0.0) -> Tensor:
-        """The sum over the target's tokens; the head sees no padding."""
+        """The sum of the losses of all target tokens. The head is not computed for padding."""
         assert isinstance(model, TargetVectors)
         vectors = model.vectors(self.source, self.present, self.tokens)
-        return cross_entropy(model.head(vectors[self.asked]), self.targets[self.asked], smoothing)
+        return cross_entropy(model.head(vectors[self.target_present]), self.targets[self.target_present], smoothing)
 
 
 @runtime_checkable
 class TargetVectors(Protocol):
-    """What a translator offers to learn by: a vector for each token that was written so far, and the head."""
+    """The interface of translators in training: a vector for each input token of the decoder, and the head."""
 
     context: int
 
@@ -70,16 +74,16 @@ class TargetVectors(Protocol):
     def head(self) -> nn.Module: ...
 
 
-def together(pairs: PairRows, which: NDArray[np.int64], start: int) -> TranslationBatch:
-    """Some pairs as one batch; padding, which nobody looks at, is the start."""
-    source, present = padded([pairs.sources.row(row) for row in which.tolist()], start)
-    targets, asked = padded([pairs.targets.row(row) for row in which.tolist()], start)
+def make_batch(pairs: PairRows, rows: NDArray[np.int64], start: int) -> TranslationBatch:
+    """A batch of the pairs with these indices. Padding has the id of the start token; no loss depends on it."""
+    source, present = padded([pairs.sources.row(row) for row in rows.tolist()], start)
+    targets, target_present = padded([pairs.targets.row(row) for row in rows.tolist()], start)
     tokens = torch.cat([torch.full((len(targets), 1), start), targets[:, :-1]], 1)
-    return TranslationBatch(source, present, tokens, targets, asked)
+    return TranslationBatch(source, present, tokens, targets, target_present)
 
 
 class Translation:
-    """One sample is one planned batch: `training.batch` counts them, and is 1 unless somebody wants larger steps."""
+    """The objective. A sample is a whole planned batch of pairs, so `training.batch` is 1 by default."""
 
     def __init__(self, config: TranslationConfig, pairs: PairRows, start: int, seed: int) -> None:
         self.config, self.pairs, self.start = config, pairs, start
@@ -88,32 +92,34 @@ class Translation:
         self.samples = self.order.batches
 
     def batch(self, first: int, size: int) -> TranslationBatch:
-        which = np.concatenate([self.order.rows(number) for number in range(first, first + size)])
-        return together(self.pairs, which, self.start)
+        rows = np.concatenate([self.order.rows(index) for index in range(first, first + size)])
+        return make_batch(self.pairs, rows, self.start)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         assert isinstance(batch, TranslationBatch)
         return batch.loss(model, self.config.smoothing)
 
 
-def spread(count: int, most: int) -> NDArray[np.int64]:
-    """Which of the rows are evaluated, at most so many: evenly spread, for files are often sorted."""
-    return np.sort(even_order(count, most))
+def evenly_spread(count: int, limit: int) -> NDArray[np.int64]:
+    """The indices of at most `limit` of `count` rows, evenly spread because files are often sorted."""
+    return np.sort(even_order(count, limit))
 
 
 @torch.inference_mode()
-def pairs_loss(model: nn.Module, pairs: PairRows, start: int, most: int | NDArray[np.int64], device: str) -> float:
-    """-log p a token of the target, over at most so many pairs, or these, without smoothing; those that the context
-    cannot hold are left out."""
+def pairs_loss(model: nn.Module, pairs: PairRows, start: int, rows: int | NDArray[np.int64], device: str) -> float:
+    """The mean of -log p(target token), without smoothing, on these rows or on this number of them.
+
+    Pairs that are longer than the context are left out.
+    """
     assert isinstance(model, TargetVectors)
     lengths = np.maximum(pairs.sources.lengths, pairs.targets.lengths)
-    which = spread(len(pairs), most) if isinstance(most, int) else most
-    order = which[np.argsort(lengths[which], kind="stable")]
+    chosen = evenly_spread(len(pairs), rows) if isinstance(rows, int) else rows
+    order = chosen[np.argsort(lengths[chosen], kind="stable")]
     order = order[lengths[order] <= model.context]
     total, tokens = 0.0, 0
     with evaluating(model):
-        for part in np.array_split(order, -(-len(order) // TOGETHER)) if len(order) else ():
-            batch = together(pairs, part, start).to(device)
+        for part in np.array_split(order, -(-len(order) // EVALUATED_TOGETHER)) if len(order) else ():
+            batch = make_batch(pairs, part, start).to(device)
             total += float(batch.loss(model))
             tokens += batch.count
     return total / max(1, tokens)

@@ -1,1 +1,1 @@
-"""Recipes: everything a run needs, the rules that fill the gaps, the run and the model that come of it."""
+"""Recipes: the configuration of a run, the rules that complete it, and the folders of trained models."""

@@ -1,7 +1,7 @@
-"""A model as a folder: model.safetensors, config.json ("format": "qkv/1"), tokenizer.json, manifest.json. And back.
+"""Saves and loads models. A model folder has model.safetensors, config.json, tokenizer.json and manifest.json.
 
-Nothing in a model folder is run: weights are plain tensors, the rest is JSON that is checked before it is used. What
-another project made is opened through `interop`.
+Nothing in a model folder is executed: weights are plain tensors, and the other files are JSON that is checked before it
+is used. The models of other projects are read by `interop`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qkv.interop.tensors import Imported, filled
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, input_of
 from qkv.recipe import own_model
-from qkv.recipe.recipe import NewSection, parse_model
+from qkv.recipe.recipe import MutableSection, parse_model
 from qkv.safe_json import plain_file, read_json, require_replaceable
 from qkv.storage import atomic_folder, point_link, previous_path, remove_folder, replace_folder, verify_files
 from qkv.text.tokenizer import Roles, Tokenizer
@@ -37,56 +37,59 @@ if TYPE_CHECKING:
 FORMAT = "qkv/1"
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
-FILES = {".gguf": "gguf", ".bin": "llama2c"}  # one file, one model: the modules of `interop` that read them
+FILE_READERS = {".gguf": "gguf", ".bin": "llama2c"}  # for models in one file: the modules of `interop`, by suffix
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with what it needs to be used."""
+    """A model with everything that is needed to use it."""
 
     model: LanguageModel | nn.Module
     config: ModelConfig
-    pieces: Tokenizer | None  # None: it reads images or numbers
-    documents: int  # how many the training text had: with several, writing can start from the separator
-    step: int = 0
+    optional_tokenizer: Tokenizer | None  # None for a model of images or numbers
+    documents: int  # in the training text; if there were several, generation starts with the separator
+    step: int = 0  # of training, after which it was saved
     folder: Path | None = None
-    checked: FormatCheck | None = None  # how well it writes with int8 weights, where that was measured
-    source: str = ""  # the name of the model elsewhere, where it was not trained here
+    int8_check: FormatCheck | None = None  # its loss with int8 weights, if that was measured
+    source: str = ""  # the original name of a model that was not trained by qkv
     notes: tuple[str, ...] = ()  # about how it was opened
-    target_pieces: Tokenizer | None = None  # a translator's, where its languages have separate vocabularies
+    separate_target_tokenizer: Tokenizer | None = None  # of a translator whose languages have separate vocabularies
 
     @property
     def tokenizer(self) -> Tokenizer:
-        if self.pieces is None:
+        """The tokenizer of a model that reads text; other models are refused."""
+        if self.optional_tokenizer is None:
             does = "reads rows of numbers" if input_of(self.config) == "numbers" else "reads images"
             raise InputError(f"this model {does} and does not read text. Evaluate it with: qkv evaluate MODEL DATA.")
-        return self.pieces
+        return self.optional_tokenizer
 
     @property
     def target_tokenizer(self) -> Tokenizer:
-        """The tokenizer of the texts that a translator writes; its ids mean the same tokens as those of `tokenizer`."""
-        return self.target_pieces or self.tokenizer
+        """The tokenizer of the texts that a translator writes; an id means the same token in both tokenizers."""
+        return self.separate_target_tokenizer or self.tokenizer
 
     @property
     def opening(self) -> tuple[int, ...]:
-        """What stands before every text: that is written on, or, by a model that only reads, that is read."""
+        """The special tokens that go before every text."""
         if self.source or not isinstance(self.model, LanguageModel):
             return self.tokenizer.opening
         return (self.tokenizer.separator,) if self.documents > 1 else ()
 
     @property
-    def marks(self) -> tuple[int, int]:
-        """What a translator begins to write with, and what it ends with: trained here, both are what closes a text."""
+    def start_and_end(self) -> tuple[int, int]:
+        """The start token and the end token of translations; for a translator that qkv trained they are the same."""
         if self.source:
             return self.tokenizer.start, self.tokenizer.ends[0]
         end = end_of(self.tokenizer)[-1]
         return end, end
 
     @property
-    def unwritten(self) -> frozenset[int]:
-        """Ids that no translation holds: special tokens, as padding and the tags of languages, but for the one that
-        ends it, a start that is not the end, and rows without a token. Marian's models learned to write the unknown."""
-        start, end = self.marks
+    def forbidden_ids(self) -> frozenset[int]:
+        """Ids that a translation must not contain: special tokens other than the end, and ids without a token.
+
+        The unknown token of a unigram tokenizer is allowed, because Marian's models were trained to write it.
+        """
+        start, end = self.start_and_end
         beyond = range(self.tokenizer.vocabulary, self.config.vocabulary)
         special = self.tokenizer.named.values()
         learned = self.tokenizer.unknown if self.tokenizer.kind == "unigram" else None
@@ -94,14 +97,14 @@ class Bundle:
 
 
 def publish(folder: Path, bundle: Bundle, *, force: bool = False) -> None:
-    """Write a model folder for people: `force` replaces another model of this name, and nothing else."""
+    """Save a model under a name that the user chose. `force` allows to replace a model folder, but no other folder."""
     if folder.exists() or folder.is_symlink():
         require_replaceable(folder, CONFIG, force)
     save(folder, bundle, replace_folder if folder.exists() else None)
 
 
-def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | None = None) -> None:
-    """Write `folder` as a whole. It must not exist, unless `place` says how to take its name."""
+def save(folder: Path, bundle: Bundle, move: Callable[[Path, Path], None] | None = None) -> None:
+    """Write a model folder atomically. It must not exist yet, unless `move` is a function that replaces it."""
     assert isinstance(bundle.model, nn.Module)
     weights = {name: tensor.contiguous().cpu() for name, tensor in bundle.model.state_dict().items()}
     values = {
@@ -112,21 +115,21 @@ def save(folder: Path, bundle: Bundle, place: Callable[[Path, Path], None] | Non
         "documents": bundle.documents,
         "step": bundle.step,
     }
-    if bundle.checked is not None:
-        values["int8"] = bundle.checked.values()
+    if bundle.int8_check is not None:
+        values["int8"] = bundle.int8_check.values()
     if bundle.source:
         values |= {"source": bundle.source, "roles": bundle.tokenizer.roles.values()}
-    with atomic_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536, place) as aside:
-        write_tensors(aside / WEIGHTS, weights)
-        (aside / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-        if bundle.pieces is not None:
-            (aside / TOKENIZER).write_text(bundle.pieces.json(), encoding="utf-8")
-        if bundle.target_pieces is not None:
-            (aside / TARGET_TOKENIZER).write_text(bundle.target_pieces.json(), encoding="utf-8")
+    with atomic_folder(folder, sum(tensor.nbytes for tensor in weights.values()) + 65536, move) as temporary:
+        write_tensors(temporary / WEIGHTS, weights)
+        (temporary / CONFIG).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        if bundle.optional_tokenizer is not None:
+            (temporary / TOKENIZER).write_text(bundle.optional_tokenizer.json(), encoding="utf-8")
+        if bundle.separate_target_tokenizer is not None:
+            (temporary / TARGET_TOKENIZER).write_text(bundle.separate_target_tokenizer.json(), encoding="utf-8")
 
 
 def keep_best(run: Path, bundle: Bundle) -> None:
-    """Make `bundle` the run's best model: written aside, then `best` points to it, then the old one goes."""
+    """Save `bundle` as the run's best model: write it to a new folder, point `best` to it, remove the old one."""
     target = next(path for number in range(10_000) if not (path := run / f".best-{bundle.step:06d}-{number}").exists())
     save(target, bundle)
     point_link(run / "best", target)
@@ -136,18 +139,18 @@ def keep_best(run: Path, bundle: Bundle) -> None:
 
 
 def find(name: str | Path) -> Path:
-    """The model folder that a run folder or a model folder names, or the file that is a model."""
+    """The model folder or model file at this path; of a run folder, that of its best model."""
     folder = Path(name)
     try:
-        if folder.suffix in FILES and folder.is_file():
+        if folder.suffix in FILE_READERS and folder.is_file():
             return folder
         for candidate in (folder / "best", previous_path(folder / "best"), folder):
             if (candidate / CONFIG).is_file():
                 return candidate
-        there = folder.exists()
+        exists = folder.exists()
     except (OSError, ValueError) as error:
         raise InputError(f"{folder}: cannot be opened: {getattr(error, 'strerror', error)}. Check the name.") from None
-    if not there:
+    if not exists:
         raise InputError(
             f"{folder}: no such model. Give a run folder (as runs/NAME), a model folder, a Hugging Face folder or a "
             ".gguf file."
@@ -161,23 +164,23 @@ def find(name: str | Path) -> Path:
 
 
 def load(name: str | Path, device: str = "cpu") -> Bundle:
-    """Open a model for use; a folder that is damaged, altered or unsafe is refused."""
-    place = find(name)
-    if place.is_file():
-        return _imported(FILES[place.suffix], place, device)
-    values = read_json(plain_file(place, CONFIG))
+    """Open a model; a folder that is damaged, altered or unsafe is refused."""
+    path = find(name)
+    if path.is_file():
+        return _load_imported(FILE_READERS[path.suffix], path, device)
+    values = read_json(plain_file(path, CONFIG))
     if "format" not in values and "model_type" in values:
-        return _imported("huggingface", place, device)
+        return _load_imported("huggingface", path, device)
     if values.get("format") != FORMAT:
-        found = (
+        actual = (
             f"its format is {values['format']!a:.80}" if "format" in values else "it has neither format nor model_type"
         )
-        raise RefusedError(f"{place / CONFIG}: expected a model of format {FORMAT!r} or of Hugging Face, but {found}.")
-    return _own(place, values, device)
+        raise RefusedError(f"{path / CONFIG}: expected a model of format {FORMAT!r} or of Hugging Face, but {actual}.")
+    return _load_own(path, values, device)
 
 
-def _own(folder: Path, values: NewSection, device: str) -> Bundle:
-    config = _config(values, folder)
+def _load_own(folder: Path, values: MutableSection, device: str) -> Bundle:
+    config = _parse_config(values, folder)
     text, source = input_of(config) == "text", values.get("source", "")
     verify_files(folder, WEIGHTS, CONFIG, *((TOKENIZER,) if text else ()))
     roles = Roles.parse(values.get("roles"), config.vocabulary) if source else None
@@ -191,35 +194,54 @@ def _own(folder: Path, values: NewSection, device: str) -> Bundle:
     if tokenizer is not None:
         _require_vocabulary(tokenizer, target, folder, config.vocabulary, padded=bool(source))
     model = filled(config, read_weights(folder / WEIGHTS, config), device)
-    numbers, checked = (values["documents"], values["step"]), _checked(values, folder)
-    return Bundle(model, config, tokenizer, *numbers, folder, checked, source, target_pieces=target)
+    return Bundle(
+        model,
+        config,
+        tokenizer,
+        values["documents"],
+        values["step"],
+        folder,
+        _parse_int8_check(values, folder),
+        source,
+        separate_target_tokenizer=target,
+    )
 
 
 def _require_vocabulary(
     tokenizer: Tokenizer, target: Tokenizer | None, folder: Path, rows: int, *, padded: bool
 ) -> None:
-    """Refuse tokenizers of another model; `padded`: a model from elsewhere may have rows without a token."""
-    other = "The files belong to different models."
-    own = tokenizer.vocabulary
-    if target is not None and target.vocabulary != own:
+    """Refuse tokenizers that do not fit the `rows` of the embedding; in a `padded` one, rows may have no token."""
+    remedy = "The files belong to different models."
+    tokens = tokenizer.vocabulary
+    if target is not None and target.vocabulary != tokens:
         raise RefusedError(
-            f"{folder / TARGET_TOKENIZER}: {target.vocabulary} tokens, but {TOKENIZER} has {own}. {other}"
+            f"{folder / TARGET_TOKENIZER}: {target.vocabulary} tokens, but {TOKENIZER} has {tokens}. {remedy}"
         )
-    if own > rows or (own < rows and not padded):
-        raise RefusedError(f"{folder / TOKENIZER}: {own} tokens, but the model of {CONFIG} has {rows}. {other}")
+    if tokens > rows or (tokens < rows and not padded):
+        raise RefusedError(f"{folder / TOKENIZER}: {tokens} tokens, but the model of {CONFIG} has {rows}. {remedy}")
 
 
-def _imported(reader: str, place: Path, device: str) -> Bundle:
-    found: Imported = import_module(f"qkv.interop.{reader}").read(place)
-    devices.give_back()  # what reading the vocabulary left behind, before the weights come into memory
-    model = filled(found.config, found.weights, device)
-    return Bundle(model, found.config, found.tokenizer, 0, 0, place, None, found.name, found.notes, found.target)
+def _load_imported(reader: str, path: Path, device: str) -> Bundle:
+    imported: Imported = import_module(f"qkv.interop.{reader}").read(path)
+    devices.trim_heap()  # free what reading the vocabulary took, before the weights are loaded
+    model = filled(imported.config, imported.weights, device)
+    return Bundle(
+        model,
+        imported.config,
+        imported.tokenizer,
+        documents=0,
+        folder=path,
+        source=imported.name,
+        notes=imported.notes,
+        separate_target_tokenizer=imported.target,
+    )
 
 
-def _config(values: NewSection, folder: Path) -> ModelConfig:
+def _parse_config(values: MutableSection, folder: Path) -> ModelConfig:
+    """The model's config from the values of config.json, whose counts are checked as well."""
     where = str(folder / CONFIG)
     if own_model.KEY in values:
-        own_model.require(values.get("model"), values[own_model.KEY], where)
+        own_model.require_same_file(values.get("model"), values[own_model.KEY], where)
     try:
         config = parse_model(values.get("model", {}), where)
     except ConfigError as error:
@@ -231,7 +253,7 @@ def _config(values: NewSection, folder: Path) -> ModelConfig:
 
 
 def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
-    """The tensors of a file; its size is compared with what the config asks for before any memory is taken."""
+    """The tensors of a file. Its size must fit the config; this is checked before memory is allocated."""
     size = path.stat().st_size
     if config.layers > 10_000 or config.width > 2**20 or config.context > 2**24 or config.vocabulary > 2**28:
         raise RefusedError(f"{path.parent / CONFIG}: a model of this size cannot be real.")
@@ -245,12 +267,12 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     return tensors
 
 
-def _checked(values: NewSection, folder: Path) -> FormatCheck | None:
-    if (found := values.get("int8")) is None:
+def _parse_int8_check(values: MutableSection, folder: Path) -> FormatCheck | None:
+    if (saved := values.get("int8")) is None:
         return None
     from qkv.evaluation.perplexity import FormatCheck
 
-    numbers = isinstance(found, dict) and all(isinstance(each, int | float) for each in found.values())
-    if not numbers or found.keys() != {"plain", "loss", "tokens"}:
-        raise RefusedError(f"{folder / CONFIG}: int8 = {found!r} does not fit; expected plain, loss and tokens.")
-    return FormatCheck(float(found["plain"]), float(found["loss"]), int(found["tokens"]))
+    numbers = isinstance(saved, dict) and all(isinstance(number, int | float) for number in saved.values())
+    if not numbers or saved.keys() != {"plain", "loss", "tokens"}:
+        raise RefusedError(f"{folder / CONFIG}: int8 = {saved!r} does not fit; expected plain, loss and tokens.")
+    return FormatCheck(float(saved["plain"]), float(saved["loss"]), int(saved["tokens"]))

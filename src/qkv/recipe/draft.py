@@ -1,4 +1,4 @@
-"""A recipe with open places, as a person writes it. What suits data, model and machine is chosen by pure functions:
+"""A draft: a recipe as the user writes it, in which settings may be left open. They are chosen in three steps:
 
 Draft -> Task.resolve -> Draft -> Task.resolve_steps -> Draft -> Task.complete -> Recipe
 """
@@ -11,25 +11,25 @@ from typing import get_type_hints
 
 from qkv.config import parse
 from qkv.models.defaults import OptimizerName
-from qkv.recipe.recipe import NewSection, Section, check_sections
+from qkv.recipe.recipe import MutableSection, Section, check_sections
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-Values = dict[str, NewSection]  # the sections of a recipe, as TOML gives them
+Values = dict[str, MutableSection]  # the sections of a recipe by name, as a TOML file has them
 _HINTS = get_type_hints(TrainingConfig, include_extras=True)
-_OPEN = make_dataclass(
+_OpenTrainingConfig = make_dataclass(
     "TrainingConfig",
-    [(item.name, _HINTS[item.name] | None, None) for item in fields(TrainingConfig) if item.default is MISSING],
+    [(key.name, _HINTS[key.name] | None, None) for key in fields(TrainingConfig) if key.default is MISSING],
     bases=(TrainingConfig,),
     frozen=True,
     kw_only=True,
 )
-"""The section as a person writes it: what has no default may be left open."""
+"""A `TrainingConfig` in which the fields without a default may be None."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingDraft:
-    """The section [training]. None is open; `others` are settings that no rule reads."""
+    """The section [training]. A setting that is None is open; `others` are the settings that no rule reads."""
 
     steps: int | None = None
     batch: int | None = None
@@ -55,29 +55,29 @@ class TrainingDraft:
 
     @classmethod
     def parse(cls, values: Section, where: str) -> TrainingDraft:
-        config = parse(_OPEN, values, where)
+        config = parse(_OpenTrainingConfig, values, where)
         given = {name: getattr(config, name) for name in values}
-        known = {item.name for item in fields(cls)}
-        others = {name: value for name, value in given.items() if name not in known}
-        return cls(**{name: value for name, value in given.items() if name in known}, others=others)
+        own = {field.name for field in fields(cls)}
+        others = {name: value for name, value in given.items() if name not in own}
+        return cls(**{name: value for name, value in given.items() if name in own}, others=others)
 
     def values(self) -> dict[str, object]:
-        """What is settled, as the section has it."""
-        own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "others"}
-        return {name: value for name, value in own.items() if value is not None} | {**self.others}
+        """The settings that are not open, as keys of the section."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "others"}
+        return {name: value for name, value in settings.items() if value is not None} | {**self.others}
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The sections of a recipe. Which keys a model, a corpus and a task have depends on their kind: the config of each
-    checks them when the kind is known."""
+    """The sections of a recipe. The keys of [model], [corpus] and [task] depend on the kind of each, so the config of
+    that kind checks them later."""
 
     model: Section
     tokenizer: TokenizerConfig
     corpus: Section
     task: Section
     training: TrainingDraft
-    where: str  # the source, for messages
+    where: str  # where the draft comes from, for messages
 
     @classmethod
     def parse(cls, values: Mapping[str, Section], where: str) -> Draft:

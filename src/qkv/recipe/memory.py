@@ -1,9 +1,10 @@
-"""How much memory a run will take at its peak, and whether that fits: known before anything of its size is built.
+"""Forecasts the peak memory of a run, and refuses a run that would not fit, before it is built.
 
-What a model keeps of a batch for the way back is not guessed: slices of it, a layer or two, a row or two, narrow, are
-run forward, and what autograd holds is counted. It grows with layers, rows and width in straight lines, with the
-context in a line or, where attention keeps its weights, in a parabola, so the slices tell the whole. Between what it
-gives out the C library leaves gaps (heap fragmentation): how much was measured, by kind (bench/memory.py).
+The memory that autograd keeps for the backward pass is measured on slices: small copies of the model with one or two
+layers and rows and a narrow width run forward, and the kept bytes are counted. They grow linearly with layers, rows and
+width, and linearly or, where attention keeps its weights, quadratically with the context, so the number for the whole
+model follows from its slices. The C library also leaves gaps in the heap (fragmentation), which were measured for each
+kind of model (bench/memory.py).
 """
 
 from __future__ import annotations
@@ -23,148 +24,160 @@ from qkv.errors import InputError
 from qkv.evaluation.perplexity import NUMBERS, TOKENS
 from qkv.models.language_model import count
 from qkv.models.registry import ModelConfig, defaults
-from qkv.objectives.objective import LARGE, Objective, Sampled
+from qkv.objectives.objective import IN_PLACE_LOGITS, Forecastable, Objective
 from qkv.recipe.recipe import Recipe
 from qkv.training import devices
 from qkv.training.optimizers import is_matrix
 
-Sample = Callable[[int], Objective]  # the objective on made-up data, for a context
-BYTES = 4  # of an f32 number
+SyntheticObjective = Callable[[int], Objective]  # for a model with this context
+F32_BYTES = 4
 
 
 @dataclass(frozen=True)
-class MemoryFigures:
-    """What bench/memory.py found in one number format."""
+class FormatMemory:
+    """The memory measurements of bench/memory.py for a number format."""
 
-    program: int  # torch's code as it comes into use, buffers, what learning a tokenizer leaves behind
-    fragmentation: float  # of the heap, times what is in use, where a model has no figure of its own
-    evaluated: float  # times the f32 numbers of an evaluation
+    program: int  # bytes for torch's code, its buffers, and what learning a tokenizer leaves behind
+    fragmentation: float  # heap over bytes in use, for models without a measurement of their own
+    evaluation: float  # bytes of an evaluation over those of its logits and activations in f32
 
 
-# in bf16 kernels are made as they are asked for, and values that are kept in half the bytes are worked on in f32
-MEASURED = {
-    "f32": MemoryFigures(60 * 2**20, 1.4, 1.0),
-    "bf16": MemoryFigures(90 * 2**20, 1.9, 1.9),
+# for bf16, kernels are compiled when they are first used, and values that are kept as bf16 are computed with in f32
+FORMAT_MEMORY = {
+    "f32": FormatMemory(60 * 2**20, 1.4, 1.0),
+    "bf16": FormatMemory(90 * 2**20, 1.9, 1.9),
 }
-MAPPED = 2.5  # addresses that a process maps for each byte in use
-PARTED = 1.25  # more where gradients of one part lie between the values of the next
-CONTEXT = 32  # of a slice; half of it is run as well
-NARROW = 64  # of a slice: kernels of recurrent layers round smaller widths up
-PIECES = 8
-SMALLER = "Make the model smaller: --set model.layers=... or --set model.width=..."
+MAPPED = 2.5  # bytes of address space that a process maps for each byte in use
+ACCUMULATION_FRAGMENTATION = 1.25  # further factor where gradients of one part lie between the values of the next
+SLICE_CONTEXT = 32  # a slice of half this length is run as well
+SLICE_WIDTH = 64  # kernels of recurrent layers round smaller widths up
+SLICE_VOCABULARY = 8
+SMALLER_MODEL = "Make the model smaller: --set model.layers=... or --set model.width=..."
 
 
 @dataclass(frozen=True)
-class Needs:
-    """Bytes beyond what the program takes before it starts."""
+class MemoryForecast:
+    """Bytes at the peak, beyond those of the program before the run."""
 
     program: int
-    weights: int  # with gradients and the optimizer's memory
-    values: int  # of one part of a batch, on the way forward and back, or of an evaluation
+    weights: int  # with gradients and the state of the optimizer
+    values: int  # activations and logits of a part of a batch, or of an evaluation, whichever are more
 
     @property
     def total(self) -> int:
         return self.program + self.weights + self.values
 
 
-def measured(recipe: Recipe) -> MemoryFigures:
-    return MEASURED[recipe.training.dtype]
+def format_memory(recipe: Recipe) -> FormatMemory:
+    return FORMAT_MEMORY[recipe.training.dtype]
 
 
-def needs(recipe: Recipe) -> Needs:
+def forecast(recipe: Recipe) -> MemoryForecast:
     weights, update = weight_bytes(recipe)
-    return Needs(measured(recipe).program, weights, max(trained_bytes(recipe), evaluated_bytes(recipe), update))
+    values = max(training_bytes(recipe), evaluation_bytes(recipe), update)
+    return MemoryForecast(format_memory(recipe).program, weights, values)
 
 
 def weight_bytes(recipe: Recipe) -> tuple[int, int]:
-    """What is there all the time, and what an update or a checkpoint takes for a moment."""
+    """The bytes in use throughout the run, and those that an update or a checkpoint takes for a moment."""
     with outline():
         model = recipe.model.build()
-    own = BYTES * count(model)
-    matrices = BYTES * sum(each.numel() for name, each in model.named_parameters() if is_matrix(name, each))
-    turned = matrices if recipe.training.optimizer == "muon" else 0
-    state = 2 * own - turned  # AdamW remembers two numbers for each, Muon one
-    always = round(2.5 * own) + state + turned  # with gradients, what Muon works on, and heap fragmentation
-    return always, state  # a copy of the optimizer's memory while it is written
+    parameters = F32_BYTES * count(model)
+    matrices = F32_BYTES * sum(p.numel() for name, p in model.named_parameters() if is_matrix(name, p))
+    muon = matrices if recipe.training.optimizer == "muon" else 0
+    state = 2 * parameters - muon  # AdamW keeps two numbers for each parameter, Muon one
+    throughout = round(2.5 * parameters) + state + muon  # with gradients, Muon's buffers and heap fragmentation
+    return throughout, state  # a checkpoint copies the optimizer's state
 
 
-def trained_bytes(recipe: Recipe) -> int:
-    """At the start of the way back: what was kept, and the logits, small ones with their shares and gradients."""
+def training_bytes(recipe: Recipe) -> int:
+    """The bytes at the start of the backward pass: the kept activations, and the logits.
+
+    Small tables of logits are there three times: as logits, as probabilities and as gradients.
+    """
     model, training = recipe.model, recipe.training
     rows = training.batch // training.accumulate
-    numbers = rows * model.context * model.vocabulary
-    known = measured(recipe)
-    own = defaults(model.kind).heap_fragmentation.get(training.dtype, known.fragmentation)
-    fragmentation = own * (PARTED if training.accumulate > 1 else 1)
-    inputs = numbers if getattr(model, "input", "") == "one-hot" else 0
-    small = kept_bytes(recipe, rows) + BYTES * inputs
-    if numbers >= LARGE:  # one table, and what its product with the head works on: both are given back to the system
-        return round(fragmentation * small + 1.5 * BYTES * numbers)
-    return round(fragmentation * (small + 3 * BYTES * numbers))
+    logits = rows * model.context * model.vocabulary
+    fragmentation = defaults(model.kind).heap_fragmentation.get(training.dtype, format_memory(recipe).fragmentation)
+    fragmentation *= ACCUMULATION_FRAGMENTATION if training.accumulate > 1 else 1
+    inputs = logits if getattr(model, "input", "") == "one-hot" else 0
+    small = kept_bytes(recipe, rows) + F32_BYTES * inputs
+    if logits >= IN_PLACE_LOGITS:  # one table and the buffer of its product, which cause no fragmentation
+        return round(fragmentation * small + 1.5 * F32_BYTES * logits)
+    return round(fragmentation * (small + 3 * F32_BYTES * logits))
 
 
-def evaluated_bytes(recipe: Recipe) -> int:
-    """Logits, and what one layer works on: its feed-forward's values, most of all."""
+def evaluation_bytes(recipe: Recipe) -> int:
+    """The bytes of the logits, and of the activations of one layer, most of which are its feed-forward's."""
     model, training = recipe.model, recipe.training
     tokens = min(TOKENS, NUMBERS // model.vocabulary)
     if training.accumulate > 1:
         tokens = min(tokens, training.batch // training.accumulate * model.context)
-    layer = defaults(model.kind).evaluated_widths * model.width
-    return round(measured(recipe).evaluated * BYTES * max(tokens, model.context) * (model.vocabulary + layer))
+    numbers = max(tokens, model.context) * (model.vocabulary + defaults(model.kind).evaluated_widths * model.width)
+    return round(format_memory(recipe).evaluation * F32_BYTES * numbers)
 
 
 def kept_bytes(recipe: Recipe, rows: int) -> int:
-    """What autograd keeps of this number of windows, but for the logits."""
+    """The bytes that autograd keeps for this number of windows, without the logits."""
     with devices.enough_memory(recipe.training, recipe.model.context):
-        assert isinstance(recipe.task, Sampled), f"{type(recipe.task).__name__} has no `sample`, which a forecast needs"
-        return _kept_bytes(recipe.model, recipe.task.sample, recipe.training.dtype, rows)
+        assert isinstance(recipe.task, Forecastable), f"{type(recipe.task).__name__} has no synthetic_objective"
+        return _kept_bytes(recipe.model, recipe.task.synthetic_objective, recipe.training.dtype, rows)
 
 
-@lru_cache(maxsize=8)  # a run asks twice: whether it fits, and what to say
-def _kept_bytes(model: ModelConfig, sample: Sample, dtype: str, rows: int) -> int:
-    narrow = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else NARROW  # hidden widths are rounded to 12ths
-    spans = ((1, 2, model.layers), (1, 2, rows), (narrow, 2 * narrow, model.width))
+@lru_cache(maxsize=8)  # a run needs the number twice, to check it and to print it
+def _kept_bytes(model: ModelConfig, objective: SyntheticObjective, dtype: str, rows: int) -> int:
+    # a multiple of 12, because hidden widths are 32 * round(width / 12) in some models
+    width = math.lcm(12, 2 * model.heads) if hasattr(model, "heads") else SLICE_WIDTH
+    ranges = ((1, 2, model.layers), (1, 2, rows), (width, 2 * width, model.width))
     window = getattr(model, "window", 0)
-    length = 2 * LONG * window if 0 < LONG * window <= model.context else CONTEXT  # a band is one in long texts only
-    half, whole = (straight(partial(slice_bytes, model, sample, dtype, c), *spans) for c in (length // 2, length))
-    bend = (whole - 2 * half) / (length**2 / 2)  # kept = slope x context + bend x context²
-    slope = whole / length - bend * length
-    return round(slope * model.context + bend * model.context**2)
+    length = SLICE_CONTEXT
+    if 0 < LONG * window <= model.context:  # attention is computed in bands only for texts this long
+        length = 2 * LONG * window
+    half, full = (
+        extrapolate(partial(slice_bytes, model, objective, dtype, context), *ranges)
+        for context in (length // 2, length)
+    )
+    quadratic = (full - 2 * half) / (length**2 / 2)  # bytes = linear x context + quadratic x context²
+    linear = full / length - quadratic * length
+    return round(linear * model.context + quadratic * model.context**2)
 
 
-def straight(value: Callable[..., float], *spans: tuple[int, int, int]) -> float:
-    """What a function that is straight in each of its arguments is at some place, from its values at two others."""
-    if not spans:
-        return float(value())
-    (low, high, wanted), *rest = spans
-    one, two = (straight(partial(value, each), *rest) for each in (low, high))
-    return one + (two - one) * (wanted - low) / (high - low)
+def extrapolate(function: Callable[..., float], *ranges: tuple[int, int, int]) -> float:
+    """The value of a function that is linear in each argument, from its values at smaller arguments.
+
+    There is a range for each argument: two values at which the function is called, and the one that is wanted.
+    """
+    if not ranges:
+        return float(function())
+    (low, high, wanted), *rest = ranges
+    at_low, at_high = (extrapolate(partial(function, argument), *rest) for argument in (low, high))
+    return at_low + (at_high - at_low) * (wanted - low) / (high - low)
 
 
 def slice_bytes(
-    model: ModelConfig, sample: Sample, dtype: str, context: int, layers: int, rows: int, width: int
+    model: ModelConfig, objective: SyntheticObjective, dtype: str, context: int, layers: int, rows: int, width: int
 ) -> int:
-    """What autograd keeps of a few windows of a small model of the same kind, but for the logits."""
-    config = replace(model, layers=layers, context=context, width=width, vocabulary=PIECES)
-    work = sample(context)
-    with torch.random.fork_rng(devices=[]):  # a forecast takes no random numbers from the run
+    """The bytes that autograd keeps for a few windows of a small model of the same kind, without the logits."""
+    config = replace(model, layers=layers, context=context, width=width, vocabulary=SLICE_VOCABULARY)
+    synthetic = objective(context)
+    with torch.random.fork_rng(devices=[]):  # leave the random state of the run as it is
         with no_start():
-            part: nn.Module = config.build()
-        with keeping(part) as kept, devices.autocast("cpu", dtype):
-            loss = work.loss(part, work.batch(0, rows))
+            small: nn.Module = config.build()
+        with count_kept_bytes(small) as kept, devices.autocast("cpu", dtype):
+            loss = synthetic.loss(small, synthetic.batch(0, rows))
     del loss
-    return sum(kept.values()) - BYTES * rows * context * PIECES
+    return sum(kept.values()) - F32_BYTES * rows * context * SLICE_VOCABULARY
 
 
 @contextmanager
-def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
-    """The bytes of every tensor that autograd keeps within it, weights aside, by their place in memory."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+def count_kept_bytes(model: nn.Module) -> Iterator[dict[int, int]]:
+    """Collect the bytes of every tensor, other than weights, that autograd keeps inside the context, by address."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
+        if storage.data_ptr() not in weights:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
@@ -172,38 +185,39 @@ def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
         yield kept
 
 
-def require_room(recipe: Recipe) -> None:
-    """Refuse what cannot fit, with a remedy."""
-    there = devices.memory_bytes(recipe.training.device)
-    if there is None:
+def require_memory(recipe: Recipe) -> None:
+    """Refuse a run that would not fit into the memory of its device, with a remedy."""
+    available = devices.memory_bytes(recipe.training.device)
+    if available is None:
         return
     weights, update = weight_bytes(recipe)
-    least = measured(recipe).program + weights + update
-    if least > there:
-        raise _refusal(recipe, least, there, SMALLER)
-    _ask(recipe, least)  # before slices of the model are run
-    found = needs(recipe)
-    if found.total <= there:
-        _ask(recipe, found.total)
+    least = format_memory(recipe).program + weights + update
+    if least > available:
+        raise _too_large(recipe, least, available, SMALLER_MODEL)
+    _require_allocatable(recipe, least)  # before slices of the model are run
+    needed = forecast(recipe)
+    if needed.total <= available:
+        _require_allocatable(recipe, needed.total)
         return
     training = recipe.training
-    rows, room = training.batch // training.accumulate, there - found.program - found.weights
-    fit = int(room / found.values * rows / PARTED)
-    parts = training.parts(math.ceil(training.batch / max(1, fit)))
+    rows = training.batch // training.accumulate
+    free = available - needed.program - needed.weights
+    fitting_rows = int(free / needed.values * rows / ACCUMULATION_FRAGMENTATION)
+    parts = training.equal_parts(math.ceil(training.batch / max(1, fitting_rows)))
     remedy = f"Compute a batch in parts: --set training.accumulate={parts}, or make model.context smaller."
-    raise _refusal(recipe, found.total, there, remedy if fit else SMALLER)
+    raise _too_large(recipe, needed.total, available, remedy if fitting_rows else SMALLER_MODEL)
 
 
-def _ask(recipe: Recipe, size: int) -> None:
-    """Under a limit of the process, refuse a run in bf16 that it may not hold: its kernels would end the program."""
+def _require_allocatable(recipe: Recipe, size: int) -> None:
+    """Refuse a run in bf16 that would exceed the process's memory limit: kernels for bf16 end the program there."""
     if recipe.training.dtype == "bf16":
         with devices.enough_memory(recipe.training, recipe.model.context):
-            devices.ask_for(round(MAPPED * size))
+            devices.require_allocatable(round(MAPPED * size))
 
 
-def _refusal(recipe: Recipe, needed: int, there: int, remedy: str) -> InputError:
+def _too_large(recipe: Recipe, needed: int, available: int, remedy: str) -> InputError:
     model, training = recipe.model, recipe.training
     return InputError(
         f"{model.kind} with {model.layers} layers of {model.width} and a batch of {training.batch} x {model.context} "
-        f"needs about {needed / 2**30:.1f} GiB; this machine gives {there / 2**30:.1f}. {remedy}"
+        f"needs about {needed / 2**30:.1f} GiB; this machine gives {available / 2**30:.1f}. {remedy}"
     )

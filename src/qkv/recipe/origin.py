@@ -1,10 +1,10 @@
-"""The model that a run starts from: trained here or elsewhere, as a whole or as the encoder of another.
+"""The trained model that a finetuning run starts from (`training.start`), and what the new model takes from it.
 
-language model   -> a language model with the same text around it, or the encoder of a classifier or tagger
-bert, masked     -> the encoder of a classifier or tagger, or a masked model again
-classifier       -> its encoder; its head too, where the labels are the same
+language model      it is trained further on another text, or becomes the encoder of a classifier or a tagger
+bert, masked        it becomes the encoder of a classifier or a tagger
+classifier, tagger  the new model takes its encoder; its head, too, if the labels are the same
 
-Equal numbers of parameters: the width at which a model is as large as another (deck 000's skeptical aside).
+`matched_width` finds the width at which a model has as many parameters as another (deck 000).
 """
 
 from __future__ import annotations
@@ -25,61 +25,63 @@ from qkv.models.language_model import count
 from qkv.models.registry import LANGUAGE_MODELS, TRANSLATORS, ModelConfig
 from qkv.recipe import bundle
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.recipe import NewSection, Section, parse_model
-from qkv.training.optimizers import TABLES
+from qkv.recipe.recipe import MutableSection, Section, parse_model
+from qkv.training.optimizers import EMBEDDING_NAMES
 from qkv.training.settings import TrainingConfig
 
 
-def opened(name: str) -> Bundle:
-    """The model, read once for the several times that a run asks."""
-    found = _opened(bundle.find(name).resolve())
-    if found.config.kind in TRANSLATORS:
+def open_start(name: str) -> Bundle:
+    """Open the model that the run starts from. It is read once, though a run needs it several times."""
+    start = _load_cached(bundle.find(name).resolve())
+    if start.config.kind in TRANSLATORS:
         raise InputError(
             f"{name}: a translator, which cannot go on learning. Train one on all pairs together: qkv train train.en "
             "train.de; or give a language model, BERT, a classifier or a tagger."
         )
-    return found
+    return start
 
 
 @lru_cache(maxsize=1)
-def _opened(place: Path) -> Bundle:
-    return bundle.load(place)
+def _load_cached(path: Path) -> Bundle:
+    return bundle.load(path)
 
 
-def rate_of_recurrences(part: bool) -> float:
-    """They learn at higher rates than Transformers, and a part of them at higher ones still.
+def recurrent_finetune_rate(partial: bool) -> float:
+    """The learning rate of a recurrent model, which is higher than a Transformer's; `partial`: only a part is trained.
 
-    An LSTM of width 128, taught Shakespeare, on 2,000 rows of AG News: 69 % at 0.004, 33 % at 0.0005; with LoRA of
-    rank 8 66 % at 0.015, 35 % at 0.001. On other text 2.8 bits a byte with LoRA at 0.01, 4.6 at 0.0005.
+    Measured with an LSTM of width 128, trained on Shakespeare. Accuracy on 2,000 rows of AG News: 69 % at 0.004, 33 %
+    at 0.0005; with LoRA of rank 8, 66 % at 0.015, 35 % at 0.001. Bits per byte on other text with LoRA: 2.8 at 0.01,
+    4.6 at 0.0005.
     """
-    return 1e-2 if part else 4e-3
+    return 1e-2 if partial else 4e-3
 
 
 def encoder_config(source: Bundle) -> ModelConfig:
-    """What to build a classifier or a tagger around."""
+    """The config of the encoder inside a model, or of the model itself if it is one."""
     return getattr(source.config, "encoder", source.config)
 
 
 def encoder_weights(source: Bundle) -> dict[str, Tensor]:
-    """The encoder's tensors under its own names."""
+    """The encoder's tensors by their names inside the encoder."""
     assert isinstance(source.model, nn.Module)
     tensors = source.model.state_dict()
     if hasattr(source.config, "encoder"):
-        return {name.removeprefix("encoder."): each for name, each in tensors.items() if name.startswith("encoder.")}
+        prefix = "encoder."
+        return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     if source.config.kind in LANGUAGE_MODELS:
-        return {name: each for name, each in tensors.items() if not name.startswith("head.")}
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith("head.")}
     return tensors
 
 
-def section(source: Bundle, dropout: float) -> NewSection:
-    """The encoder's section of a recipe."""
+def encoder_section(source: Bundle, dropout: float) -> MutableSection:
+    """The section [model.encoder] of a recipe for the source's encoder."""
     values = toml_values(encoder_config(source))
     return {**values, "dropout": dropout} if "dropout" in values else values
 
 
-def whole(name: str, given: Section) -> Section:
-    """The model section of a language model that goes on learning: its own sizes."""
-    config = opened(name).config
+def continued_section(name: str, given: Section) -> Section:
+    """The section [model] of a language model that is trained further: the sizes that it has."""
+    config = open_start(name).config
     if config.kind not in LANGUAGE_MODELS:
         raise InputError(
             f"{name}: a {config.kind} model reads texts and cannot go on learning to write them. Give labelled "
@@ -92,85 +94,89 @@ def whole(name: str, given: Section) -> Section:
 
 
 def start_from(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> None:
-    """Give the model what the one it starts from has learned, then freeze or narrow what shall not move."""
-    source = opened(training.start)
-    theirs = source.config
-    if config.kind == theirs.kind and not hasattr(config, "encoder"):
-        assert isinstance(source.model, nn.Module)
-        _copy(model, source.model.state_dict(), training.start)
-        _narrow(model, model, training)
+    """Copy the weights of the start model into a new one, then apply LoRA or freeze what is not to learn."""
+    source = open_start(training.start)
+    source_config = source.config
+    assert isinstance(source.model, nn.Module)
+    if config.kind == source_config.kind and not hasattr(config, "encoder"):
+        _copy_weights(model, source.model.state_dict(), training.start)
+        _choose_learning_parameters(model, model, training)
         return
     encoder = model.get_submodule("encoder")
-    _copy(encoder, encoder_weights(source), training.start)
-    if theirs.kind == config.kind and getattr(theirs, "labels", ()) == getattr(config, "labels", ()):
-        assert isinstance(source.model, nn.Module)
+    _copy_weights(encoder, encoder_weights(source), training.start)
+    if source_config.kind == config.kind and getattr(source_config, "labels", ()) == getattr(config, "labels", ()):
         own = model.state_dict()
         same = {k: v for k, v in source.model.state_dict().items() if k in own and own[k].shape == v.shape}
         model.load_state_dict(same, strict=False)
-    _narrow(model, encoder, training)
+    _choose_learning_parameters(model, encoder, training)
 
 
-def _copy(model: nn.Module, tensors: dict[str, Tensor], name: str) -> None:
-    """All of the tensors that the model has a place for; of its own only poolers and heads may be new."""
+def _copy_weights(model: nn.Module, tensors: dict[str, Tensor], start: str) -> None:
+    """Copy the tensors that the model has; only its poolers and heads may be missing among them."""
     own = model.state_dict()
-    fitting = {key: value for key, value in tensors.items() if key in own}
-    missing = [key for key in own if key not in fitting and not key.startswith(("pooler.", "head.", "order."))]
-    wrong = [key for key, value in fitting.items() if own[key].shape != value.shape]
+    shared = {key: value for key, value in tensors.items() if key in own}
+    missing = [key for key in own if key not in shared and not key.startswith(("pooler.", "head.", "order."))]
+    wrong = [key for key, value in shared.items() if own[key].shape != value.shape]
     if missing or wrong:
-        raise InputError(f"{name}: {(missing + wrong)[0]} does not fit the model that was to start from it.")
-    model.load_state_dict({key: value.clone() for key, value in fitting.items()}, strict=False)
+        raise InputError(f"{start}: {(missing + wrong)[0]} does not fit the model that was to start from it.")
+    model.load_state_dict({key: value.clone() for key, value in shared.items()}, strict=False)
 
 
-def _narrow(model: nn.Module, learned: nn.Module, training: TrainingConfig) -> None:
+def _choose_learning_parameters(model: nn.Module, pretrained: nn.Module, training: TrainingConfig) -> None:
+    """Apply `training.lora` or `training.frozen` to the pretrained part of the model."""
     if training.lora:
-        if not low_rank.adapt(learned, training.lora, besides=("pooler",)):
+        if not low_rank.adapt(pretrained, training.lora, besides=("pooler",)):
             raise InputError("--lora: this model has no linear or recurrent layers to adapt. Leave it out.")
     elif training.frozen == "encoder":
-        learned.requires_grad_(False)
+        pretrained.requires_grad_(False)
     elif training.frozen == "embeddings":
-        for name, parameter in learned.named_parameters():
-            parameter.requires_grad_(TABLES.isdisjoint(name.split(".")))
-    pooler = getattr(learned, "pooler", None)
-    if isinstance(pooler, nn.Module):  # it belongs to the decision
+        for name, parameter in pretrained.named_parameters():
+            parameter.requires_grad_(EMBEDDING_NAMES.isdisjoint(name.split(".")))
+    pooler = getattr(pretrained, "pooler", None)
+    if isinstance(pooler, nn.Module):  # part of the classifier, though it lies in the encoder
         for parameter in pooler.parameters():
             parameter.requires_grad_(True)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError("--freeze: nothing would be left that learns. It is for a table with labels; leave it out.")
 
 
-def plainly(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> nn.Module:
-    """The model as it is kept: with what LoRA learned inside the weights."""
+def merged_model(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> nn.Module:
+    """The model in the form in which it is saved: the matrices of LoRA are merged into the weights."""
     if not training.lora:
         return model
-    made: nn.Module = config.build()
-    made.load_state_dict(low_rank.merged(model))
-    return made
+    merged: nn.Module = config.build()
+    merged.load_state_dict(low_rank.merged(model))
+    return merged
 
 
-CLOSE = 0.02  # of the wanted number; round widths come first, for processors like them
+MAX_DEVIATION = 0.02  # from the wanted number of parameters, for a width that is a multiple of 16, 8, 4 or 2
 
 
-def parameters(model: NewSection) -> int:
-    """How many a model section asks for; nothing is allocated."""
+def parameters(model: MutableSection) -> int:
+    """The number of parameters of the model that a section describes; no memory is allocated for them."""
     with outline():
         return count(parse_model(model, "the recipe").build())
 
 
-def matched_width(model: NewSection, wanted: int) -> int | None:
-    """The width that gives about the wanted number; None for a section that cannot be built."""
+def matched_width(model: MutableSection, wanted: int) -> int | None:
+    """The width with about the wanted number of parameters; None if the section describes no possible model.
+
+    Multiples of 16 and other round widths are preferred, because processors compute them faster.
+    """
 
     @functools.cache
-    def off(width: int) -> float:
+    def deviation(width: int) -> float:
         return parameters({**model, "width": width}) / wanted - 1
 
     try:
-        low, high = 1, math.isqrt(wanted) + 2  # every model has a matrix of its width squared
+        low, high = 1, math.isqrt(wanted) + 2  # every model has a matrix of width x width
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if off(middle) < 0 else (low, middle)
+            low, high = (middle, high) if deviation(middle) < 0 else (low, middle)
         for step in (16, 8, 4, 2, 1):
-            width = min((max(step, low // step * step), max(step, -(-high // step) * step)), key=lambda w: abs(off(w)))
-            if abs(off(width)) < CLOSE:
+            candidates = max(step, low // step * step), max(step, -(-high // step) * step)
+            width = min(candidates, key=lambda width: abs(deviation(width)))
+            if abs(deviation(width)) < MAX_DEVIATION:
                 break
     except ConfigError:
         return None

@@ -1,8 +1,8 @@
-"""A model of one's own: a Python file with one config class, named again whenever the model is used.
+"""Models that users write themselves: a Python file with one config class, which is named at every use of the model.
 
-The file is executed because the user names it (`--model mingru.py`), or because an installed package announces it (an
-entry point of the group `qkv.models`). A run folder and a model folder keep the name and the sha256 of the file, never
-its code: nothing in a folder is executed, and another version of the file is refused.
+The file is executed because the user names it (`--model mingru.py`), or because an installed package has an entry point
+for it (group `qkv.models`). Run folders and model folders keep the name and the sha256 of the file, but never its code:
+nothing in a folder is executed, and another version of the file is refused.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from qkv.errors import InputError, RefusedError
 from qkv.models import registry
 from qkv.models.language_model import LanguageModel
 
-GROUP = "qkv.models"
-FIELDS = ("kind", "vocabulary", "layers", "width", "context")
-EXPECTED = f"a dataclass with {', '.join(FIELDS)} and a method build"
-KEY = "own_model"
-"""The key under which a saved recipe and a model's config.json name the file."""
+ENTRY_POINT_GROUP = "qkv.models"
+CONFIG_FIELDS = ("kind", "vocabulary", "layers", "width", "context")
+EXPECTED = f"a dataclass with {', '.join(CONFIG_FIELDS)} and a method build"
+KEY = "own_model"  # under which a saved recipe and the config.json of a model name the file
 
 
 @dataclass(frozen=True)
 class OwnModel:
-    """A config class from outside, and the file that it came from."""
+    """The config class of a user's model, and the file that defines it."""
 
     config: type[Any]
     kind: str
@@ -41,15 +40,15 @@ class OwnModel:
 
     @property
     def values(self) -> dict[str, str]:
-        """As a folder keeps it."""
+        """The values that a folder keeps."""
         return {"file": Path(self.file).name, "sha256": self.sha256}
 
 
-LOADED: dict[str, OwnModel] = {}
+LOADED: dict[str, OwnModel] = {}  # by kind
 
 
-class _FileLoader(SourceLoader):
-    """Loads the very bytes that were hashed."""
+class _BytesLoader(SourceLoader):
+    """Loads a module from bytes, so that exactly those that were hashed are executed."""
 
     def __init__(self, name: str, file: str, content: bytes) -> None:
         self.name, self.file, self.content = name, file, content
@@ -62,7 +61,7 @@ class _FileLoader(SourceLoader):
 
 
 def load_file(name: str | Path) -> OwnModel:
-    """Execute a file of the user's, and take the config class that it defines."""
+    """Execute the user's file and register the config class that it defines."""
     file = Path(name)
     try:
         content = file.read_bytes()
@@ -71,7 +70,7 @@ def load_file(name: str | Path) -> OwnModel:
     digest = hashlib.sha256(content).hexdigest()
     module_name = f"qkv_own_{digest[:16]}"
     if module_name not in sys.modules:
-        loader = _FileLoader(module_name, str(file), content)
+        loader = _BytesLoader(module_name, str(file), content)
         spec = spec_from_loader(module_name, loader)
         assert spec is not None
         sys.modules[module_name] = module = module_from_spec(spec)  # dataclasses and type hints look it up there
@@ -82,41 +81,42 @@ def load_file(name: str | Path) -> OwnModel:
             raise InputError(f"{file}: {type(error).__name__} while it was read: {error}") from error
     classes = [value for value in vars(sys.modules[module_name]).values() if _is_config(value, module_name)]
     if len(classes) != 1:
-        names = ", ".join(each.__name__ for each in classes) or "none"
+        names = ", ".join(config.__name__ for config in classes) or "none"
         raise InputError(f"{file}: expected one config class, {EXPECTED}; there are: {names}.")
-    return _registered(classes[0], str(file), digest)
+    return _register(classes[0], str(file), digest)
 
 
 def from_config(config: object) -> OwnModel | None:
-    """The class of a config that was made in Python; None where it is one of qkv's own."""
-    kind = type(config)
-    if kind.__module__.startswith("qkv."):
+    """Register the class of a config object that the user made in Python; None for a config of qkv."""
+    config_class = type(config)
+    if config_class.__module__.startswith("qkv."):
         return None
-    if not _is_config(kind, kind.__module__):
-        raise InputError(f"model: {kind.__name__} is not a config: expected {EXPECTED}.")
+    name = config_class.__name__
+    if not _is_config(config_class, config_class.__module__):
+        raise InputError(f"model: {name} is not a config: expected {EXPECTED}.")
     try:
-        file = inspect.getsourcefile(kind)
-        source = Path(file).read_bytes() if file and Path(file).is_file() else inspect.getsource(kind).encode()
-    except (OSError, TypeError):  # typed into an interpreter
-        file, source = None, repr(kind.__qualname__).encode()
-    return _registered(kind, file or kind.__name__, hashlib.sha256(source).hexdigest())
+        file = inspect.getsourcefile(config_class)
+        source = Path(file).read_bytes() if file and Path(file).is_file() else inspect.getsource(config_class).encode()
+    except (OSError, TypeError):  # the class was typed into an interpreter
+        file, source = None, repr(config_class.__qualname__).encode()
+    return _register(config_class, file or name, hashlib.sha256(source).hexdigest())
 
 
 def saved_values(config: object) -> dict[str, dict[str, str]]:
-    """What a folder keeps of the file behind a config, or behind its encoder's; of qkv's own models nothing."""
+    """The name and hash of the file that defines a config or its encoder; empty for a model of qkv."""
     kinds = [getattr(part, "kind", None) for part in (config, getattr(config, "encoder", None))]
     own = next((LOADED[str(kind)] for kind in kinds if kind in LOADED), None)
     return {} if own is None else {KEY: own.values}
 
 
-def require(section: object, saved: object, where: str) -> None:
-    """See that the file of a saved model is loaded, and that it is the one that the model was made with."""
+def require_same_file(section: object, saved: object, where: str) -> None:
+    """Refuse a saved model whose file is not loaded, or is not the version that the model was trained with."""
     parts = [section, section.get("encoder")] if isinstance(section, dict) else []
     kinds = [str(part.get("kind")) for part in parts if isinstance(part, dict)]
     if not isinstance(saved, dict) or not all(isinstance(saved.get(key), str) for key in ("file", "sha256")):
         raise RefusedError(f"{where}: {KEY} does not fit; expected the file's name and its sha256.")
     own = next((LOADED[kind] for kind in kinds if kind in LOADED), None)
-    own = own or next((model for kind in kinds if (model := _announced(kind)) is not None), None)
+    own = own or next((model for kind in kinds if (model := _from_entry_point(kind)) is not None), None)
     if own is None:
         raise InputError(
             f"{where}: a model of {saved['file']} (sha256 {saved['sha256'][:12]}), which is not part of qkv and is not "
@@ -129,10 +129,10 @@ def require(section: object, saved: object, where: str) -> None:
         )
 
 
-def _announced(kind: str) -> OwnModel | None:
-    """The model of an installed package that announces this kind."""
-    for point in metadata.entry_points(group=GROUP, name=kind):
-        return from_config(point.load()())
+def _from_entry_point(kind: str) -> OwnModel | None:
+    """The model of this kind that an installed package has an entry point for."""
+    for entry_point in metadata.entry_points(group=ENTRY_POINT_GROUP, name=kind):
+        return from_config(entry_point.load()())
     return None
 
 
@@ -141,12 +141,12 @@ def _is_config(value: object, module: str) -> bool:
         isinstance(value, type)
         and value.__module__ == module
         and dataclasses.is_dataclass(value)
-        and set(FIELDS) <= {field.name for field in dataclasses.fields(value)}
+        and set(CONFIG_FIELDS) <= {field.name for field in dataclasses.fields(value)}
         and callable(getattr(value, "build", None))
     )
 
 
-def _registered(config: type[Any], file: str, digest: str) -> OwnModel:
+def _register(config: type[Any], file: str, digest: str) -> OwnModel:
     kinds = get_args(get_type_hints(config)["kind"])
     if len(kinds) != 1:
         raise InputError(f'{file}: {config.__name__}.kind: expected one name, such as kind: Literal["mine"] = "mine".')
@@ -157,7 +157,7 @@ def _registered(config: type[Any], file: str, digest: str) -> OwnModel:
         raise InputError(f"{file}: {config.__name__}.kind = {kind!r} is a model of qkv. Choose another name.")
     with outline():
         model = config(vocabulary=2).build()
-    place = registry.LANGUAGE_MODELS if isinstance(model, LanguageModel) else registry.TEXT_ENCODERS
-    place.add(kind, config)
+    configs = registry.LANGUAGE_MODELS if isinstance(model, LanguageModel) else registry.TEXT_ENCODERS
+    configs.add(kind, config)
     LOADED[kind] = OwnModel(config, kind, file, digest)
     return LOADED[kind]

@@ -1,9 +1,9 @@
-"""Recipe = model + tokenizer + corpus + task + training: complete, frozen, as a run folder holds it.
+"""A recipe: the complete configuration of a run, in the sections model, tokenizer, corpus, task and training.
 
-A saved recipe carries the number of its format; one that an older version saved is converted, so that its run still
-opens and resumes. Format 1 carried no number; it is recognised by the fingerprint of its data, which only a resolved
-recipe has. Format 2 said "auto" where a tokenizer's kind was left to the model that a run started from. A recipe that a
-person writes is never converted: an old key in it is refused by name.
+A run folder keeps its recipe in recipe.toml with a format number. A recipe that an older version saved is converted, so
+that its run can still be opened and resumed. Format 1 had no number; it is recognised by the fingerprint of its data,
+which only saved recipes have. Format 2 wrote `kind = "auto"` for the tokenizer of the model that a run started from. A
+recipe that a user writes is not converted: an old key in it is refused, and the message names the nearest new one.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from qkv.storage import write_file
 from qkv.text.tokenizer import TokenizerConfig
 from qkv.training.settings import TrainingConfig
 
-Section = Mapping[str, Any]  # as TOML gives it
+Section = Mapping[str, Any]  # the keys and values of a section in a TOML file
 CorpusSection = CorpusConfig | ExamplesConfig | ParallelConfig
-NewSection = dict[str, Any]  # one that a function builds
+MutableSection = dict[str, Any]
 SHIPPED = Path(__file__).parents[1] / "recipes"
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
 FORMAT = 3  # of saved recipes
 
-TRAINING = {  # keys of [training] in format 1, and what they are called now
+TRAINING_KEYS_OF_FORMAT_1 = {  # and their present names
     "rate": "learning_rate",
     "matrix_rate": "matrix_learning_rate",
     "final": "final_fraction",
     "turns": "steps_changes",
     "evaluations": "evaluate_every_changes",
 }
-CORPUS = {"longest": "max_tokens"}  # and of [corpus]
-UNITS = {"classification": "examples", "tagging": "examples", "translation": "sentences"}
-"""What an evaluation counts, by tasks of format 1; tokens in all others."""
+CORPUS_KEYS_OF_FORMAT_1 = {"longest": "max_tokens"}
+EVALUATION_UNITS = {"classification": "examples", "tagging": "examples", "translation": "sentences"}
+"""What the size of an evaluation counts, for the tasks of format 1; tokens for all others."""
 
 
 @runtime_checkable
 class TaskConfig(Protocol):
-    """The section [task], of any task."""
+    """The interface of the configs of [task], of which each task has its own."""
 
     @property
     def kind(self) -> str: ...
@@ -70,71 +70,79 @@ class Recipe:
         )
 
 
-def complete(values: Mapping[str, Section], models: LazyClasses, corpus: type, task: type, where: str) -> Recipe:
-    """Sections in which nothing is open as a recipe; a task has these models and these configs of its sections."""
+def parse_recipe(values: Mapping[str, Section], models: LazyClasses, corpus: type, task: type, where: str) -> Recipe:
+    """The recipe with these sections, none of which may be incomplete.
+
+    Args:
+        values: The sections by name.
+        models: The configs that a task has for the section [model], by kind.
+        corpus: Its config of the section [corpus].
+        task: Its config of the section [task].
+        where: The origin of the sections, for messages.
+    """
     model = Annotated[ModelConfig, ByKind(models)]
     sections = recipe_class(model=model, tokenizer=TokenizerConfig, corpus=corpus, task=task, training=TrainingConfig)
     return Recipe(**vars(parse(sections, values, where)))
 
 
-def read(recipe: Path) -> dict[str, NewSection]:
-    """The sections of a recipe, not yet complete: of a file, or of one of qkv's own by its name."""
-    path = find(recipe)
-    values = current(read_toml(path), FORMAT, str(path))
+def read_sections(recipe: Path) -> dict[str, MutableSection]:
+    """The sections of a recipe file, or of a recipe that is installed with qkv, by its name."""
+    path = find_recipe(recipe)
+    values = migrate(read_toml(path), str(path))
     check_sections(values, str(path))
     return values
 
 
-def find(recipe: Path) -> Path:
-    """The file of a recipe: as given, or the one of this name that is installed with qkv."""
-    known = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
-    if str(recipe) in known and not os.path.isfile(recipe):
-        return known[str(recipe)]
+def find_recipe(recipe: Path) -> Path:
+    """The path as it is given, or the recipe of this name that is installed with qkv."""
+    installed = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    if str(recipe) in installed and not os.path.isfile(recipe):
+        return installed[str(recipe)]
     if os.path.exists(recipe):  # unlike Path.exists, False for a name that the system refuses
         return recipe
-    near = difflib.get_close_matches(recipe.stem, known, 1)
+    near = difflib.get_close_matches(recipe.stem, installed, 1)
     hint = f"did you mean {near[0]!r}? qkv's" if near else "qkv's"
-    raise ConfigError(f"{recipe}: no such recipe file; {hint} own recipes are {', '.join(known)}.")
+    raise ConfigError(f"{recipe}: no such recipe file; {hint} own recipes are {', '.join(installed)}.")
 
 
-def current(values: NewSection, newest: int, where: str) -> NewSection:
-    """The sections of a recipe in the present format, without the number."""
+def migrate(values: MutableSection, where: str) -> MutableSection:
+    """The sections of a recipe in the present format, without the format number."""
     values = dict(values)
     corpus = values.get("corpus")
-    resolved = isinstance(corpus, dict) and "fingerprint" in corpus
-    number = values.pop("format", 1 if resolved else newest)
-    if type(number) is not int or not 1 <= number <= newest:
-        newer = " A newer version of qkv wrote it: update qkv." if type(number) is int and number > newest else ""
-        raise ConfigError(f"{where}: format = {number!r} does not fit; expected a number from 1 to {newest}.{newer}")
+    saved = isinstance(corpus, dict) and "fingerprint" in corpus
+    version = values.pop("format", 1 if saved else FORMAT)
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        newer = " A newer version of qkv wrote it: update qkv." if type(version) is int and version > FORMAT else ""
+        raise ConfigError(f"{where}: format = {version!r} does not fit; expected a number from 1 to {FORMAT}.{newer}")
     if (own := values.pop(own_model.KEY, None)) is not None:
-        own_model.require(values.get("model"), own, where)
-    if number == 1:
+        own_model.require_same_file(values.get("model"), own, where)
+    if version == 1:
         values = _from_format_1(values)
     tokenizer = values.get("tokenizer")
-    if number < 3 and isinstance(tokenizer, dict) and tokenizer.get("kind") == "auto":  # now absent
+    if version < 3 and isinstance(tokenizer, dict) and tokenizer.get("kind") == "auto":  # the key is now left out
         values["tokenizer"] = {key: value for key, value in tokenizer.items() if key != "kind"}
     return values
 
 
-def _from_format_1(values: NewSection) -> NewSection:
-    """Rename keys of [training] and [corpus], and move to [task] how much is evaluated, with its unit in the name."""
+def _from_format_1(values: MutableSection) -> MutableSection:
+    """Rename keys of [training] and [corpus], and move the sizes of evaluations to [task], with their unit in keys."""
     training, task, corpus = values.get("training"), values.get("task", {}), values.get("corpus", {})
     if not isinstance(training, dict) or not isinstance(task, dict) or not isinstance(corpus, dict):
-        return values  # which is refused where the sections are checked
-    training = {TRAINING.get(key, key): value for key, value in training.items()}
-    unit = UNITS.get(str(task.get("kind")), "tokens")
+        return values  # `check_sections` refuses it
+    training = {TRAINING_KEYS_OF_FORMAT_1.get(key, key): value for key, value in training.items()}
+    unit = EVALUATION_UNITS.get(str(task.get("kind")), "tokens")
     during, final = training.pop("evaluate_tokens", 0), training.pop("evaluate_last", 0)
     task = dict(task)
     if during:
         task.setdefault(f"evaluation_{unit}", during)
     if final and unit != "examples":  # all examples are evaluated at the end
         task.setdefault(f"final_evaluation_{unit}", final)
-    corpus = {CORPUS.get(key, key): value for key, value in corpus.items()}
+    corpus = {CORPUS_KEYS_OF_FORMAT_1.get(key, key): value for key, value in corpus.items()}
     return {**values, "corpus": corpus, "training": training, "task": task}
 
 
 def check_sections(values: Mapping[str, object], where: str) -> None:
-    """Refuse what is not one of the five sections."""
+    """Refuse keys that are not one of the five sections."""
     for name, section in values.items():
         if name not in SECTIONS:
             near = difflib.get_close_matches(name, SECTIONS, 1)
@@ -145,34 +153,34 @@ def check_sections(values: Mapping[str, object], where: str) -> None:
 
 
 def language_model_section(model: Section, where: str) -> Section:
-    """The section of a language model, the name of a preset unfolded into its numbers."""
+    """The section of a language model, in which the name of a preset is replaced by its kind and sizes."""
     kind = model.get("kind", "modern")
     if str(kind) in LANGUAGE_MODELS:
         return model
-    if (named := preset(LANGUAGE_MODELS, str(kind))) is not None:
-        shape = ("kind", "layers", "heads", "width")  # the rest follows from the text, where the preset leaves it open
-        default = toml_values(LANGUAGE_MODELS[named.kind]())
-        chosen = {key: value for key, value in toml_values(named).items() if key in shape or value != default[key]}
-        return {**chosen, **model, "kind": named.kind}
+    if (config := preset(LANGUAGE_MODELS, str(kind))) is not None:
+        shape = ("kind", "layers", "heads", "width")  # other keys that have their default value are left open
+        default = toml_values(LANGUAGE_MODELS[config.kind]())
+        chosen = {key: value for key, value in toml_values(config).items() if key in shape or value != default[key]}
+        return {**chosen, **model, "kind": config.kind}
     known, masked = [*LANGUAGE_MODELS, *presets(LANGUAGE_MODELS)], ["bert", "masked", *presets(TEXT_ENCODERS)]
     if kind in masked:
         raise ConfigError(
             f"{where}: model {kind!r} fills gaps and does not write text; expected a language model: "
             f"{', '.join(known)}."
         )
-    raise unknown_model(str(kind), [*known, *masked], where)
+    raise unknown_model_error(str(kind), [*known, *masked], where)
 
 
-def unknown_model(name: str, known: Sequence[str], where: str, purpose: str = "") -> ConfigError:
-    """The refusal of a model's name, with the nearest one that is known."""
+def unknown_model_error(name: str, known: Sequence[str], where: str, purpose: str = "") -> ConfigError:
+    """The error for an unknown model, with the nearest known name or with all."""
     near = difflib.get_close_matches(name, known, 1)
-    list_of = "known here" if purpose else "known"
-    hint = f"did you mean {near[0]!r}?" if near else f"{list_of}: {', '.join(known)}."
+    title = "known here" if purpose else "known"
+    hint = f"did you mean {near[0]!r}?" if near else f"{title}: {', '.join(known)}."
     return ConfigError(f"{where}: unknown model {name!r}{f' for {purpose}' if purpose else ''}; {hint}")
 
 
 def parse_model(values: object, where: str) -> ModelConfig:
-    """A model's config of any kind; messages name the key as `model.heads`."""
+    """The config in a section [model], of any kind; messages name its keys in the form `model.heads`."""
     if not isinstance(values, Mapping) or str(values.get("kind")) not in MODELS:
         kind = values.get("kind") if isinstance(values, Mapping) else values
         raise ConfigError(f"{where}: model.kind = {kind!r} is not known; expected one of {', '.join(MODELS)}.")

@@ -1,8 +1,8 @@
-"""The time budget: from minutes to a model. Decision 0007 has the study behind the table.
+"""The time budget: chooses the size of a language model by the minutes that a run may take.
 
-Two short measurements decide. The first, a few steps of one fixed small model, tells how fast this machine is compared
-with the study's, and so which size has the time it needs. The second, a few steps of the model that was chosen, tells
-how many of them fit. During the run its clock corrects the number.
+The table of sizes comes from a study (decision 0007). Two short measurements apply it: a few steps of a fixed small
+model tell how fast this machine is compared with the study's, and so which size to take; a few steps of the chosen
+model tell how many fit into the time. During the run the clock corrects that number.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 
 from qkv.models.registry import LANGUAGE_MODELS, ModelConfig
 from qkv.training import devices
-from qkv.training.loop import Step, start, train
+from qkv.training.loop import Step, initial_state, train
 from qkv.training.settings import TrainingConfig
 
-SPARE = 0.03  # of the time is nobody's: the machine may stumble in the last moments
-SAMPLES = 2.5  # seconds for two samples, the card, and compressors on other windows than planned
+SPARE_FRACTION = 0.03  # of the time is left unused, in case the machine slows down at the end
+REPORT_SECONDS = 2.5  # for two samples, the card, and compressing other validation windows than planned
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class SizePreset:
     width: int
     context: int
     batch: int
-    speed: int = 0  # tokens a second there
+    speed: int = 0  # tokens per second on that machine
 
     def epochs(self, seconds: float, tokens: int) -> float:
-        """How often a text of this many tokens is seen in these seconds of the study's machine."""
+        """How many times the study's machine goes through a text of this length in these seconds."""
         return seconds * self.speed / tokens
 
     @property
     def weights(self) -> int:
-        """Of the layers, about: twelve matrices of width x width each."""
+        """About the number of weights of the layers: twelve matrices of width x width in each."""
         return 12 * self.layers * self.width**2
 
     @property
@@ -51,7 +51,7 @@ class SizePreset:
 
     @property
     def tokens(self) -> int:
-        """Of a step."""
+        """The tokens of a step."""
         return self.batch * self.context
 
 
@@ -61,68 +61,69 @@ SIZES = (
     SizePreset(600.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_500),
     SizePreset(1800.0, layers=4, heads=8, width=256, context=128, batch=16, speed=2_800),
 )
-# For a text that the size of the time would see too often: deeper, and seen only a few times.
-DEEP = (
+DEEP_SIZES = (
     SizePreset(0.0, layers=4, heads=4, width=128, context=64, batch=16, speed=8_500),
     SizePreset(0.0, layers=6, heads=4, width=128, context=64, batch=16, speed=6_500),
     SizePreset(0.0, layers=4, heads=6, width=192, context=64, batch=32, speed=4_800),
     SizePreset(0.0, layers=6, heads=6, width=192, context=64, batch=32, speed=3_500),
 )
-DEFAULT_SIZE = SizePreset(
-    0.0, layers=4, heads=4, width=128, context=128, batch=32
-)  # where steps are given instead of a time
+"""Deeper and slower models, for a text so short that the model of `SIZES` would go through it too often."""
+DEFAULT_SIZE = SizePreset(0.0, layers=4, heads=4, width=128, context=128, batch=32)
+"""The size of a run whose steps are given instead of its time."""
 
-OFTEN = 4.0  # epochs: a text that would be seen more often than that teaches a deeper model more
-ENOUGH = 3.2  # epochs of a deep model: after them it learns by heart, with dropout and without
-LARGE = 9  # weights of the layers for each token of a text: more are not filled by it
-DROPOUT = ((OFTEN, 0.1), (15.0, 0.2))  # from this number of epochs on, for a text too short for any deep model
+MANY_EPOCHS = 4.0  # a text that is seen more often than this is learned better by a deeper model
+DEEP_EPOCHS = 3.2  # after which a deep model begins to memorise, with and without dropout
+MAX_WEIGHTS_PER_TOKEN = 9  # weights of the layers for each token of the text; a larger deep model gains nothing
+DROPOUT = ((MANY_EPOCHS, 0.1), (15.0, 0.2))  # (epochs, dropout from this number on)
 
 REFERENCE = {"vocabulary": 1024, "layers": 2, "heads": 4, "width": 128, "context": 64}  # of a `modern` model
 REFERENCE_BATCH = 16
-REFERENCE_SECONDS = 0.05  # a step of it on the study's machine: two cores, two threads
+REFERENCE_SECONDS = 0.05  # for a step of it on the study's machine: two cores, two threads
 
 
 @dataclass(frozen=True)
 class MachineSpeed:
-    """How fast this machine is: the threads that suit it, and its speed compared with the study's machine."""
+    """The best number of threads on this machine, and its speed relative to the study's machine."""
 
     threads: int
     speed: float
 
 
 def size_for(seconds: float, tokens: int) -> SizePreset:
-    """The size for these seconds of the study's machine; where it sees the text too often, the deepest that fits."""
+    """The size for these seconds of the study's machine; for a text that it would see too often, a deeper one."""
     in_time = max((size for size in SIZES if size.seconds <= seconds), key=lambda size: size.seconds, default=SIZES[0])
-    if in_time.epochs(seconds, tokens) < OFTEN:
+    if in_time.epochs(seconds, tokens) < MANY_EPOCHS:
         return in_time
-    filled = [size for size in DEEP if size.weights <= LARGE * tokens]
-    if not filled:
+    small_enough = [size for size in DEEP_SIZES if size.weights <= MAX_WEIGHTS_PER_TOKEN * tokens]
+    if not small_enough:
         return SIZES[0]
-    return max((size for size in filled if size.epochs(seconds, tokens) >= ENOUGH), key=DEEP.index, default=in_time)
+    fast_enough = [size for size in small_enough if size.epochs(seconds, tokens) >= DEEP_EPOCHS]
+    return fast_enough[-1] if fast_enough else in_time
 
 
-def enough(size: SizePreset) -> float:
+def useful_epochs(size: SizePreset) -> float:
     """After how many epochs more time would not help."""
-    return ENOUGH if size in DEEP else math.inf
+    return DEEP_EPOCHS if size in DEEP_SIZES else math.inf
 
 
-def learned(model: ModelConfig, epochs: float) -> bool:
-    """Whether a deep model has seen a text as often as helps it."""
-    deep = {(size.layers, size.width) for size in DEEP}
-    return model.kind == "modern" and (model.layers, model.width) in deep and epochs >= 0.97 * ENOUGH
+def seen_enough(model: ModelConfig, epochs: float) -> bool:
+    """Whether a model of a deep size has gone through its text as often as helps it."""
+    deep = {(size.layers, size.width) for size in DEEP_SIZES}
+    return model.kind == "modern" and (model.layers, model.width) in deep and epochs >= 0.97 * DEEP_EPOCHS
 
 
 def dropout(epochs: float) -> float:
+    """The dropout for a text that is seen this often."""
     return max((share for least, share in DROPOUT if epochs >= least), default=0.0)
 
 
-def machine_speed(device: str, dtype: str) -> MachineSpeed:
-    """Time a few steps of the small model of reference, on all cores and on one; the faster way is taken."""
+def measure_machine(device: str, dtype: str) -> MachineSpeed:
+    """Time a few steps of the reference model, on a CPU with all threads and with one, and take the faster way."""
     from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 
     model: ModelConfig = LANGUAGE_MODELS["modern"](**REFERENCE)
     tokens = torch.randint(model.vocabulary, (20_000,), generator=torch.Generator().manual_seed(0))
-    task = LanguageModelling(LanguageModellingConfig(), tokens.numpy(), model.context, 0)
+    objective = LanguageModelling(LanguageModellingConfig(), tokens.numpy(), model.context, 0)
     settings = TrainingConfig(
         steps=1000,
         batch=REFERENCE_BATCH,
@@ -132,38 +133,38 @@ def machine_speed(device: str, dtype: str) -> MachineSpeed:
         device=device,
         dtype=dtype,  # type: ignore[arg-type]
     )
-    state = start(model.build().to(device), settings)
-    steps = train(state, task, settings)
-    found: dict[int, float] = {}
-    most = devices.choose_threads()
-    for threads in sorted({most, 1} if device == "cpu" else {most}, reverse=True):
+    state = initial_state(model.build().to(device), settings)
+    steps = train(state, objective, settings)
+    step_seconds: dict[int, float] = {}
+    all_threads = devices.choose_threads()
+    for threads in sorted({all_threads, 1} if device == "cpu" else {all_threads}, reverse=True):
         devices.set_threads(threads)
-        found[threads] = typical(steps, least=4, seconds=0.4)
-    best = min(found, key=lambda threads: found[threads])
-    devices.set_threads(most)
-    return MachineSpeed(best, REFERENCE_SECONDS / found[best])
+        step_seconds[threads] = median_step_seconds(steps, min_steps=4, seconds=0.4)
+    best = min(step_seconds, key=lambda threads: step_seconds[threads])
+    devices.set_threads(all_threads)
+    return MachineSpeed(best, REFERENCE_SECONDS / step_seconds[best])
 
 
-def typical(
+def median_step_seconds(
     steps: Iterator[Step],
     *,
-    least: int,
+    min_steps: int,
     seconds: float,
-    most: int = 50,
+    max_steps: int = 50,
     patience: float = math.inf,
     now: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """The median seconds of a step; the first is slower than all that follow and does not count.
+    """The median time of a step, apart from the first one, which is slower.
 
-    Where steps take so long that more than `patience` seconds are gone, those so far must do.
+    Steps are timed for `seconds`, and at least `min_steps` of them. After `patience` seconds no further step is begun.
     """
-    mark = now()
+    began = now()
     next(steps)
-    spent = [now() - mark]
-    while len(spent) <= least or (sum(spent[1:]) < seconds and len(spent) <= most):
-        if sum(spent) > patience:
+    times = [now() - began]
+    while len(times) <= min_steps or (sum(times[1:]) < seconds and len(times) <= max_steps):
+        if sum(times) > patience:
             break
-        mark = now()
+        began = now()
         next(steps)
-        spent.append(now() - mark)
-    return statistics.median(spent[1:] or spent)
+        times.append(now() - began)
+    return statistics.median(times[1:] or times)

@@ -22,15 +22,15 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, main_metric, score
 from qkv.evaluation.spans import SpanScore
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
-from qkv.recipe.recipe import read
+from qkv.recipe.recipe import read_sections
 from qkv.studies import classical_baselines
 from qkv.studies.comparison import Entry, ScoredRun, SystemComparison, in_order, network_entry
 from qkv.studies.significance import measure, require_metric
 from qkv.studies.study import ComparisonPlan, TrainedRun, labelled_models
 from qkv.tasks.classification import report
-from qkv.tasks.classification.systems import PROBLEMS
+from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from qkv.tasks.classification.task import ClassificationTask
-from qkv.tasks.protocol import Session, autocast_of, expect
+from qkv.tasks.protocol import Session, autocast_factory, expect
 from qkv.tasks.report import write_card
 
 WITHOUT = (
@@ -52,7 +52,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     for note in data.notes:
         plan.note(note)
     assert data.test is not None
-    require_metric(plan.metric, main_metric(data.test, PROBLEMS[data.task]), len(data.labels))
+    require_metric(plan.metric, main_metric(data.test, PROBLEM_BY_TASK[data.task]), len(data.labels))
     names = labelled_models(data, plan, plan.models, "--models")
     for start in plan.starts:
         bundle.find(start)  # a name that leads nowhere is refused before anything is trained
@@ -90,7 +90,7 @@ def trained_on_these(start: str, config: ExamplesConfig) -> Iterator[str]:
     recipe = next((path for path in (folder / "recipe.toml", folder.parent / "recipe.toml") if path.is_file()), None)
     if recipe is None:
         return
-    files = read(recipe).get("corpus", {}).get("files", ())
+    files = read_sections(recipe).get("corpus", {}).get("files", ())
     if {Path(name).resolve() for name in files} & {Path(name).resolve() for name in config.files}:
         yield Caution(f"leak: {start} was trained on these files, and may have learned rows that are reported here.")
 
@@ -102,7 +102,7 @@ def model_name(start: str) -> str:
 
 
 def _baselines(plan: ComparisonPlan, data: Labelled) -> Iterator[Entry]:
-    problem, test = PROBLEMS[data.task], data.test
+    problem, test = PROBLEM_BY_TASK[data.task], data.test
     assert test is not None
     for system in classical_baselines.fitted(data, problem):
         held_out = measure(
@@ -131,12 +131,12 @@ def _baselines(plan: ComparisonPlan, data: Labelled) -> Iterator[Entry]:
 def _scored(plan: ComparisonPlan, run: TrainedRun, session: Session, model: Any) -> ScoredRun:
     """Score a network on the validation set and, from its texts on, on the reported one; writes the run's card."""
     recipe, task = session.recipe, expect(session.task, ClassificationTask)
-    chosen: LabelledScore = task.judged(recipe, model, "valid")
+    chosen: LabelledScore = task.score_split(recipe, model, "valid")
     data = task.prepared.labelled
     assert data.test is not None
     began = time.perf_counter()
     rows = task.prepared.rows(data.test, task.context)
-    answers = decisions.answers(model, rows, task.problem, autocast_of(recipe.training))
+    answers = decisions.answers(model, rows, task.problem, autocast_factory(recipe.training))
     speed = len(data.test) / max(time.perf_counter() - began, 1e-9)
     result = score_examples(answers, data.test, task.problem)
     both = {"valid": chosen, "test": result}

@@ -27,7 +27,7 @@ from qkv.studies import picture
 from qkv.studies.significance import NAMES, Measure, difference, estimate
 from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.registry import task_to_study
-from qkv.tasks.report import LinesSection, Section, TableSection, cell
+from qkv.tasks.report import LinesSection, ReportSection, TableSection, markdown_cell
 from qkv.version import __version__
 from qkv.visible import visible
 
@@ -216,7 +216,7 @@ class SystemComparison:
             "-" if entry.predictions_per_second is None else short(entry.predictions_per_second),
         ]
 
-    def sections(self) -> list[Section]:
+    def sections(self) -> list[ReportSection]:
         """For a terminal: the table, the plot in characters, and what follows from them."""
         scores = [(entry.name, entry.score) for entry in self.entries]
         failed = [f"{name} is left out: {reason}" for name, reason in self.failed.items()]
@@ -232,7 +232,7 @@ class SystemComparison:
         return f"""\
 # {visible(", ".join(self.data))}: {self.task}
 
-{chr(10).join(f"| {' | '.join(cell(str(value)) for value in row)} |" for row in rows)}
+{chr(10).join(f"| {' | '.join(markdown_cell(str(value)) for value in row)} |" for row in rows)}
 
 \\* is best on {self.chosen_on:,} {self.unit} held out of the training set; the table shows {self.reported:,}
 others, on which nothing was chosen. Each network had {minutes(self.minutes_each)}.{mean} {FLOPS}

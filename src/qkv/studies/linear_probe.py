@@ -21,7 +21,7 @@ from qkv.errors import InputError, require_package
 from qkv.evaluation import vectors
 from qkv.evaluation.intervals import Difference, paired
 from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
-from qkv.tasks.classification.systems import PROBLEMS
+from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from qkv.text.tokenizer import Tokenizer
 
 MOST = 2000  # texts or sentences of each side
@@ -46,7 +46,7 @@ class Probed:
 def probe(model: nn.Module, tokenizer: Tokenizer, data: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
     """A score for each layer from 0 on: learned on the training set, reported on the validation set."""
     require_package("sklearn", NEED)
-    if PROBLEMS[data.task] != "single" or not isinstance(data.train, TextExamples | TagExamples) or data.pairs:
+    if PROBLEM_BY_TASK[data.task] != "single" or not isinstance(data.train, TextExamples | TagExamples) or data.pairs:
         raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {data.task}.")
     train, valid = (_some(side, most, seed) for side in (data.train, data.valid))
     layers = zip(layers_of(model, tokenizer, train), layers_of(model, tokenizer, valid), strict=True)

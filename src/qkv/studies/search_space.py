@@ -67,13 +67,13 @@ Space = dict[str, Dimension]  # by name, in the order in which they are drawn
 
 def labelled_space(name: str, task: str) -> Space:
     """What is searched of a system that reads texts, words or images."""
-    system = systems.system(name, task, "--model")
+    system = systems.find_system(name, task, "--model")
     space: Space = {}
     if name != "linear":
         space["dropout"] = Dimension(system.dropout, real=(0.0, 0.6))
     if width := system.encoder.get("width"):
         space["width"] = Dimension(width, (width // 2, width, 2 * width))
-    if task in systems.LONG and name != "linear":  # of whole texts
+    if task in systems.LONG_TEXT_SYSTEMS and name != "linear":  # of whole texts
         if system.pooling != "pooler":
             space["pooling"] = Dimension(system.pooling, tuple(dict.fromkeys((system.pooling, *POOLINGS))))
         space["head"] = Dimension(system.head, HEADS)
@@ -84,7 +84,7 @@ def labelled_space(name: str, task: str) -> Space:
 
 def table_space(name: str) -> Space:
     """What is searched of a system that reads tables of numbers."""
-    own, space = toml_values(MLPTableConfig()), _training_space(systems.TABLES[name])
+    own, space = toml_values(MLPTableConfig()), _training_space(systems.NUMBER_SYSTEMS[name])
     if name != "mlp":
         return space
     shape = {

@@ -35,13 +35,13 @@ def labelled_models(data: Labelled, plan: Study, given: tuple[str, ...], option:
     """The systems that are tried on labelled examples: those given by the option, or those that fit the data."""
     if plan.tokenizer and not isinstance(data.train, TextExamples | TagExamples):
         raise InputError(f"--tokenizer {plan.tokenizer['kind']}: does not apply, because these data hold no text.")
-    default = systems.TABLES if data.numeric else LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS)
+    default = systems.NUMBER_SYSTEMS if data.numeric else LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS)
     names = given or tuple(default)
     for name in names:
         if data.numeric:
-            systems.of_numbers({"kind": name}, option)
+            systems.number_section({"kind": name}, option)
         else:
-            systems.system(name, data.task, option)
+            systems.find_system(name, data.task, option)
     return names
 
 
@@ -134,7 +134,7 @@ class ComparisonPlan(Study):
             trained = TrainedRun(run, count(model), session.recipe.model.context, flops, seconds, facts)
             scores.append(score(trained, session, model))
             del session, model
-            devices.give_back()
+            devices.trim_heap()
         return scores
 
     def each(self, names: Iterable[str], train: Callable[[str], T]) -> tuple[dict[str, T], dict[str, str]]:

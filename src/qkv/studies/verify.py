@@ -216,7 +216,7 @@ class TranslatorProofs(Proofs):
     def __init__(self, model: Model) -> None:
         super().__init__(model)
         most = min(self.context, LONGEST)
-        self.start, self.end = self.bundle.marks
+        self.start, self.end = self.bundle.start_and_end
         self.rows = sources(self.bundle, most)
         self.targets = [[self.start, *row[:-1][: most - 1]] for row in (*self.rows[1:], self.rows[0])]
 
@@ -268,7 +268,7 @@ def resumed(run: Path) -> str:
     config = session.recipe.training
     device = config.device
     last = config.length - 2 * STEPS
-    kept = [path for path in checkpoints.numbered(run / "checkpoints") if int(path.name) <= last]
+    kept = [path for path in checkpoints.list_checkpoints(run / "checkpoints") if int(path.name) <= last]
     longer = replace(config, steps=max(config.steps, 2 * STEPS), steps_changes=config.steps_changes if kept else ())
 
     def fresh() -> TrainingState:

@@ -1,5 +1,6 @@
-"""What a model does with whole texts, one half of what `qkv.load` gives: vectors, decisions, tags, translations, filled
-masks. What a method needs is imported when it is called.
+"""The methods of `qkv.Model` that work on whole texts: vectors, decisions, tags, translations, filled masks.
+
+Each method imports what it needs when it is called.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
     from qkv.generation.sampling import Sampling
     from qkv.inspection.trace import Trace
     from qkv.inspection.translator_heads import Alignment
-    from qkv.tasks.translation.predict import Said
+    from qkv.tasks.translation.predict import TranslatedText
 
 
 class Predictor:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
-        self.notes: list[str] = list(bundle.notes)  # what was done to the last input, in words
+        self.notes: list[str] = list(bundle.notes)  # how the last input was changed, such as cut
 
     @property
     def pairs(self) -> bool:
@@ -71,28 +72,33 @@ class Predictor:
         pool: vectors.Pool | Literal["none"] = "mean",
         precision: vectors.Precision = "f32",
     ) -> torch.Tensor | list[vectors.Tokens]:
-        """A vector a text, (N, D); with pool "none", for each text its tokens and a vector for each. See `vectors`."""
+        """One vector for each text, (N, D); with pool "none", each text's tokens and a vector for each token.
+
+        The layers, poolings and precisions are described in `qkv.evaluation.vectors`.
+        """
         from qkv.evaluation import vectors
 
-        given = _texts(texts)
+        text_list = _text_list(texts)
         model = self._embedding_module()
-        ids, self.notes = vectors.encode(self.tokenizer, given, self.bundle.config.context)
+        ids, self.notes = vectors.encode(self.tokenizer, text_list, self.bundle.config.context)
         with evaluating(model):
             if pool != "none":
                 return vectors.pooled(model, ids, layer=layer, pool=pool, precision=precision)
-            found = vectors.by_token(model, ids, layer=layer, precision=precision)
-        pieces = [[self.tokenizer.piece(token) for token in row] for row in ids]
-        return [vectors.Tokens(*each) for each in zip(ids, pieces, found, strict=True)]
+            token_vectors = vectors.by_token(model, ids, layer=layer, precision=precision)
+        tokens = [[self.tokenizer.piece(token) for token in row] for row in ids]
+        return [vectors.Tokens(*row) for row in zip(ids, tokens, token_vectors, strict=True)]
 
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
-        """For each layer the cosines, (N, N), between a word's vectors in every two texts; of bank, station and it the
-        decks' own where none are given."""
+        """For each layer, the cosine similarities (N, N) between the vectors of `word` in each pair of texts.
+
+        Without `texts`, the lectures' example texts are used; they exist for "bank", "station" and "it".
+        """
         from qkv.evaluation import vectors
 
-        given = _texts(texts) or list(vectors.CONTEXTS.get(word, ()))
+        text_list = _text_list(texts) or list(vectors.CONTEXTS.get(word, ()))
         model = self._embedding_module()
         with evaluating(model):
-            return vectors.alike_by_layer(model, self.tokenizer, word, given)
+            return vectors.alike_by_layer(model, self.tokenizer, word, text_list)
 
     def _embedding_module(self) -> nn.Module:
         if isinstance(self._module, Translator):
@@ -105,34 +111,34 @@ class Predictor:
     def classify(
         self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
     ) -> list[decisions.Decision]:
-        """What the model decides about each text, pair of texts, or row of numbers: the label, and a probability for
+        """The model's decision about each text, pair of texts or row of numbers: the label, and a probability for
         each label."""
         from qkv.evaluation import decisions
-        from qkv.tasks.classification.evaluate import typed
+        from qkv.tasks.classification.evaluate import parse_numbers
 
         require_type("texts", texts, str, Sequence)
-        given: list[Any] = [texts] if isinstance(texts, str) else list(texts)
+        inputs: list[Any] = [texts] if isinstance(texts, str) else list(texts)
         if input_of(self.bundle.config) == "numbers":
-            numbers = [typed(self.bundle, each) if isinstance(each, str) else each for each in given]
+            rows = [parse_numbers(self.bundle, row) if isinstance(row, str) else row for row in inputs]
             self.notes = []
-            return decisions.classify_numbers(self._module, self.bundle.config, numbers)
-        for text in given:
+            return decisions.classify_numbers(self._module, self.bundle.config, rows)
+        for text in inputs:
             require_type("a text", text, str, tuple, list)
-        pairs = [(text, None) if isinstance(text, str) else text for text in given]
-        found, self.notes = decisions.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
-        return found
+        pairs = [(text, None) if isinstance(text, str) else text for text in inputs]
+        answers, self.notes = decisions.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
+        return answers
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[decisions.TaggedWord]]:
-        """A tag for every word of every sentence; a sentence is a text, which is cut into words, or its words."""
+        """A tag for each word of each sentence. A sentence is a text, which is split into words, or a list of words."""
         from qkv.evaluation import decisions
 
         require_type("sentences", sentences, str, Sequence)
-        given = [sentences] if isinstance(sentences, str) else list(sentences)
-        for sentence in given:
+        inputs = [sentences] if isinstance(sentences, str) else list(sentences)
+        for sentence in inputs:
             require_type("a sentence", sentence, str, list, tuple)
-        words = [decisions.cut_words(each) if isinstance(each, str) else list(each) for each in given]
-        found, self.notes = decisions.tag(self._module, self.bundle.config, self.tokenizer, words)
-        return found
+        words = [decisions.cut_words(text) if isinstance(text, str) else list(text) for text in inputs]
+        tagged, self.notes = decisions.tag(self._module, self.bundle.config, self.tokenizer, words)
+        return tagged
 
     def translate(
         self,
@@ -146,35 +152,38 @@ class Predictor:
         seed: int = 0,
         carry: bool = True,
         first: int = 0,
-    ) -> list[list[Said]]:
-        """For each text its translations, the best first; with `sampling` they are drawn, by the seed and the number of
-        the text, counted from `first`. `carry`: names, numbers and characters that the model does not know are carried
-        over (`translation/predict.py`)."""
-        from qkv.tasks.translation.evaluate import source_language, writes_words
-        from qkv.tasks.translation.predict import translated
+    ) -> list[list[TranslatedText]]:
+        """For each text its translations, the best first.
 
-        given = _texts(texts)
+        With `sampling` they are sampled instead of searched for; the samples depend on the seed and on the index of
+        the text, counted from `first`. With `carry`, names, numbers and characters that the model does not know are
+        copied from the text (`translation/predict.py`).
+        """
+        from qkv.tasks.translation.evaluate import source_language, writes_words
+        from qkv.tasks.translation.predict import translate_texts
+
+        text_list = _text_list(texts)
         search = Search(
             beams=max(beams, nbest) if beams > 0 else beams, best=nbest, penalty=penalty, sampling=sampling, seed=seed
         )
         language, carry = source_language(self.bundle), carry and writes_words(self.bundle)
         with evaluating(self._module):
-            found, self.notes = translated(
-                self.bundle, given, search, to=to, language=language, carry=carry, first=first
+            translations, self.notes = translate_texts(
+                self.bundle, text_list, search, to=to, language=language, carry=carry, first=first
             )
-        self._report_compiler()
-        return found
+        self._note_compiler_failure()
+        return translations
 
-    def _report_compiler(self) -> None:
-        """A C compiler that fails makes writing slower; it is noted once."""
+    def _note_compiler_failure(self) -> None:
+        """Note, once in a process, that the C compiler failed: generation is slower without it."""
         self.notes += compiler.unreported()
 
-    def align(self, said: Said) -> list[Alignment]:
-        """For each sentence of a translation, which tokens and words of the source were attended to."""
+    def align(self, translation: TranslatedText) -> list[Alignment]:
+        """For each sentence of a translation, which tokens and words of the source the model attended to."""
         from qkv.tasks.translation.predict import alignments
 
         with evaluating(self._module):
-            return alignments(self.bundle, said)
+            return alignments(self.bundle, translation)
 
     def trace(
         self,
@@ -184,8 +193,8 @@ class Predictor:
         layers: Sequence[int] | None = None,
         heads: Sequence[int] | None = None,
     ) -> Trace:
-        """Every value on a text's way through the model: see `inspection.trace`. `target`: the translation
-        to take instead of the model's own."""
+        """Every intermediate value of the model for a text (`qkv.inspection.trace`). A translator is traced with its
+        own translation, or with `target`."""
         from qkv.inspection.trace import trace
         from qkv.tasks.inspected import inspected
 
@@ -202,18 +211,20 @@ class Predictor:
             return writing.fill(self.bundle.model, self.tokenizer, text, top)
 
     def judge(self, examples: ExamplesConfig | str | Path) -> LabelledScore:
-        """Score a classifier or a tagger on labelled examples: a file, or a description of files and columns."""
+        """The score of a classifier or a tagger on labelled examples: a file, or a config of files and columns."""
         require_type("examples", examples, ExamplesConfig, str, Path)
         if not isinstance(examples, ExamplesConfig):
             examples = ExamplesConfig(files=(str(examples),))
-        return self.examined(examples)[0]
+        return self.evaluate_examples(examples)[0]
 
-    def examined(self, examples: ExamplesConfig, progress: Progress = no_progress) -> tuple[LabelledScore, Examples]:
-        """The score on labelled examples, and these: with the model's own numbers for their labels."""
-        from qkv.tasks.classification.evaluate import judged_examples
+    def evaluate_examples(
+        self, config: ExamplesConfig, progress: Progress = no_progress
+    ) -> tuple[LabelledScore, Examples]:
+        """The score on labelled examples, and the examples with the model's own class numbers for their labels."""
+        from qkv.tasks.classification.evaluate import evaluate_files
 
-        found, read, self.notes = judged_examples(self.bundle, examples, progress)
-        return found, read
+        score, examples, self.notes = evaluate_files(self.bundle, config, progress)
+        return score, examples
 
     @property
     def _module(self) -> torch.nn.Module:
@@ -221,9 +232,9 @@ class Predictor:
         return self.bundle.model
 
 
-def _texts(texts: str | Sequence[str]) -> list[str]:
+def _text_list(texts: str | Sequence[str]) -> list[str]:
     require_type("texts", texts, str, Sequence)
-    given = [texts] if isinstance(texts, str) else list(texts)
-    for text in given:
+    text_list = [texts] if isinstance(texts, str) else list(texts)
+    for text in text_list:
         require_type("a text", text, str)
-    return given
+    return text_list

@@ -1,7 +1,7 @@
-"""What every task answers, and the session in which it is trained.
+"""The interface of a task, and the session in which a model is trained on it.
 
-A task holds its prepared data. A draft is closed in this order: `resolve`, then `resolve_steps`, by a clock or by the
-number asked for; `complete` gives the recipe.
+A task holds its prepared data, and turns a draft into a complete recipe in three calls: `resolve` chooses the model and
+the training settings, `resolve_steps` the number of steps, and `complete` checks the result.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
 
 T = TypeVar("T")
-CLOSING = 1.0  # seconds for the card and the report
+CLOSING_SECONDS = 1.0  # for the card and the report
 
 
 def expect(value: object, kind: type[T]) -> T:
-    """The value as what it is known to be: a task meets recipes and parts of its own kind alone."""
+    """Narrow the type of `value` for mypy: the parts of a task's recipe are always of the task's own kinds."""
     assert isinstance(value, kind), f"{type(value).__name__} where {kind.__name__} was expected"
     return value
 
 
 @dataclass(frozen=True)
-class Costs:
-    """What evaluations will take, in seconds."""
+class EvaluationCosts:
+    """Forecast seconds of everything in a run that is not a training step."""
 
-    in_all: float = 0.0  # those during the run
-    a_step: float = 0.0  # the same for each step, where there are as many as steps ask for
-    evaluation: float = 0.0  # one of them
-    scoring: float = 0.0  # the final scores, of all that is held out
-    closing: float = 0.0  # what follows those
+    during_run: float = 0.0  # all evaluations during the run, where their number is known
+    per_step: float = 0.0  # all evaluations during the run, divided by its steps, where their number follows from these
+    evaluation: float = 0.0  # one evaluation
+    final_scoring: float = 0.0  # the scores of all held-out data after training
+    closing: float = 0.0  # what follows the final scores
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
-    """How `qkv evaluate` scores a model. Each task names those that it has; others are refused."""
+    """The options of `qkv evaluate`. Each task names those that it reads; others are refused."""
 
     window: int | None = None
     metric: Metric | None = None
@@ -76,35 +76,35 @@ class EvaluationOptions:
 
 @dataclass
 class Task(ABC):
-    """A task with its data, as a run needs it."""
+    """A task with its prepared data."""
 
     kind: ClassVar[str]
-    unit: ClassVar[str]  # what a step is counted in
-    data: ClassVar[str]  # what it learns from, in words
-    models: ClassVar[LazyClasses]  # configs of the section [model], by kind
-    corpus: ClassVar[type]  # the config of the section [corpus]
-    config: ClassVar[type]  # the config of the section [task]
-    options: ClassVar[tuple[str, ...]]  # keys of its corpus that other data may not have
-    evaluation_options: ClassVar[tuple[str, ...]] = ()  # fields of `EvaluationOptions` that its `evaluate` reads
-    example: ClassVar[str] = "book.txt"  # data, as messages name them
-    labelled: ClassVar[bool] = False  # whether examples with labels are learned
-    not_studied: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` do not take it; {verb} is one of them
+    unit: ClassVar[str]  # what the speed of training is counted in, per second
+    data_name: ClassVar[str]  # the kind of data it learns from, in words
+    model_configs: ClassVar[LazyClasses]  # configs of the section [model], by kind
+    corpus_config: ClassVar[type]  # the config of the section [corpus]
+    task_config: ClassVar[type]  # the config of the section [task]
+    options: ClassVar[tuple[str, ...]]  # keys of the section [corpus] that not every task has
+    evaluation_options: ClassVar[tuple[str, ...]] = ()  # the fields of `EvaluationOptions` that its `evaluate` reads
+    example: ClassVar[str] = "book.txt"  # data that messages give as an example
+    labelled: ClassVar[bool] = False  # whether it learns from examples with labels
+    study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
     default_model: ClassVar[str]
-    warmup: ClassVar[int] = 200  # steps at most
+    max_warmup: ClassVar[int] = 200  # steps
 
     prepared: Prepared | PreparedExamples | PreparedPairs
-    said: list[str] = field(default_factory=list, kw_only=True)
-    evaluations: int = field(default=10, kw_only=True)  # during a run
+    added_notes: list[str] = field(default_factory=list, kw_only=True)
+    evaluation_count: int = field(default=10, kw_only=True)  # evaluations during a run
 
     @classmethod
     @abstractmethod
     def open(cls, draft: Draft, progress: Progress | None, detected: Detected | None = None) -> Task:
-        """Read and prepare what is to be learned from; a wrong key is reported before a long file is read."""
+        """Read and prepare the training data. Unknown keys are reported before a long file is read."""
 
     @classmethod
     @abstractmethod
     def resume(cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Task:
-        """Prepare the data of a run that goes on, and refuse other data."""
+        """Prepare the data of a resumed run. Data that have changed since its start are refused."""
 
     @classmethod
     def default_model_for(cls, detected: Detected) -> str:
@@ -112,36 +112,41 @@ class Task(ABC):
         return cls.default_model
 
     @property
-    def kind_of_data(self) -> str:
-        """The task that the data are for, known when they have been read."""
+    def kind_after_reading(self) -> str:
+        """The kind of task that the data turned out to be for: examples may hold tagged words."""
         return self.kind
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*self.prepared.notes, *self.said)
+        return (*self.prepared.notes, *self.added_notes)
 
-    def say(self, note: str) -> None:
-        self.said.append(note)
+    def add_note(self, note: str) -> None:
+        self.added_notes.append(note)
 
     @abstractmethod
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
-        """Model and training, all but the steps; and the epochs after which more would not help."""
+        """The draft with everything chosen but the number of steps; and after how many epochs more would not help.
+
+        A run with a time budget ends at `ends_at`, a value of `time.perf_counter`.
+        """
 
     @abstractmethod
-    def useful_steps(self, draft: Draft, epochs: float) -> int: ...
+    def useful_steps(self, draft: Draft, epochs: float) -> int:
+        """The number of steps in this many epochs, after which more would not help."""
 
     def resolve_steps(self, draft: Draft, steps: int, *, timed: bool) -> Draft:
-        """The number of steps and everything that follows from it."""
+        """The draft with the number of steps and everything that follows from it."""
         steps = draft.training.steps or max(1, steps)
-        every = max(1, -(-steps // self.evaluations) if timed else steps // self.evaluations)
-        training = with_steps(draft.training, steps, self.warmup, every)
+        evaluate_every = max(1, -(-steps // self.evaluation_count) if timed else steps // self.evaluation_count)
+        training = with_steps(draft.training, steps, self.max_warmup, evaluate_every)
         return replace(draft, training=training, task={**self.evaluation_sizes(), **draft.task})
 
     def evaluation_sizes(self) -> dict[str, int]:
-        """How much is evaluated, as the section [task] has it."""
+        """How much an evaluation scores: default keys of the section [task]."""
         return {}
 
     def complete(self, draft: Draft) -> Recipe:
+        """The recipe of a draft in which nothing is open."""
         prepared = self.prepared
         values = {
             "model": draft.model,
@@ -150,53 +155,55 @@ class Task(ABC):
             "task": {"kind": self.kind, **draft.task},
             "training": draft.training.values(),
         }
-        return recipes.complete(values, self.models, self.corpus, self.config, draft.where)
+        return recipes.parse_recipe(values, self.model_configs, self.corpus_config, self.task_config, draft.where)
 
     @classmethod  # noqa: B027
-    def require_room(cls, recipe: Recipe) -> None:
-        """Refuse what cannot fit into the memory, where the task can forecast that."""
+    def require_memory(cls, recipe: Recipe) -> None:
+        """Refuse a run that would not fit into memory; tasks without a forecast refuse nothing."""
 
-    def begin(self, recipe: Recipe, model: nn.Module) -> None:  # noqa: B027
-        """What a model takes from the data before its first step: nothing, where it starts from random weights."""
+    def prepare_model(self, recipe: Recipe, model: nn.Module) -> None:  # noqa: B027
+        """Set those weights and buffers of a new model that come from the data, such as the scales of columns."""
 
     @abstractmethod
     def objective(self, recipe: Recipe) -> Objective: ...
 
     @abstractmethod
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
-        """On held-out data, during the run."""
+        """Evaluate the model on validation data during the run."""
 
     @abstractmethod
-    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs: ...
+    def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
+        """Time a small evaluation, and choose how often and how much to evaluate in the time that is left."""
 
     @abstractmethod
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle: ...
 
     def examine(self, session: Session) -> Doctor | None:
-        """Measure before training what a loss can be compared with, where the task has such baselines."""
+        """Measure the baselines that the loss is compared with; None for a task without them."""
         return None
 
     @abstractmethod
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
-        """What is going to be done, in a few lines."""
+        """The lines that are printed before training."""
 
     @classmethod
     @abstractmethod
     def evaluate(
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
-        """Score any model of this task on other data, which `corpus`, a config of the section [corpus], describes."""
+        """Score a model of this task on the data that `corpus` describes, a config of the section [corpus]."""
 
     @abstractmethod
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
-        """Score the best model on what was held out."""
+        """Score the best model on the held-out data, and report on the run."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A run that is ready to go on."""
+    """A run that is ready for training, started or resumed."""
 
     planned: Recipe
+    """The recipe as it was when the session began."""
     task: Task
     objective: Objective
     state: TrainingState
@@ -204,7 +211,7 @@ class Session:
 
     @property
     def recipe(self) -> Recipe:
-        """As it stands now: a clock may have moved the end."""
+        """The present recipe: the clock may have changed the number of steps."""
         return replace(self.planned, training=self.run.config)
 
     @property
@@ -213,36 +220,39 @@ class Session:
 
     @property
     def epochs(self) -> float:
-        """How often the training data were seen."""
+        """How many times the training data have been seen."""
         return self.state.samples / self.objective.samples
 
     @property
     def parameters(self) -> int:
-        """Of the model as it is kept: what LoRA learns is merged into its weights."""
-        return count(self.model) - sum(learning(each) for each in low_rank.beside(self.model).values())
+        """The number of parameters of the saved model, in which the matrices of LoRA are merged into the weights."""
+        return count(self.model) - sum(learning(adapter) for adapter in low_rank.beside(self.model).values())
 
     @property
     def size(self) -> str:
-        """The size of the model in words, and how much learns where not all of it does."""
-        kept, moving = self.parameters, learning(self.model)
-        how = " (LoRA)" if self.recipe.training.lora else ""
-        return f"{kept:,} parameters" + (f"; {moving:,} learn{how}" if how or moving < kept else "")
+        """The number of parameters in words, and how many of them learn if some are frozen."""
+        total, trained = self.parameters, learning(self.model)
+        method = " (LoRA)" if self.recipe.training.lora else ""
+        return f"{total:,} parameters" + (f"; {trained:,} learn{method}" if method or trained < total else "")
 
     @property
     def values(self) -> dict[str, object]:
-        """What the JSON document of every run has."""
+        """The values that the JSON document of every run has."""
         return {
             "run": str(self.run.folder),
             "model": self.recipe.model.kind,
             "parameters": self.parameters,
             "learning": learning(self.model),
             "steps": self.state.step,
-            "seconds": round(metrics_log.elapsed(self.run.folder / "timings.jsonl"), 2),
+            "seconds": round(metrics_log.elapsed_seconds(self.run.folder / "timings.jsonl"), 2),
             "notes": list(self.task.notes),
         }
 
     def plan_lines(self, step: str, samples: int) -> list[str]:
-        """Lines of a plan that all tasks but language modelling share; `samples` of the objective are in a step."""
+        """The lines about steps in the plan of every task but language modelling.
+
+        `step` describes the content of a step, which has `samples` samples of the objective.
+        """
         training, clock = self.recipe.training, self.run.clock
         return [
             f"steps   of {step}, {training.optimizer}, {training.dtype} on {training.device} with "
@@ -253,19 +263,20 @@ class Session:
         ]
 
     def pace(self, progress: Progress = no_progress) -> Pace:
-        """The time that is left for the final scores."""
+        """The pace of the final scoring, which ends in time for what follows it."""
         clock = self.run.clock
         if clock is None:
             return Pace(progress=progress)
         return Pace(clock.ends_at - clock.after_scoring, progress, now=clock.now)
 
 
-def autocast_of(training: TrainingConfig) -> Callable[[], AbstractContextManager[object]]:
+def autocast_factory(training: TrainingConfig) -> Callable[[], AbstractContextManager[object]]:
+    """A function that gives a new autocast context for the run's device and number format."""
     return partial(devices.autocast, training.device, training.dtype)
 
 
-def require_same(fingerprint: str | None, recipe: Recipe, folder: Path) -> None:
-    """Refuse to go on with other data than the run's."""
+def require_same_data(fingerprint: str | None, recipe: Recipe, folder: Path) -> None:
+    """Refuse to resume a run on data other than those it was started on."""
     if fingerprint != recipe.corpus.fingerprint:
         raise DataError(
             ", ".join(recipe.corpus.files),

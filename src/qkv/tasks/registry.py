@@ -1,4 +1,4 @@
-"""Which task a recipe is about, and which a model: the task follows from the data, unless it is given."""
+"""Finds the task of a recipe or of a model: the one it names, or the first that claims the data and the model."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ if TYPE_CHECKING:
 TASKS: Mapping[str, type[Task]] = LazyClasses("qkv.tasks", TASK_FILES)
 
 
-def detected_of(values: Mapping[str, Section]) -> Detected:
-    """What the files of a recipe hold."""
+def detect_corpus(values: Mapping[str, Section]) -> Detected:
+    """What the files in the [corpus] section of a recipe hold."""
     return detect(dict(values.get("corpus", {})))
 
 
-def task_of(draft: Draft, detected: Detected | None = None) -> type[Task]:
-    """The task: as it is given, as the model asks for, or as the files show."""
-    if (given := draft.task.get("kind")) is not None:
-        return _named(str(given), draft.where)
+def task_class(draft: Draft, detected: Detected | None = None) -> type[Task]:
+    """The task that the draft names, or else the one that its model and its files call for."""
+    if (kind := draft.task.get("kind")) is not None:
+        return _task_of_kind(str(kind), draft.where)
     detected = detected or detect(dict(draft.corpus))
     folders = {kind: import_module(f"qkv.tasks.{kind.replace('-', '_')}") for kind in reversed([*TASKS])}
     return TASKS[next(kind for kind, folder in folders.items() if folder.claims(draft, detected))]
 
 
-def _named(kind: str, where: str) -> type[Task]:
+def _task_of_kind(kind: str, where: str) -> type[Task]:
     if kind not in TASKS:
         raise ConfigError(f"{where}: task.kind = {kind!r} is not known; expected one of {', '.join(TASKS)}.")
     return TASKS[kind]
 
 
-def _require_fitting(draft: Draft, task: type[Task]) -> None:
-    """Refuse options that are for other data than these, by the names that people typed."""
+def _require_fitting_options(draft: Draft, task: type[Task]) -> None:
+    """Refuse options that are for the data of other tasks, by the names that the user typed."""
     corpus = draft.corpus
-    own = {field.name for field in fields(task.corpus)}
-    if others := [key for key, value in corpus.items() if key not in own and value is not None]:
-        data = {each.data: each.options for each in TASKS.values()}
-        for key in others:
-            if purposes := [name for name, options in data.items() if key in options]:
-                given = corpus[key]
-                shown = " ".join(map(str, given)) if isinstance(given, list | tuple) else given
-                files = corpus.get("files") or ("the data",)
-                raise ConfigError(
-                    f"{draft.where}: --{key} {shown}: is for {' and '.join(purposes)}, and {files[0]} is read as "
-                    f"{task.data}. Leave it out, or give --task, which says what the data are."
-                )
+    own = {field.name for field in fields(task.corpus_config)}
+    for key, value in corpus.items():
+        if key in own or value is None:
+            continue
+        options_by_data = {other.data_name: other.options for other in TASKS.values()}
+        if intended := [data for data, options in options_by_data.items() if key in options]:
+            shown = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            files = corpus.get("files") or ("the data",)
+            raise ConfigError(
+                f"{draft.where}: --{key} {shown}: is for {' and '.join(intended)}, and {files[0]} is read as "
+                f"{task.data_name}. Leave it out, or give --task, which says what the data are."
+            )
     if "weights" in draft.task and not task.labelled:
         raise ConfigError(
             f"{draft.where}: task.weights (--class-weights) is for labelled examples, and this is {task.kind}."
@@ -68,52 +68,52 @@ def _require_fitting(draft: Draft, task: type[Task]) -> None:
 
 
 def task_to_study(corpus: Section, task_section: Section, verb: str) -> type[Task]:
-    """The task of files that several models are to be tried on, where it is one that can be compared and tuned."""
+    """The task of files on which `qkv compare` or `qkv tune` (the verb) trains several models."""
     draft = Draft.parse({"corpus": corpus, "task": task_section}, "the options")
-    task = task_of(draft)
-    if task.not_studied:
-        raise InputError(f"{', '.join(map(str, corpus.get('files', ())))}: {task.not_studied.format(verb=verb)}")
-    _require_fitting(draft, task)
+    task = task_class(draft)
+    if task.study_refusal:
+        raise InputError(f"{', '.join(map(str, corpus.get('files', ())))}: {task.study_refusal.format(verb=verb)}")
+    _require_fitting_options(draft, task)
     return task
 
 
 def default_model(values: Mapping[str, Section], detected: Detected) -> str:
-    """The model that is trained by default, by what the files hold."""
-    return task_of(Draft.parse(values, "the recipe"), detected).default_model_for(detected)
+    """The model that is trained by default on these files."""
+    return task_class(Draft.parse(values, "the recipe"), detected).default_model_for(detected)
 
 
 def open_task(draft: Draft, progress: Progress | None, detected: Detected | None = None) -> Task:
-    """Read what is to be learned from."""
+    """Read and prepare the training data of a new run."""
     detected = detected or detect(dict(draft.corpus))
-    task = task_of(draft, detected)
-    _require_fitting(draft, task)
+    task = task_class(draft, detected)
+    _require_fitting_options(draft, task)
     with naming_deciding_options({**draft.corpus, **draft.task}):
         opened = task.open(draft, progress, detected)
-    return opened if opened.kind_of_data == opened.kind else TASKS[opened.kind_of_data](opened.prepared)
+    return opened if opened.kind_after_reading == opened.kind else TASKS[opened.kind_after_reading](opened.prepared)
 
 
 def resume_task(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Task:
-    """The task of a run that goes on."""
+    """Prepare the data of a run that is resumed."""
     return TASKS[recipe.task.kind].resume(recipe, tokenizer, folder, progress)
 
 
 def load_recipe(path: Path) -> Recipe:
-    """A complete recipe, as a run folder holds it."""
-    values = recipes.read(path)
-    task = _named(str(values.get("task", {}).get("kind", "language-modelling")), str(path))
-    return recipes.complete(values, task.models, task.corpus, task.config, str(path))
+    """Read the complete recipe of a run folder."""
+    values = recipes.read_sections(path)
+    task = _task_of_kind(str(values.get("task", {}).get("kind", "language-modelling")), str(path))
+    return recipes.parse_recipe(values, task.model_configs, task.corpus_config, task.task_config, str(path))
 
 
 def task_of_model(bundle: Bundle) -> type[Task]:
-    """The task that a model is for: that of its run, else the first whose models are of its kind."""
-    kind, recipe = bundle.config.kind, recipe_of(bundle)
-    if recipe is not None and kind in TASKS[recipe.task.kind].models:
+    """The task of the run that a model comes from, if it is for this kind of model; else the first task that is."""
+    kind, recipe = bundle.config.kind, training_recipe(bundle)
+    if recipe is not None and kind in TASKS[recipe.task.kind].model_configs:
         return TASKS[recipe.task.kind]
-    return next((task for task in TASKS.values() if kind in task.models), next(iter(TASKS.values())))
+    return next((task for task in TASKS.values() if kind in task.model_configs), next(iter(TASKS.values())))
 
 
-def recipe_of(bundle: Bundle) -> Recipe | None:
-    """The recipe of the run that a model comes from; None where it has left its run, or that cannot be read."""
+def training_recipe(bundle: Bundle) -> Recipe | None:
+    """The recipe of the run that a model comes from; None if the model is not in a run folder, or it is unreadable."""
     path = None if bundle.folder is None else bundle.folder.parent / "recipe.toml"
     if path is not None and path.is_file():
         with suppress(QkvError):

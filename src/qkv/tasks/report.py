@@ -1,8 +1,7 @@
-"""A report is data: sections that a terminal shows, the content of card.md, and the values of a JSON document.
+"""The report of a run as data: sections for the terminal, the content of card.md, and the values of a JSON document.
 
-The frame of every card.md: a sentence, a table, the curve, the doctor's remarks, and the notes of the run.
-
-The losses of a run as a curve of characters, for the card and for the terminal.
+`write_card` writes card.md: a sentence, a table, the loss curve, the doctor's remarks, and the notes of the run.
+`LossCurve` draws the losses of a run with characters, for the card and for the terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class LinesSection:
 
 @dataclass(frozen=True)
 class TableSection:
-    """A table; the first column and those of `words` read left, numbers read right."""
+    """A table. The first column and the columns named in `words` are aligned left, all others, of numbers, right."""
 
     title: str
     columns: Sequence[str]
@@ -35,12 +34,12 @@ class TableSection:
     words: Sequence[str] = ()
 
 
-Section = LinesSection | TableSection
+ReportSection = LinesSection | TableSection
 
 
 @dataclass(frozen=True)
 class NextCommand:
-    """A command to try next: the words after the program's name, and what it is for."""
+    """A suggested command: the words after the program's name, and its purpose."""
 
     words: tuple[str, ...]
     purpose: str = ""
@@ -48,7 +47,7 @@ class NextCommand:
 
 @dataclass(frozen=True)
 class CardContent:
-    """What is particular in card.md: a sentence, rows of a table, and the doctor's section in Markdown."""
+    """What differs between the card.md of tasks: a sentence, rows of the table, the doctor's section in Markdown."""
 
     sentence: str
     rows: Mapping[str, str]
@@ -57,36 +56,36 @@ class CardContent:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The end of a run."""
+    """What is reported when a run has ended."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[ReportSection, ...]
     commands: tuple[NextCommand, ...]
     card: CardContent
     values: dict[str, Any]
-    writes: bool = False  # the model writes text: samples belong to the report
+    samples_wanted: bool = False  # the model generates text: show samples with the report
 
 
 @dataclass(frozen=True)
 class EvaluationReport:
     """A model's score on other data."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[ReportSection, ...]
     values: dict[str, Any]
     notes: Sequence[str] = ()
 
 
 def lines(*texts: str) -> LinesSection:
+    """A section with these lines."""
     return LinesSection(texts)
 
 
 def indented(label: str, texts: list[str]) -> LinesSection:
-    """The label before the first line, the others beneath it."""
-    return LinesSection(
-        tuple(f"{label if not number else '':<{len(label)}}  {line}" for number, line in enumerate(texts))
-    )
+    """A section with the label before the first text, and the others aligned with it."""
+    labels = [label, *[""] * (len(texts) - 1)]
+    return LinesSection(tuple(f"{prefix:<{len(label)}}  {text}" for prefix, text in zip(labels, texts, strict=False)))
 
 
-PAGE = """\
+CARD_TEMPLATE = """\
 # {name}
 
 {sentence}, trained with qkv {version}.
@@ -103,34 +102,36 @@ PAGE = """\
 
 {doctor}{notes}
 """
-EXACT = """\
+EXACTLY_REPEATABLE = """\
 The same recipe on the same kind of machine, with the same torch, gives the same bits. Elsewhere it gives the same model
 within rounding."""
-ROUNDED = "This device adds in no fixed order: the same recipe gives the same model within rounding."
+NEARLY_REPEATABLE = "This device adds in no fixed order: the same recipe gives the same model within rounding."
 
 
 def write_card(session: Session, content: CardContent) -> Path:
-    """Write card.md; every card also says how long the run took, and on which machine."""
-    from qkv.training import devices, metrics_log  # which import torch: sections of a report are there without it
+    """Write card.md. Rows about the time and the machine are added to those of the content."""
+    from qkv.training import devices, metrics_log  # they import torch, which most users of this module do not need
 
     training, folder = session.recipe.training, session.run.folder
-    curve = Curve()
+    curve = LossCurve()
     for line in metrics_log.read(folder / "metrics.jsonl"):
         curve.add(line)
     common = {
-        "seconds": f"{metrics_log.elapsed(folder / 'timings.jsonl'):.1f}",
+        "seconds": f"{metrics_log.elapsed_seconds(folder / 'timings.jsonl'):.1f}",
         "machine": devices.describe(training.device),
         "exactness": f"{training.device}, {training.dtype}, {training.threads} threads, compile {training.compile}",
     }
-    text = PAGE.format(
+    text = CARD_TEMPLATE.format(
         name=visible(folder.name),
         sentence=content.sentence,
         version=__version__,
-        rows="\n".join(f"| {cell(name)} | {cell(value)} |" for name, value in {**content.rows, **common}.items()),
-        exactness=EXACT if training.device == "cpu" else ROUNDED,
+        rows="\n".join(
+            f"| {markdown_cell(name)} | {markdown_cell(value)} |" for name, value in {**content.rows, **common}.items()
+        ),
+        exactness=EXACTLY_REPEATABLE if training.device == "cpu" else NEARLY_REPEATABLE,
         curve=curve.draw(),
         doctor=content.doctor,
-        notes=listed(session.task.notes),
+        notes=markdown_list(session.task.notes),
     )
     path = folder / "card.md"
     with storage_remedy(metrics_log.REMEDY):
@@ -138,76 +139,75 @@ def write_card(session: Session, content: CardContent) -> Path:
     return path
 
 
-def cell(text: str) -> str:
-    """One cell of a table in Markdown."""
+def markdown_cell(text: str) -> str:
     return visible(text).replace("|", "\\|")
 
 
-def listed(lines: Iterable[str]) -> str:
+def markdown_list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {visible(line)}" for line in lines)
 
 
 def doctor_section(lines: Iterable[str]) -> str:
-    """The doctor's section, where there are lines alone."""
-    return f"## Doctor\n\n{listed(lines)}\n\n"
+    """The doctor's section of a card, with nothing but these remarks."""
+    return f"## Doctor\n\n{markdown_list(lines)}\n\n"
 
 
-POINTS = 640  # an even number; a few for each column of the curve, more could not be seen
-SHARE = 0.9  # of the running mean that stays at every step
+MAX_POINTS = 640  # an even number; the columns of a terminal cannot show more
+SMOOTHING = 0.9  # weight of the earlier losses in the running mean
 
 Point = tuple[int, float]
 
 
-class Curve:
-    """Takes the lines of a journal one by one; what it keeps and draws does not grow with the run."""
+class LossCurve:
+    """Collects the losses of a run line by line, and draws them; its memory does not grow with the run."""
 
     def __init__(self) -> None:
-        self.steps, self.checks = Thinned(), Thinned()
+        self.training, self.validation = ThinnedPoints(), ThinnedPoints()
         self.mean = self.weight = 0.0
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Smooth a loss on the way: a running mean that starts unbiased."""
+        """Take a line of metrics.jsonl; training losses are smoothed by a running mean without bias at the start."""
         if (loss := line.get("loss")) is not None:
-            self.mean = SHARE * self.mean + (1 - SHARE) * loss
-            self.weight = SHARE * self.weight + (1 - SHARE)
-            self.steps.add((line["step"], self.mean / self.weight))
+            self.mean = SMOOTHING * self.mean + (1 - SMOOTHING) * loss
+            self.weight = SMOOTHING * self.weight + (1 - SMOOTHING)
+            self.training.add((line["step"], self.mean / self.weight))
         if (loss := line.get("validation_loss")) is not None:
-            self.checks.add((line["step"], loss))
+            self.validation.add((line["step"], loss))
 
     def draw(self, width: int = 76, height: int = 16) -> str:
         import plotext
 
-        steps, checks = self.steps.points(), self.checks.points()
+        training, validation = self.training.points(), self.validation.points()
         figure = plotext.figure
         figure.clear()
         figure.theme("colorless")
         figure.plot_size(width, height)
-        for points, marker in ((steps, "braille"), (checks, "x")):
+        for points, marker in ((training, "braille"), (validation, "x")):
             if points:
                 signal = figure.signal(*(list(axis) for axis in zip(*points, strict=True)), marker=marker)
                 figure.draw(signal.lines(marker == "braille"))
-        if last := max((step for step, _ in [*steps, *checks]), default=0):
-            figure.ruler("x").ticks(sorted({round(last * part / 5) for part in range(6)} - {0} | {1}))
+        if last := max((step for step, _ in [*training, *validation]), default=0):
+            figure.ruler("x").ticks(sorted({round(last * fifth / 5) for fifth in range(6)} - {0} | {1}))
         figure.label("step (line: loss on training windows, smoothed; x: validation)", "x")
         return str(plotext.uncolorize(str(figure.build()))).rstrip()
 
 
-class Thinned:
-    """Points at even distances: whenever there are too many, every second one goes. The newest is always there."""
+class ThinnedPoints:
+    """Evenly spaced points and the newest one. When there are too many, every second point is dropped."""
 
     def __init__(self) -> None:
         self.kept: list[Point] = []
         self.newest: list[Point] = []
-        self.seen, self.distance = 0, 1
+        self.added, self.distance = 0, 1
 
     def add(self, point: Point) -> None:
         self.newest = [point]
-        if self.seen % self.distance == 0:
+        if self.added % self.distance == 0:
             self.kept.append(point)
             self.newest = []
-            if len(self.kept) > POINTS:  # an odd number: the last one stays
+            if len(self.kept) > MAX_POINTS:  # the number of points is odd now, so the last one stays
                 self.kept, self.distance = self.kept[::2], 2 * self.distance
-        self.seen += 1
+        self.added += 1
 
     def points(self) -> list[Point]:
         return self.kept + self.newest

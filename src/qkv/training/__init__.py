@@ -1,1 +1,1 @@
-"""The loop, optimizers, schedules, checkpoints and devices."""
+"""Training: the loop, optimizers, schedules, checkpoints, logs and devices."""

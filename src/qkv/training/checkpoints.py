@@ -1,9 +1,9 @@
-"""Checkpoints: the full state of a run in one folder, so that a resumed run reaches the same bits.
+"""Checkpoints: the complete state of a run, so that a resumed run ends with exactly the same weights.
 
     checkpoints/000500/   weights.safetensors  optimizer.safetensors  random.safetensors  state.json  manifest.json
 
-Folders are written aside and renamed (storage.py), named and rotated by number; an old one goes only after the new one
-is in place. One that is found damaged is put aside as 000500.damaged, out of the numbers. Nothing is pickled.
+A folder is written under a temporary name and then renamed to its step (`storage.py`); older checkpoints are removed
+only after that. A damaged checkpoint is renamed to 000500.damaged. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -31,47 +31,49 @@ WEIGHTS, OPTIMIZER, RANDOM, STATE = "weights.safetensors", "optimizer.safetensor
 DAMAGED = ".damaged"
 
 
-def numbered(folder: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first, by number: 9 comes before 10."""
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run in the order of their steps."""
     if not folder.is_dir():
         return []
     return sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
 
 
 def save(
-    folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int, spare: Collection[int] = ()
+    folder: Path, state: TrainingState, memory: dict[str, Any], device: str, keep: int, protected: Collection[int] = ()
 ) -> Path:
-    """Write the state after `state.step` steps; `memory` is what else the run remembers. Of older checkpoints the
-    last `keep` stay, and those of the steps `spare`."""
+    """Write a checkpoint of `state` and of the run's `memory`; its path is returned.
+
+    The newest `keep` checkpoints stay, and those of the `protected` steps; older ones are removed.
+    """
     final = folder / f"{state.step:06d}"
     weights = {name: tensor.contiguous() for name, tensor in state.model.state_dict().items()}
     optimizer = {name: tensor.contiguous() for name, tensor in _optimizer_tensors(state).items()}
     needed = sum(tensor.nbytes for tensors in (weights, optimizer) for tensor in tensors.values()) + 65536
     values = {"step": state.step, "samples": state.samples, "memory": memory}
-    with atomic_folder(final, needed) as aside:
-        write_tensors(aside / WEIGHTS, weights)
-        write_tensors(aside / OPTIMIZER, optimizer)
-        write_tensors(aside / RANDOM, random_state(device))
-        (aside / STATE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
-    written = [path for path in numbered(folder) if int(path.name) <= state.step]
+    with atomic_folder(final, needed) as temporary:
+        write_tensors(temporary / WEIGHTS, weights)
+        write_tensors(temporary / OPTIMIZER, optimizer)
+        write_tensors(temporary / RANDOM, random_state(device))
+        (temporary / STATE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    written = [path for path in list_checkpoints(folder) if int(path.name) <= state.step]
     for old in written[: -max(1, keep)]:
-        if int(old.name) not in spare:
+        if int(old.name) not in protected:
             remove_folder(old)
     return final
 
 
-def put_aside(damaged: Path) -> Path:
-    """Take a checkpoint out of the numbers: its number will be written anew, and rotation must not count it."""
-    names = (f"{damaged.name}{DAMAGED}{'' if number == 1 else f'-{number}'}" for number in range(1, 10_000))
-    aside = next(path for name in names if not (path := damaged.with_name(name)).exists())
-    with storage_errors(damaged):
-        damaged.rename(aside)
-        flush(aside.parent)
-    return aside
+def rename_damaged(checkpoint: Path) -> Path:
+    """Rename a damaged checkpoint, so that it is no longer listed and its step can be written again."""
+    names = (f"{checkpoint.name}{DAMAGED}{'' if number == 1 else f'-{number}'}" for number in range(1, 10_000))
+    renamed = next(path for name in names if not (path := checkpoint.with_name(name)).exists())
+    with storage_errors(checkpoint):
+        checkpoint.rename(renamed)
+        flush(renamed.parent)
+    return renamed
 
 
 def load(folder: Path, state: TrainingState, device: str) -> dict[str, Any]:
-    """Put a checkpoint back into `state`; what it lacks or has too much is an error, never a warning."""
+    """Load a checkpoint into `state`, and return the run's memory. Missing and unknown tensors are errors."""
     verify_files(folder, WEIGHTS, OPTIMIZER, RANDOM, STATE)
     values = read_json(folder / STATE)
     for name, kind in (("step", int), ("samples", int), ("memory", dict)):
@@ -101,30 +103,30 @@ def _optimizer_tensors(state: TrainingState) -> dict[str, Tensor]:
 def _load_optimizer(path: Path, state: TrainingState) -> None:
     parameters = dict(state.model.named_parameters())
     tensors = read_tensors(path)
-    held = {place.split("/")[1] for place in tensors if place.count("/") == 2}
+    held = {full_name.split("/")[1] for full_name in tensors if full_name.count("/") == 2}
     wanted = {name for name, parameter in parameters.items() if parameter.requires_grad}
     if lacking := sorted(wanted - held):
         raise RefusedError(f"{path}: nothing about {lacking[0]}. Use the run's own checkpoint.")
-    for place, tensor in tensors.items():
-        kind, _, rest = place.partition("/")
+    for full_name, tensor in tensors.items():  # such as adamw/head.weight/exp_avg
+        optimizer, _, rest = full_name.partition("/")
         name, _, key = rest.partition("/")
         fits = name in parameters and (tensor.ndim == 0 or tensor.shape == parameters[name].shape)
-        if kind not in state.optimizers or not key or not fits:
-            raise RefusedError(f"{path}: {place} belongs to another recipe. Use the run's own checkpoint.")
+        if optimizer not in state.optimizers or not key or not fits:
+            raise RefusedError(f"{path}: {full_name} belongs to another recipe. Use the run's own checkpoint.")
         # AdamW counts its steps in a CPU tensor unless it is fused on a device
-        state.optimizers[kind].state[parameters[name]][key] = tensor.to(parameters[name].device)
+        state.optimizers[optimizer].state[parameters[name]][key] = tensor.to(parameters[name].device)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], remarks: dict[str, str] | None = None) -> None:
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> None:
     try:
-        save_file({name: tensor.detach() for name, tensor in tensors.items()}, path, remarks)
+        save_file({name: tensor.detach() for name, tensor in tensors.items()}, path, metadata)
     except SafetensorError as error:
-        # safetensors reports the disk's refusal as text only
+        # safetensors gives the number of a system error only in its message
         number = re.search(r"os error (\d+)", str(error))
         if not number:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
-    # safetensors writes for the owner alone; a file of ours is as readable as any other that this person makes
+    # safetensors lets only the owner read its files; give them the permissions that all other files get
     os.chmod(path, 0o666 & ~_umask())
 
 
@@ -144,7 +146,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def load_weights(path: Path, model: nn.Module) -> None:
-    """Copy the tensors of a file into a model; names and shapes must be exactly the model's."""
+    """Copy the tensors of a file into a model, whose names and shapes they must have."""
     tensors, own = read_tensors(path), model.state_dict()
     require_fit(path, tensors, own)
     with torch.no_grad():
@@ -153,7 +155,7 @@ def load_weights(path: Path, model: nn.Module) -> None:
 
 
 def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of what checkpoints hold, tensor by tensor; of whole numbers the last."""
+    """The mean of the checkpoints' weights, tensor by tensor; of integer tensors, the last checkpoint's."""
     total: dict[str, Tensor] = {}
     for folder in folders:
         verify_files(folder, WEIGHTS)
@@ -168,7 +170,7 @@ def mean_weights(folders: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def require_fit(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
-    """Refuse tensors whose names, shapes or kinds are not exactly a model's."""
+    """Refuse tensors whose names, shapes or types are not exactly those of the model's `own` tensors."""
     for name in [*own, *tensors]:
         if name not in tensors or name not in own:
             raise RefusedError(f"{path}: tensor {name} is {'missing' if name in own else 'not part of the model'}.")

@@ -1,7 +1,7 @@
-"""The clock of a run with a time budget: it moves the end when steps turn out slower or faster than planned.
+"""The clock of a run with a time budget. It changes the number of steps when they are slower or faster than planned.
 
-Only how many steps there will be, and how often they are evaluated, is decided here. Each decision is written into the
-recipe (`training.steps_changes`, `training.evaluate_every_changes`), so that the recipe alone gives the same run again.
+It decides nothing but the number of steps and how often to evaluate. Every decision is written into the recipe
+(`training.steps_changes`, `training.evaluate_every_changes`), so that the recipe alone can repeat the run.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-RECENT, LONG_AGO = 50, 400  # steps that give the present speed, near the end and while much is left
-EARLY = 5  # steps before which little is known
-BLIND = 0.1  # of the time: by then even fewer steps must do
-SHORTER, LONGER = 0.015, 0.04  # of all steps: smaller moves of the end are not worth a line in the recipe
-EVALUATING = 0.1  # of the time, about, at most goes into evaluations while the run goes on
-RARER = 1.5  # times: evaluations that are rarer by less are not worth a line
-SCORING = 0.15  # of the time at most is kept for the last scores: what does not fit is scored on a sample
-SLOWEST = 8.0  # times as long as measured, at most, the last scores are expected to take
+MIN_WINDOW, MAX_WINDOW = 50, 400  # last steps that give the present speed: fewer near the end
+MIN_STEPS = 5  # that must have been timed to know the speed
+IMPATIENCE = 0.1  # of the time: after it two steps are enough
+MIN_SHORTENING, MIN_LENGTHENING = 0.015, 0.04  # of all steps: smaller changes of their number are not made
+EVALUATION_SHARE = 0.1  # of the time, about, may be spent on evaluations during the run
+MIN_INTERVAL_FACTOR = 1.5  # by which the interval of evaluations grows at least, if it does
+MAX_SCORING_SHARE = 0.15  # of the time is reserved for the final scores; if they take longer, a sample is scored
+MAX_SLOWDOWN = 8.0  # of the final scores compared with their measurement before the run
 
 
 class Clock:
-    """Measures steps and evaluations, and says where the end must be so that all is over at `ends_at`.
+    """Times steps and evaluations, and decides how many steps fit until `ends_at`.
 
-    After the last step `scoring` seconds are kept for the last scores and `closing` for what follows them. Both were
-    measured before the run, when an evaluation took `evaluation` seconds: as that changes, so do they. No run gets
-    longer than `longest` steps.
+    After the last step, `scoring` seconds are reserved for the final scores and `closing` seconds for what follows.
+    Both were measured before the run, when an evaluation took `evaluation` seconds; if evaluations become slower, more
+    time is reserved. A run has no more than `longest` steps.
     """
 
     def __init__(
@@ -41,68 +41,74 @@ class Clock:
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.ends_at, self.closing, self.longest, self.now = ends_at, closing, longest, now
-        self.scoring, self.expected = scoring, evaluation
-        self.steps: deque[float] = deque(maxlen=LONG_AGO)
+        self.scoring, self.expected_evaluation = scoring, evaluation
+        self.step_times: deque[float] = deque(maxlen=MAX_WINDOW)
         self.evaluation = evaluation
-        self.mark = self.began = now()
+        self.lap_began = self.began = now()
 
     def minutes_left(self) -> float:
         return max(0.0, self.ends_at - self.now()) / 60
 
-    def begin(self) -> None:
-        """The first step starts now."""
-        self.mark = self.now()
+    def start_lap(self) -> None:
+        """Call this right before the first step."""
+        self.lap_began = self.now()
 
-    def stepped(self) -> None:
-        self.steps.append(self._lap())
+    def step_done(self) -> None:
+        self.step_times.append(self._lap())
 
-    def evaluated(self) -> None:
+    def evaluation_done(self) -> None:
         self.evaluation = self._lap()
 
     def _lap(self) -> float:
-        before, self.mark = self.mark, self.now()
-        return self.mark - before
+        before, self.lap_began = self.lap_began, self.now()
+        return self.lap_began - before
 
     @property
-    def slower(self) -> float:
-        """How much longer an evaluation takes than before the run."""
-        return min(SLOWEST, self.evaluation / self.expected) if self.expected > 0 else 1.0
+    def slowdown(self) -> float:
+        """How many times longer an evaluation takes now than before the run."""
+        return min(MAX_SLOWDOWN, self.evaluation / self.expected_evaluation) if self.expected_evaluation > 0 else 1.0
 
     @property
     def after_scoring(self) -> float:
-        """Seconds for what follows the last scores."""
-        return self.closing * max(1.0, self.slower)
+        """The seconds for what follows the final scores."""
+        return self.closing * max(1.0, self.slowdown)
 
     @property
     def reserve(self) -> float:
-        """Seconds for all that follows the last evaluation of the run."""
-        return self.after_scoring + min(self.scoring * self.slower, SCORING * (self.ends_at - self.began))
+        """The seconds for everything after the last evaluation of the run."""
+        longest = MAX_SCORING_SHARE * (self.ends_at - self.began)
+        return self.after_scoring + min(self.scoring * self.slowdown, longest)
 
-    def a_step(self, ahead: int) -> float | None:
-        """Seconds of a step; None while they are not known. One stumble tells nothing about the rest, and a slow minute
-        little about an hour: with many steps ahead there is time to see."""
-        if len(self.steps) >= EARLY:
-            return statistics.median(list(self.steps)[-max(RECENT, ahead // 8) :])
-        late = sum(self.steps) > BLIND * (self.ends_at - self.began)
-        return min(self.steps) if late and len(self.steps) > 1 else None
+    def step_seconds(self, steps_left: int) -> float | None:
+        """The seconds of a step; None while too few steps were timed.
 
-    def end(self, step: int, end: int, every: int, *, may_grow: bool) -> int:
-        """How many steps the run should have, given `step` done, `end` planned and an evaluation `every` so many."""
-        alone = self.a_step(end - step)
-        if alone is None:
-            return end
+        It is a median, so that one slow step changes little. With many steps left it is taken over more steps, so that
+        a slow minute does not decide about an hour.
+        """
+        if len(self.step_times) >= MIN_STEPS:
+            return statistics.median(list(self.step_times)[-max(MIN_WINDOW, steps_left // 8) :])
+        late = sum(self.step_times) > IMPATIENCE * (self.ends_at - self.began)
+        return min(self.step_times) if late and len(self.step_times) > 1 else None
+
+    def total_steps(self, step: int, planned: int, every: int, *, may_grow: bool) -> int:
+        """How many steps the run should have, after `step` of the `planned` ones, with an evaluation `every` so many.
+
+        The number may only grow right after an evaluation, and then at least one step follows.
+        """
+        step_seconds = self.step_seconds(planned - step)
+        if step_seconds is None:
+            return planned
         left = self.ends_at - self.reserve - self.evaluation - self.now()
-        fits = step + max(
-            int(may_grow), int(left / (alone + self.evaluation / every))
-        )  # one more is due after an evaluation
-        fits = min(self.longest, fits)
-        moves = end - fits > SHORTER * end or (may_grow and fits - end > LONGER * end)
-        return fits if moves else end
+        fitting = step + max(int(may_grow), int(left / (step_seconds + self.evaluation / every)))
+        fitting = min(self.longest, fitting)
+        shorten = planned - fitting > MIN_SHORTENING * planned
+        lengthen = may_grow and fitting - planned > MIN_LENGTHENING * planned
+        return fitting if shorten or lengthen else planned
 
-    def every(self, step: int, end: int, every: int) -> int:
-        """After how many steps to evaluate next: rarer where evaluations take more than their share of the time."""
-        alone = self.a_step(end - step)
-        if alone is None or not self.evaluation:
+    def evaluation_interval(self, step: int, planned: int, every: int) -> int:
+        """The steps until the next evaluation: more than `every` if evaluations take more than their share of time."""
+        step_seconds = self.step_seconds(planned - step)
+        if step_seconds is None or not self.evaluation:
             return every
-        wanted = math.ceil(self.evaluation * (1 - EVALUATING) / (EVALUATING * max(alone, 1e-9)))
-        return min(wanted, max(1, end)) if wanted > RARER * every else every
+        wanted = math.ceil(self.evaluation * (1 - EVALUATION_SHARE) / (EVALUATION_SHARE * max(step_seconds, 1e-9)))
+        return min(wanted, max(1, planned)) if wanted > MIN_INTERVAL_FACTOR * every else every

@@ -1,6 +1,6 @@
-"""The machine: device, number format and threads. The only place that knows what hardware there is.
+"""The machine: its devices, number formats, threads and memory.
 
-"auto" is resolved once, into the recipe; a resumed run decides nothing again.
+The value "auto" is resolved when a run starts, and the result is saved in its recipe for a resume.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ def choose_device(wanted: str = "auto") -> str:
 
 
 def choose_dtype(wanted: str, device: str) -> str:
-    """bf16 where the machine computes it natively: elsewhere it is emulated and many times slower than f32.
+    """bf16 if the machine computes it natively, else f32: emulated bf16 is many times slower.
 
-    Under a limit (`ulimit -v`) f32: kernels for bf16 end the program where memory runs out, those for f32 say so.
+    Under a memory limit (`ulimit -v`) it is f32, because kernels for bf16 end the program when memory runs out, while
+    those for f32 raise an exception.
     """
     if wanted != "auto":
         return wanted
     if device.startswith("cuda"):
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "f32"
-    if device == "cpu" and not limited():
+    if device == "cpu" and not has_memory_limit():
         able = torch.cpu.get_capabilities()
         return "bf16" if able.get("avx512_bf16") or able.get("amx_bf16") else "f32"
     return "f32"
@@ -56,72 +57,72 @@ def choose_threads(wanted: int = 0) -> int:
 
 
 def set_threads(threads: int) -> None:
-    """The number of threads is part of what makes a run repeatable: sums are split by it."""
+    """Set torch's number of threads. Sums are split among them, so a run is repeatable only with the same number."""
     torch.set_num_threads(threads)
 
 
 def memory_bytes(device: str) -> int | None:
-    """All memory that we may use on the device; None where it is not known."""
+    """The memory that this process may use on the device; None if that is unknown."""
     if device.startswith("cuda"):
         return int(torch.cuda.get_device_properties(device).total_memory)
-    known = container_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
+    limits = container_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
     with suppress(AttributeError, ValueError, OSError):
-        known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(known, default=None)
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits, default=None)
 
 
 def container_limits(groups: Path, root: Path) -> list[int]:
-    """What a container's own group and those above it may use (Linux control groups, versions 1 and 2)."""
-    known = []
+    """The memory limits of the process's control group and of the groups above it (Linux, versions 1 and 2)."""
+    limits = []
     try:
         for line in groups.read_text().splitlines():
             _, controllers, name = line.split(":", 2)
             top, file = (root / "memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
             if controllers and "memory" not in controllers.split(","):
                 continue
-            own = top / name.lstrip("/")  # of the host, at times: inside a container only `top` is there
+            own = top / name.lstrip("/")  # may be the host's path, of which a container sees only `top`
             for folder in (own, *own.parents):
                 limit = folder / file
                 if folder.is_relative_to(top) and limit.is_file() and (size := limit.read_text().strip()).isdigit():
-                    known.append(int(size))
+                    limits.append(int(size))
     except (OSError, ValueError):
         pass  # not Linux, or not readable
-    return known
+    return limits
 
 
-def give_back() -> None:
-    """Return what was freed to the system, between two kinds of work: the C library (glibc) keeps it, in gaps that
-    fit the work before. In the midst of training it would cost time: the next step asks for it again."""
+def trim_heap() -> None:
+    """Return freed memory to the system between two phases of work; the C library (glibc) would keep it in gaps that
+    the next phase may not be able to use. During training this would cost time, because every step needs it again."""
     with suppress(AttributeError, OSError, TypeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes() -> int:
-    """Memory that this process holds now; 0 where it is not known."""
+    """The physical memory that this process uses; 0 if that is unknown."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 class HeapTrimmer:
-    """Against heap fragmentation: batches of ever other shapes leave gaps that no other fits, and a long run would hold
-    several times what it needs. Every `seconds` they are given back, where memory has grown by half."""
+    """Limits heap fragmentation: batches of different shapes leave gaps that other batches cannot use, and a long run
+    would hold several times the memory that it needs. Every `seconds`, if memory has grown by half, it is trimmed."""
 
     def __init__(self, seconds: float = 30.0) -> None:
-        self.seconds, self.checked, self.least = seconds, time.monotonic(), 0
+        self.seconds, self.checked_at, self.smallest = seconds, time.monotonic(), 0
 
     def trim(self) -> None:
-        if time.monotonic() - self.checked < self.seconds:
+        if time.monotonic() - self.checked_at < self.seconds:
             return
-        held = resident_bytes()
-        if self.least and held > 1.5 * self.least:
-            give_back()
-            held = resident_bytes()
-        self.checked, self.least = time.monotonic(), min(self.least or held, held)
+        used = resident_bytes()
+        if self.smallest and used > 1.5 * self.smallest:
+            trim_heap()
+            used = resident_bytes()
+        self.checked_at, self.smallest = time.monotonic(), min(self.smallest or used, used)
 
 
-def limited() -> bool:
-    """Whether this process may only map so much memory (`ulimit -v`)."""
+def has_memory_limit() -> bool:
+    """Whether the address space of this process is limited (`ulimit -v`)."""
     try:
         import resource
     except ImportError:  # Windows
@@ -129,43 +130,41 @@ def limited() -> bool:
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
-def ask_for(size: int) -> None:
-    """Under a limit, take `size` bytes once, untouched, and give them back: some libraries end the program where they
-    get none, others say so. Without a limit the system promises more than it has, and nothing is learned."""
-    if limited():
+def require_allocatable(size: int) -> None:
+    """Under a memory limit, allocate `size` bytes and free them again, so that too low a limit raises an exception
+    here: some libraries end the program instead. Without a limit, the system allows more than it has."""
+    if has_memory_limit():
         torch.empty(size, dtype=torch.uint8)
 
 
 @contextmanager
 def enough_memory(training: TrainingConfig, context: object) -> Iterator[None]:
-    """Turn the refusal of more memory, in any of its forms, into one sentence that says what would need less."""
+    """Turn every kind of out-of-memory error into one whose message says which settings need less memory."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        parts, most = training.accumulate, training.batch
-        less = (
-            f"--set training.accumulate={training.parts(2 * parts)} (or more, up to {most}), or "
-            if parts < most
-            else ""
-        )
+        parts, batch = training.accumulate, training.batch
+        more_parts = ""
+        if parts < batch:
+            more_parts = f"--set training.accumulate={training.equal_parts(2 * parts)} (or more, up to {batch}), or "
         raise TooLittleMemoryError(
-            f"not enough memory for a batch of {most} x {context} tokens (training.batch x model.context) computed in "
-            f"{parts} part{'s' if parts > 1 else ''}. What was saved before is intact. Start anew with {less}"
+            f"not enough memory for a batch of {batch} x {context} tokens (training.batch x model.context) computed in "
+            f"{parts} part{'s' if parts > 1 else ''}. What was saved before is intact. Start anew with {more_parts}"
             "a smaller model.context or model.width."
         ) from error
 
 
 def autocast(device: str, dtype: str) -> AbstractContextManager[object]:
-    """Within it, matrix products run in the chosen format; the weights stay f32."""
+    """A context in which matrix products are computed in this number format; the weights stay f32."""
     if dtype == "bf16":
         return torch.autocast(device.partition(":")[0], torch.bfloat16)
     return nullcontext()
 
 
 def random_state(device: str) -> dict[str, torch.Tensor]:
-    """All random generators that training draws from, as tensors."""
+    """The states of the random generators that training uses, as tensors."""
     states = {"cpu": torch.get_rng_state()}
     if device != "cpu":
         states["device"] = torch.get_device_module(device).get_rng_state(device)
@@ -179,10 +178,10 @@ def restore_random_state(device: str, states: dict[str, torch.Tensor]) -> None:
 
 
 def describe(device: str) -> str:
-    """The machine in one line, for the card."""
-    chip = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
+    """The processor and the software in one line, for card.md."""
+    processor = torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor()
     software = f"{platform.system()}, Python {platform.python_version()}, torch {torch.__version__}"
-    return f"{chip}, {os.cpu_count()} cores, {software}"
+    return f"{processor}, {os.cpu_count()} cores, {software}"
 
 
 def _processor() -> str:

@@ -1,10 +1,10 @@
-"""A run diagnosed by its own metrics: what it is doing, since when, and whether more time would help.
+"""Diagnoses a run by its metrics: what happened, since which step, and whether more time would help.
 
-Rules are tried in order, and the first that holds is the verdict: what makes a number meaningless comes before what the
-number says. A change counts when it is larger than chance explains (history.py) and large enough to matter.
-Decision 0006 has the reasons and the runs on which the limits below were set.
+Rules are tried in order, and the first that applies gives the verdict: rules about data that make a loss meaningless
+come before rules about the loss. A change counts if it is larger than chance explains (`history.py`) and large enough
+to matter. Decision 0006 has the reasons, and the runs from which the thresholds below were chosen.
 
-`EarlyWarning` follows a run while it goes on: one warning, at the evaluation that establishes that it goes wrong.
+`EarlyWarning` warns once during a run, at the evaluation that shows that it goes wrong.
 """
 
 from __future__ import annotations
@@ -15,56 +15,60 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from qkv.evaluation.text_baselines import Baselines
-from qkv.training.history import Change, History, LogLine, Stage, change, error, together
+from qkv.training.history import Change, History, LogLine, Stage, compare, merge, sampling_error
 
 Kind = Literal[
-    "learning",  # still falling: more time would help
-    "plateau",  # as good as this model gets on this text, or nearly
-    "unclear",  # too little validation text to tell
-    "overfitting",  # worse on validation text since a step, better on training text
+    "learning",  # the validation loss is still falling: more time would help
+    "plateau",  # the loss falls no more, or hardly
+    "unclear",  # there is too little validation text to tell
+    "overfitting",  # since a step, the loss grew on the validation text and fell on the training text
     "memorised",  # the same, and the training text is memorised
-    "unstable",  # losses rose on the way and came back
-    "diverged",  # losses rose and stayed, or are no numbers
-    "underfit",  # knows little more than how often each token occurs
-    "leak",  # the validation text stands in the training text
-    "repetitive",  # so it does, and so does the training text in itself
-    "noise",  # the text holds nothing that could be learned beyond how often each token occurs
+    "unstable",  # training losses rose for a while and came back
+    "diverged",  # training losses rose and stayed high, or are not finite
+    "underfit",  # the model predicts little more than the frequencies of tokens
+    "leak",  # the training text contains much of the validation text
+    "repetitive",  # the same, and the training text also repeats itself
+    "noise",  # nothing can be learned from the text but the frequencies of tokens
     "trivial",  # the text hardly varies
-    "suspicious",  # better than training losses and counts can explain
+    "suspicious",  # the validation loss is lower than training losses and n-gram counts can explain
     "unlike",  # the validation text is of another kind than the training text
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-MATTERS = 0.01  # of a loss: a smaller fall is none
-WORSE = 0.025  # of a loss: a smaller rise is not called overfitting
-JUMP = 0.1  # of the first loss: a rise of training losses by more is a spike
-LEAK, REPEATS = 0.3, 0.5  # share of the validation text in the training text; of the training text in itself
-UNLIKE = 1.3  # times a training loss: a validation loss above it comes from other text
-MEMORISED = 0.3  # of the validation loss: with a training loss below it the text is memorised
-GAP = 0.7  # of the validation loss: with a training loss below it, what is learned is the training text
-SCATTER = 4.0  # standard deviations: two pairs among ten evaluations are rarely farther apart by chance
-END = (0.85, 1.0)  # of a run
-APART = 0.85  # of the validation loss: with a training loss below it, some of what is learned is the text itself
+# Fractions of the validation loss.
+MIN_FALL = 0.01  # a smaller fall counts as none
+MIN_RISE = 0.025  # a smaller rise is not called overfitting
+MEMORISED = 0.3  # with a training loss below this, the text is memorised
+OVERFITTED = 0.7  # with a training loss below this, mostly the training text itself is learned
+PARTLY_MEMORISED = 0.85  # with a training loss below this, some of the training text is memorised
+
+SPIKE = 0.1  # of the first training loss: a larger rise of training losses is a spike
+LEAK, REPETITIVE = 0.3, 0.5  # shares of the validation text, and of the training text, found in (other) training text
+UNLIKE = 1.3  # times the training loss: a validation loss above this comes from another kind of text
+MAX_SCATTER = 4.0  # standard deviations; two means of two evaluations each rarely differ by more, by chance
+END = (0.85, 1.0)  # the last part of a run
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A verdict, and the figures it rests on. Losses are in nats per token."""
+    """A verdict, and the values that it is based on. Losses are in nats per token."""
 
     kind: Kind
     since: int | None  # the step after which it went wrong
     best: int  # the step of the best model
-    training: float  # the mean of the last steps
-    validation: float  # of the best model, in the last evaluation: on more tokens than those while the run goes on
-    lowest: float  # of the best model while the run went on
-    last: float  # of the last step, on the same tokens as `lowest`
+    training: float  # mean training loss of the last steps
+    validation: float  # final validation loss of the best model, on more tokens than the evaluations during the run
+    lowest: float  # validation loss of the best model during the run
+    last: float  # validation loss after the last step, on the same tokens as `lowest`
     fell: float  # by how much the validation loss fell in the second half of the run
-    enough: bool = False  # the text was seen as often as helps a model of this size, by a study of many runs
+    enough: bool = False  # whether the text was seen as often as helps a model of this size, according to a study
 
     @property
     def gain(self) -> float:
-        """What a run twice as long would bring, about: as much again, and less where text is memorised."""
-        return 0.0 if self.enough else max(0.0, self.fell) * (0.5 if self.training < APART * self.validation else 1.0)
+        """About how much a run twice as long would lower the loss: as much again, or half if text is memorised."""
+        if self.enough:
+            return 0.0
+        return max(0.0, self.fell) * (0.5 if self.training < PARTLY_MEMORISED * self.validation else 1.0)
 
     @property
     def more_helps(self) -> bool:
@@ -72,14 +76,14 @@ class Diagnosis:
 
 
 def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) -> Diagnosis:
-    """`loss` is that of the best model on the validation tokens of the baselines, `epoch` the steps in an epoch."""
+    """`loss` is the final loss of the best model on the validation tokens of the baselines, `epoch` is in steps."""
     best, last = history.best, history.stages[-1] if history.stages else None
     kind, since = verdict(history, baselines, loss, epoch)
     return Diagnosis(
         kind=kind,
         since=since,
         best=best.step if best else 0,
-        training=history.training(*END).mean,
+        training=history.training_losses(*END).mean,
         validation=loss,
         lowest=best.validation if best else math.nan,
         last=last.validation if last else math.nan,
@@ -88,166 +92,168 @@ def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) 
 
 
 def verdict(history: History, baselines: Baselines, loss: float, epoch: float) -> tuple[Kind, int | None]:
-    if (since := diverged(history)) is not None:
+    """The kind of run and, if it went wrong, the step after which it did."""
+    if (since := divergence_step(history)) is not None:
         return "diverged", since
-    if kind := of_the_text(baselines, loss) or of_the_split(history, baselines, loss, epoch):
+    if kind := text_verdict(baselines, loss) or split_verdict(history, baselines, loss, epoch):
         return kind, None
-    end = history.training(*END).mean
-    if (since := overfitting(history, epoch)) is not None:
+    end = history.training_losses(*END).mean
+    if (since := overfitting_step(history, epoch)) is not None:
         return "memorised" if end < MEMORISED * history.stages[-1].validation else "overfitting", since
-    if history.rise.height > JUMP * history.first:
+    if history.rise.height > SPIKE * history.first_loss:
         return "unstable", history.rise.since
     direction = trend(history, loss, epoch)[0]
-    again = history.steps > epoch  # before, no training text was seen twice
-    if again and end < (MEMORISED if direction == "learning" else GAP) * loss:
+    seen_twice = history.steps > epoch
+    if seen_twice and end < (MEMORISED if direction == "learning" else OVERFITTED) * loss:
         return "memorised" if end < MEMORISED * loss else "overfitting", None
     return direction, None
 
 
-def of_the_text(baselines: Baselines, loss: float) -> Kind | None:
-    """What no training can change: there is nothing to learn."""
-    alone = baselines.unigram
-    if baselines.bits(alone) < 0.1:
+def text_verdict(baselines: Baselines, loss: float) -> Kind | None:
+    """The verdict if the text holds nothing to learn."""
+    unigram = baselines.unigram
+    if baselines.bits(unigram) < 0.1:
         return "trivial"
-    enough = baselines.counted >= 20 * baselines.vocabulary  # else counts of pairs say nothing yet
-    incompressible = baselines.xz is None or baselines.xz > 0.95 * baselines.bits(alone)
-    if enough and incompressible and baselines.ngram > 0.98 * alone and loss > 0.97 * alone:
+    enough_counted = baselines.counted >= 20 * baselines.vocabulary  # for n-gram counts to mean something
+    incompressible = baselines.xz is None or baselines.xz > 0.95 * baselines.bits(unigram)
+    if enough_counted and incompressible and baselines.ngram > 0.98 * unigram and loss > 0.97 * unigram:
         return "noise"
     return None
 
 
-def of_the_split(history: History, baselines: Baselines, loss: float, epoch: float) -> Kind | None:
-    """What makes the validation loss say something else than it seems to, or nothing."""
-    end = history.training(*END).mean
-    if underfit(baselines, loss, end):
+def split_verdict(history: History, baselines: Baselines, loss: float, epoch: float) -> Kind | None:
+    """The verdict if the validation loss does not show how well the model has learned, or shows that it has not."""
+    end = history.training_losses(*END).mean
+    if is_underfit(baselines, loss, end):
         return "underfit"
     if baselines.shared >= LEAK:
-        return "repetitive" if baselines.repeated >= REPEATS else "leak"
-    chance = 3 * error(history.best) if history.best else math.inf
+        return "repetitive" if baselines.repeated >= REPETITIVE else "leak"
+    chance = 3 * sampling_error(history.best) if history.best else math.inf
     if loss + chance < 0.6 * min(end, baselines.ngram) and baselines.ngram > 0.8 * end:
         return "suspicious"
-    return "unlike" if unlike(history, baselines, epoch) else None
+    return "unlike" if is_unlike(history, baselines, epoch) else None
 
 
-def underfit(baselines: Baselines, loss: float, training: float) -> bool:
-    """Hardly better than the frequencies of single tokens, on training text as well."""
-    way = baselines.unigram - baselines.ngram  # what a few tokens of context are worth
-    gone = baselines.unigram - loss
-    return gone < max(0.15 * way, 0.02 * baselines.unigram) and training > 0.9 * baselines.unigram
+def is_underfit(baselines: Baselines, loss: float, training: float) -> bool:
+    """Whether the model is hardly better than the frequencies of tokens, on the training text as well."""
+    context_gain = baselines.unigram - baselines.ngram  # what a few tokens of context are worth
+    gain = baselines.unigram - loss
+    return gain < max(0.15 * context_gain, 0.02 * baselines.unigram) and training > 0.9 * baselines.unigram
 
 
-def unlike(history: History, baselines: Baselines, epoch: float) -> bool:
-    """While every training text was new as well, validation text was much harder; so it is for counts."""
-    first = [stage for stage in history.groups() if stage.step <= epoch]
-    if not first:
+def is_unlike(history: History, baselines: Baselines, epoch: float) -> bool:
+    """Whether the validation text was much harder than new training text in the first epoch, and is so for n-grams."""
+    first_epoch = [stage for stage in history.groups() if stage.step <= epoch]
+    if not first_epoch:
         return False
-    stage = first[-1]
-    known = UNLIKE * (stage.training.mean + 3 * stage.training.error)
-    return stage.validation - 3 * error(stage) > known and baselines.ngram > UNLIKE * stage.training.mean
+    stage = first_epoch[-1]
+    limit = UNLIKE * (stage.training.mean + 3 * stage.training.error)
+    return stage.validation - 3 * sampling_error(stage) > limit and baselines.ngram > UNLIKE * stage.training.mean
 
 
-def diverged(history: History) -> int | None:
-    """The step after which losses left and did not come back."""
-    if history.broken is not None:
-        return history.broken
+def divergence_step(history: History) -> int | None:
+    """The step after which training losses rose and did not come back."""
+    if history.not_finite_at is not None:
+        return history.not_finite_at
     if not history.bins:
         return None
-    end, rise = history.training(0.9, 1.0), history.rise
-    if rise.height > JUMP * history.first and end.mean > rise.start + 0.5 * rise.height:
+    end, rise = history.training_losses(0.9, 1.0), history.rise
+    if rise.height > SPIKE * history.first_loss and end.mean > rise.start + 0.5 * rise.height:
         return rise.since
-    lost = end.mean > 1.05 * history.first + 3 * end.error  # worse than before the first step
-    return 1 if lost and history.steps > 1 else None
+    worse_than_untrained = end.mean > 1.05 * history.first_loss + 3 * end.error
+    return 1 if worse_than_untrained and history.steps > 1 else None
 
 
-def overfitting(history: History, epoch: float) -> int | None:
-    """The step after which validation got worse while training got better, or None while chance could explain it."""
+def overfitting_step(history: History, epoch: float) -> int | None:
+    """The step after which the validation loss rose while the training loss fell; None if chance could explain it."""
     groups = history.groups()
-    number = min(range(len(groups)), key=lambda index: groups[index].validation, default=0)
-    after = groups[number + 1 :]
+    best_index = min(range(len(groups)), key=lambda index: groups[index].validation, default=0)
+    after = groups[best_index + 1 :]
     if not after or history.best is None or history.steps <= epoch:
         return None
-    best, last = groups[number], together(after[-2:])
-    chance = math.hypot(best.training.error, last.training.error)
-    if last.training.mean > min(best.training.mean - 2 * chance, last.validation):
+    best, last = groups[best_index], merge(after[-2:])
+    error = math.hypot(best.training.error, last.training.error)
+    if last.training.mean > min(best.training.mean - 2 * error, last.validation):
         return None
-    matters = max(WORSE * best.validation, SCATTER * jitter(groups))
+    least = max(MIN_RISE * best.validation, MAX_SCATTER * jitter(groups))
     if len(after) == 1:
-        return history.best.step if change(best, last).above(2 * matters, 5.0) else None
-    near = groups[max(0, number - 1) : number + 2]  # one alone may be low by chance
-    low = together(sorted(near, key=lambda group: group.validation)[:2])
-    apart = last.training.mean < 0.75 * last.validation  # a wide gap is evidence of its own
-    return history.best.step if change(low, last).above(matters, 2.0 if apart else 3.0) else None
+        return history.best.step if compare(best, last).is_above(2 * least, 5.0) else None
+    near_best = groups[max(0, best_index - 1) : best_index + 2]
+    low = merge(sorted(near_best, key=lambda group: group.validation)[:2])  # one evaluation may be low by chance
+    wide_gap = last.training.mean < 0.75 * last.validation  # with it, a less certain rise is enough
+    return history.best.step if compare(low, last).is_above(least, 2.0 if wide_gap else 3.0) else None
 
 
 def jitter(groups: list[Stage]) -> float:
-    """The standard deviation of evaluations around a smooth curve, by what each misses its neighbours' middle by.
+    """The standard deviation of evaluations around a smooth curve, from their distances to their neighbours' means.
 
-    Where the curve bends, at its start and at its lowest, nothing is measured.
+    The first half of the run and the lowest evaluation, where the curve bends, are left out.
     """
     losses = [group.validation for group in groups]
     lowest = losses.index(min(losses))
-    places = range(1 + len(losses) // 2, len(losses) - 1)
-    misses = [losses[at] - (losses[at - 1] + losses[at + 1]) / 2 for at in places if at != lowest]
-    if not misses:
+    inner = range(1 + len(losses) // 2, len(losses) - 1)
+    distances = [losses[i] - (losses[i - 1] + losses[i + 1]) / 2 for i in inner if i != lowest]
+    if not distances:
         return 0.0
-    wide = 1 + 3 / len(misses)  # a few of them may all be close to the curve by chance
-    return wide * math.sqrt(math.fsum(miss**2 for miss in misses) / (1.5 * len(misses)))
+    factor = 1 + 3 / len(distances)  # a few evaluations may all be close to the curve by chance
+    return factor * math.sqrt(math.fsum(distance**2 for distance in distances) / (1.5 * len(distances)))
 
 
 def trend(history: History, loss: float, epoch: float) -> tuple[Kind, float]:
-    """Whether the loss still falls, and by how much it fell in the second half of the run.
+    """Whether the loss is still falling, and by how much it fell in the second half of the run.
 
-    Where the validation text is too short to tell, training losses do, as long as no text was seen twice.
+    If there is too little validation text to tell, training losses decide, as long as no text was seen twice.
     """
-    gone = second_half(history)
-    if 3 * gone.error > 0.05 * loss and history.steps <= epoch:
-        middle, end = history.training(0.4, 0.6), history.training(*END)
-        gone = Change(middle.mean - end.mean, math.hypot(middle.error, end.error))
-    if gone.above(MATTERS * loss):
-        return "learning", gone.mean
-    return "plateau" if 3 * gone.error < 0.05 * loss else "unclear", gone.mean
+    fall = validation_fall(history)
+    if 3 * fall.error > 0.05 * loss and history.steps <= epoch:
+        middle, end = history.training_losses(0.4, 0.6), history.training_losses(*END)
+        fall = Change(middle.mean - end.mean, math.hypot(middle.error, end.error))
+    if fall.is_above(MIN_FALL * loss):
+        return "learning", fall.mean
+    return "plateau" if 3 * fall.error < 0.05 * loss else "unclear", fall.mean
 
 
-def second_half(history: History) -> Change:
+def validation_fall(history: History) -> Change:
     """By how much the validation loss fell from the middle of the run to its end."""
     groups = history.groups()
     if not groups:
         return Change(0.0, math.inf)
     middle = min(groups, key=lambda group: abs(group.step - history.steps / 2))
-    return change(groups[-1], middle) if middle is not groups[-1] else Change(0.0, math.inf)
+    return compare(groups[-1], middle) if middle is not groups[-1] else Change(0.0, math.inf)
 
 
 class EarlyWarning:
-    def __init__(self, epoch: float, before: Iterable[LogLine] = ()) -> None:
-        """`before`: lines of the log from an earlier session; those that will be done again do not count."""
+    def __init__(self, epoch: float, earlier: Iterable[LogLine] = ()) -> None:
+        """`earlier` are the log lines of earlier sessions; steps that are done again after a resume are ignored."""
         self.epoch = epoch
         self.history = History()
         self.warned = False
-        self.before = list(before)
+        self.earlier = list(earlier)
 
     def take(self, line: LogLine) -> str:
-        """A line of the log in, a warning or nothing out."""
-        earlier, self.before = self.before, []
+        """Take a line of the log; a warning is returned if it is due, else an empty string."""
+        earlier, self.earlier = self.earlier, []
         for old in earlier:
             if old["step"] < line["step"]:
                 self.take(old)
         self.history.add(line)
-        number = len(self.history.stages)
-        if self.warned or "validation_loss" not in line or number % (1 + number // 40):
+        evaluations = len(self.history.stages)
+        # in long runs not every evaluation is examined
+        if self.warned or "validation_loss" not in line or evaluations % (1 + evaluations // 40):
             return ""
         warning = self._diverging() or self._overfitting() or self._memorising()
         self.warned = bool(warning)
         return warning
 
     def _diverging(self) -> str:
-        if diverged(self.history) is None:
+        if divergence_step(self.history) is None:
             return ""
         now = self.history.stages[-1].training.mean if self.history.stages else math.nan
-        was = self.history.rise.start or self.history.first
-        return f"the training loss went up, from {was:.3f} to {now:.3f}: the learning rate may be too high"
+        before = self.history.rise.start or self.history.first_loss
+        return f"the training loss went up, from {before:.3f} to {now:.3f}: the learning rate may be too high"
 
     def _overfitting(self) -> str:
-        since, best = overfitting(self.history, self.epoch), self.history.best
+        since, best = overfitting_step(self.history, self.epoch), self.history.best
         if since is None or best is None:
             return ""
         last = self.history.stages[-1]
@@ -257,7 +263,8 @@ class EarlyWarning:
         )
 
     def _memorising(self) -> str:
-        """The gap alone: far better on the training text than at the best evaluation, and no better on other text."""
+        """A warning by the training loss alone: it is far lower than the validation loss, and than it was at the best
+        evaluation."""
         last, best = self.history.stages[-1], self.history.best
         if best is None or best is last or self.history.steps <= self.epoch:
             return ""

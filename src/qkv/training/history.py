@@ -1,8 +1,10 @@
-"""What a run's metrics show, in a form for diagnosis: stages, each ending in an evaluation, and training losses.
+"""The metrics of a run, summarised for diagnosis: its training losses, and its stages, each of which ends in an
+evaluation.
 
-Noise is separated from change twice. Losses of single steps scatter: their noise is taken from the differences of
-neighbours, σ² = Σ (l_t - l_{t-1})² / 2n (von Neumann et al. 1941), which a trend leaves alone. Evaluations see the same
-text each time, so two are compared part by part: the error of a difference is that of the parts' differences.
+Noise is estimated in two ways. The noise of training losses comes from the differences of neighbouring steps,
+σ² = Σ (l_t - l_{t-1})² / 2n (von Neumann et al. 1941), which a trend hardly changes. Evaluations score the same text
+each time, so two of them are compared part by part, and the error of their difference comes from the parts'
+differences.
 """
 
 from __future__ import annotations
@@ -13,52 +15,51 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LogLine = Mapping[str, Any]  # a line of metrics.jsonl
-MOST_BINS = 96
-MOST_STAGES = 24  # groups of evaluations that are compared, at most: among many, one is always low by chance
-RECENT, LATELY = 5, 20  # steps
+MAX_BINS = 96
+MAX_GROUPS = 24  # of evaluations that are compared; among more, one would always be low by chance
+SHORT_WINDOW, LONG_WINDOW = 5, 20  # steps whose mean loss is the present one, and the one to compare it with
 
 
 @dataclass
 class Losses:
-    """Training losses of neighbouring steps."""
+    """Statistics of the training losses of consecutive steps."""
 
-    number: int = 0
+    count: int = 0
     total: float = 0.0
-    squares: float = 0.0  # of the differences of neighbours
-    norms: float = 0.0  # of the gradients
+    squared_differences: float = 0.0  # of neighbouring steps
 
-    def add(self, loss: float, before: float | None, norm: float) -> None:
-        self.number += 1
+    def add(self, loss: float, previous: float | None) -> None:
+        self.count += 1
         self.total += loss
-        self.squares += 0.0 if before is None else (loss - before) ** 2
-        self.norms += norm
+        self.squared_differences += 0.0 if previous is None else (loss - previous) ** 2
 
     def __add__(self, other: Losses) -> Losses:
-        sums = (self.total + other.total, self.squares + other.squares, self.norms + other.norms)
-        return Losses(self.number + other.number, *sums)
+        squared_differences = self.squared_differences + other.squared_differences
+        return Losses(self.count + other.count, self.total + other.total, squared_differences)
 
     @property
     def mean(self) -> float:
-        return self.total / self.number if self.number else math.nan
+        return self.total / self.count if self.count else math.nan
 
     @property
     def noise(self) -> float:
-        """The standard deviation of one step's loss, without its trend."""
-        return math.sqrt(self.squares / (2 * self.number)) if self.number else math.nan
+        """The standard deviation of a step's loss around its trend."""
+        return math.sqrt(self.squared_differences / (2 * self.count)) if self.count else math.nan
 
     @property
     def error(self) -> float:
-        return self.noise / math.sqrt(self.number) if self.number else math.nan
+        """The standard error of the mean."""
+        return self.noise / math.sqrt(self.count) if self.count else math.nan
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The steps since the evaluation before, and what the evaluation found."""
+    """An evaluation, and the training steps since the evaluation before it."""
 
     step: int
     training: Losses
     validation: float
-    parts: tuple[float, ...] = ()
+    parts: tuple[float, ...] = ()  # the losses of parts of the validation text
 
 
 @dataclass(frozen=True)
@@ -68,38 +69,36 @@ class Change:
     mean: float
     error: float
 
-    def above(self, least: float, errors: float = 3.0) -> bool:
-        """Larger than `least`, and not by chance."""
+    def is_above(self, least: float, errors: float = 3.0) -> bool:
+        """Whether the change is larger than `least`, and larger than chance explains."""
         return self.mean > least and self.mean > errors * self.error
 
 
-def change(earlier: Stage, later: Stage) -> Change:
-    """Compare two evaluations of the same text part by part; where there are few parts, chance is given more room."""
-    pairs = list(zip(earlier.parts, later.parts, strict=False))
-    mean = later.validation - earlier.validation
-    if len(pairs) < 3 or len(earlier.parts) != len(later.parts):
-        return Change(mean, math.inf)
-    differences = [two - one for one, two in pairs]
-    wide = 1 + 2 / (len(differences) - 1)  # Student's factor, roughly
-    return Change(mean, wide * error_of(differences))
+def compare(earlier: Stage, later: Stage) -> Change:
+    """The change between two evaluations of the same text; with few parts its error is enlarged."""
+    if len(earlier.parts) < 3 or len(earlier.parts) != len(later.parts):
+        return Change(later.validation - earlier.validation, math.inf)
+    differences = [after - before for before, after in zip(earlier.parts, later.parts, strict=True)]
+    factor = 1 + 2 / (len(differences) - 1)  # about Student's factor
+    return Change(later.validation - earlier.validation, factor * standard_error(differences))
 
 
-def error(stage: Stage) -> float:
-    """The standard error of an evaluation alone: how much another text of the same kind would differ."""
-    return error_of(stage.parts) if len(stage.parts) > 2 else math.inf
+def sampling_error(stage: Stage) -> float:
+    """The standard error of an evaluation: how much it would differ on another text of the same kind."""
+    return standard_error(stage.parts) if len(stage.parts) > 2 else math.inf
 
 
-def error_of(values: Sequence[float]) -> float:
-    """The standard error of a mean."""
-    middle = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((each - middle) ** 2 for each in values) / (len(values) - 1) / len(values))
+def standard_error(values: Sequence[float]) -> float:
+    """The standard error of the values' mean."""
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values))
 
 
 @dataclass
 class Rise:
-    """The highest that training losses rose above what they had been: a spike, or the way out."""
+    """The largest rise of the training loss above its lowest mean so far: a spike, or a divergence."""
 
-    since: int = 0  # the step at which they were lowest
+    since: int = 0  # the step with the lowest mean
     start: float = 0.0
     top: float = 0.0
 
@@ -110,19 +109,19 @@ class Rise:
 
 @dataclass
 class History:
-    """Takes the lines of a log one by one. What it keeps of the steps does not grow with the run."""
+    """Takes the lines of metrics.jsonl one by one. Apart from the stages, its memory does not grow with the run."""
 
     steps: int = 0
     stages: list[Stage] = field(default_factory=list)
-    bins: list[Losses] = field(default_factory=list)  # all training losses, in order, the same number of steps in each
-    broken: int | None = None  # the step at which a loss was no number
-    first: float = math.nan  # the loss before anything was learned
-    all: Losses = field(default_factory=Losses)
+    bins: list[Losses] = field(default_factory=list)  # the training losses in order, equally many steps in each bin
+    not_finite_at: int | None = None  # the last step whose loss was not finite
+    first_loss: float = math.nan
+    all_losses: Losses = field(default_factory=Losses)
     rise: Rise = field(default_factory=Rise)
-    _width: int = 1
-    _since: Losses = field(default_factory=Losses)
-    _last: float | None = None
-    _latest: list[float] = field(default_factory=list)
+    _bin_size: int = 1  # steps
+    _since_evaluation: Losses = field(default_factory=Losses)
+    _previous: float | None = None
+    _recent: list[float] = field(default_factory=list)  # the losses of the last LONG_WINDOW steps
     _lowest: float = math.inf
     _lowest_at: int = 0
 
@@ -135,43 +134,43 @@ class History:
 
     def add(self, line: LogLine) -> None:
         if "loss" in line:
-            self._step(line["step"], line["loss"], line.get("gradient_norm") or 0.0)
+            self._add_loss(line["step"], line["loss"])
         if line.get("validation_loss") is not None:
             parts = tuple(line.get("validation_parts") or ())
-            self.stages.append(Stage(line["step"], self._since, line["validation_loss"], parts))
-            self._since = Losses()
+            self.stages.append(Stage(line["step"], self._since_evaluation, line["validation_loss"], parts))
+            self._since_evaluation = Losses()
 
-    def _step(self, step: int, loss: float | None, norm: float) -> None:
+    def _add_loss(self, step: int, loss: float | None) -> None:
         if loss is None or not math.isfinite(loss):
-            self.broken = step
+            self.not_finite_at = step
             return
         self.steps = step
-        if not self.all.number:
-            self.first = loss
-        if not self.bins or self.bins[-1].number >= self._width:
-            if len(self.bins) == MOST_BINS:
-                self.bins = [one + two for one, two in zip(self.bins[::2], self.bins[1::2], strict=True)]
-                self._width *= 2
+        if not self.all_losses.count:
+            self.first_loss = loss
+        if not self.bins or self.bins[-1].count >= self._bin_size:
+            if len(self.bins) == MAX_BINS:
+                self.bins = [first + second for first, second in zip(self.bins[::2], self.bins[1::2], strict=True)]
+                self._bin_size *= 2
             self.bins.append(Losses())
-        for each in (self.bins[-1], self._since, self.all):
-            each.add(loss, self._last, norm)
-        self._last = loss
-        self._watch(step, loss)
+        for losses in (self.bins[-1], self._since_evaluation, self.all_losses):
+            losses.add(loss, self._previous)
+        self._previous = loss
+        self._note_rise(step, loss)
 
-    def _watch(self, step: int, loss: float) -> None:
-        """Notice a rise of the last few losses above the lowest mean that was ever held for some steps."""
-        self._latest = [*self._latest[-LATELY + 1 :], loss]
-        if len(self._latest) < LATELY:
+    def _note_rise(self, step: int, loss: float) -> None:
+        """Compare the mean loss of the last few steps with the lowest mean of a longer window so far."""
+        self._recent = [*self._recent[-LONG_WINDOW + 1 :], loss]
+        if len(self._recent) < LONG_WINDOW:
             return
-        now = math.fsum(self._latest[-RECENT:]) / RECENT
-        noise = self.all.noise / math.sqrt(RECENT)
+        now = math.fsum(self._recent[-SHORT_WINDOW:]) / SHORT_WINDOW
+        noise = self.all_losses.noise / math.sqrt(SHORT_WINDOW)
         if now - self._lowest > max(8 * noise, self.rise.height):
             self.rise = Rise(self._lowest_at, self._lowest, now)
-        if (lately := math.fsum(self._latest) / LATELY) < self._lowest:
-            self._lowest, self._lowest_at = lately, step
+        if (mean := math.fsum(self._recent) / LONG_WINDOW) < self._lowest:
+            self._lowest, self._lowest_at = mean, step
 
-    def training(self, start: float, end: float) -> Losses:
-        """The training losses of a part of the run, as in (2/3, 1)."""
+    def training_losses(self, start: float, end: float) -> Losses:
+        """The training losses between two fractions of the run, such as 2/3 and 1."""
         first = min(int(start * len(self.bins)), len(self.bins) - 1)
         return sum(self.bins[first : max(first + 1, math.ceil(end * len(self.bins)))], Losses())
 
@@ -180,17 +179,17 @@ class History:
         return min(self.stages, key=lambda stage: stage.validation, default=None)
 
     def groups(self) -> list[Stage]:
-        """The stages, neighbours taken together where there are many."""
-        size = -(-len(self.stages) // MOST_STAGES) or 1
-        # counted from the end, so that the newest evaluations are a whole group
-        starts = range(len(self.stages) % size, len(self.stages), size)
-        head = [together(self.stages[: starts[0]])] if starts and starts[0] else []
-        return head + [together(self.stages[start : start + size]) for start in starts]
+        """The stages; if there are many, groups of neighbouring stages merged into one each."""
+        size = -(-len(self.stages) // MAX_GROUPS) or 1
+        starts = range(len(self.stages) % size, len(self.stages), size)  # only the first group may be smaller
+        first = [merge(self.stages[: starts[0]])] if starts and starts[0] else []
+        return first + [merge(self.stages[start : start + size]) for start in starts]
 
 
-def together(stages: Sequence[Stage]) -> Stage:
+def merge(stages: Sequence[Stage]) -> Stage:
+    """One stage with the mean losses of several."""
     if len(stages) == 1:
         return stages[0]
-    parts = tuple(math.fsum(each) / len(stages) for each in zip(*(stage.parts for stage in stages), strict=False))
+    parts = tuple(math.fsum(losses) / len(stages) for losses in zip(*(stage.parts for stage in stages), strict=False))
     mean = math.fsum(stage.validation for stage in stages) / len(stages)
     return Stage(stages[-1].step, sum((stage.training for stage in stages), Losses()), mean, parts)

@@ -1,14 +1,14 @@
-"""The training loop, a plain generator: forward, backward, clip, step, yield. Whoever iterates prints, draws or saves.
+"""The training loop, a plain generator: forward, backward, clip, step, yield. The caller prints, draws or saves.
 
-Everything the loop remembers between two steps is in `TrainingState`, so that saving it saves the run.
+Everything that the loop needs from one step to the next is in `TrainingState`, so saving that saves the run.
 
-`training_flops` is how much a training computes: the products and sums of all its forward and backward passes.
+`training_flops` counts the floating-point operations of a training run:
 
-    FLOPs = 3 · (a forward pass)        the backward pass is two more (Kaplan et al. 2020: 6 · weights · tokens)
+    FLOPs = 3 · (a forward pass)        the backward pass counts as two (Kaplan et al. 2020: 6 · weights · tokens)
 
-A forward pass is counted by torch on batches of the run itself: every matrix product, convolution and attention, two
-operations for a product and its sum. Recurrent kernels that torch does not count (it takes some of them apart) have two
-for each weight and token. Looking up rows of a table costs nothing.
+torch counts a forward pass on batches of the run: two operations for each multiplication and addition of a matrix
+product, a convolution or attention. Recurrent kernels that torch does not count have two for each weight and token.
+Looking up rows of an embedding is not counted.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from qkv.blocks.tap import hooked
 from qkv.errors import DivergedError
 from qkv.objectives.objective import Objective
 from qkv.training.devices import autocast
-from qkv.training.optimizers import optimizers, set_rates
+from qkv.training.optimizers import optimizers, set_learning_rates
 from qkv.training.settings import TrainingConfig
 
 
 @dataclass
 class TrainingState:
-    """A model under training: its optimizers, and how many steps and samples are behind it."""
+    """A model in training, its optimizers, and the numbers of steps and samples that are done."""
 
     model: nn.Module
     optimizers: dict[str, torch.optim.Optimizer]
@@ -45,7 +45,7 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step did."""
+    """The result of a training step."""
 
     number: int
     loss: float
@@ -54,45 +54,46 @@ class Step:
     tokens: int = field(compare=False)
 
 
-def start(model: nn.Module, config: TrainingConfig) -> TrainingState:
+def initial_state(model: nn.Module, config: TrainingConfig) -> TrainingState:
     """The state before the first step."""
     return TrainingState(model, optimizers(model, config))
 
 
-def train(state: TrainingState, task: Objective, config: TrainingConfig) -> Iterator[Step]:
-    """Steps until `config.length`. Sample order is a function of the seed and of the samples consumed, nothing else."""
+def train(state: TrainingState, objective: Objective, config: TrainingConfig) -> Iterator[Step]:
+    """Train up to step `config.length`, and yield every step. The samples follow from the seed and `state.samples`."""
     model = state.model
-    computed: nn.Module = torch.compile(model) if config.compile == "on" else model  # type: ignore[assignment]
+    compiled: nn.Module = torch.compile(model) if config.compile == "on" else model  # type: ignore[assignment]
     parameters = [p for p in model.parameters() if p.requires_grad]
     while state.step < config.length:
         model.train()
-        batch = task.batch(state.samples, config.batch)
+        batch = objective.batch(state.samples, config.batch)
         total = batch.count
         loss_sum = 0.0
         for part in batch.split(config.accumulate):
             part = part.to(config.device)
             with autocast(config.device, config.dtype):
-                loss = task.loss(computed, part) / total  # over the whole batch, so that splitting changes nothing
+                # divide by the count of the whole batch, so that the sum over its parts is the batch's mean
+                loss = objective.loss(compiled, part) / total
             loss.backward()  # type: ignore[no-untyped-call]
             loss_sum += loss.item()
         norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if not (math.isfinite(loss_sum) and math.isfinite(norm)):
-            raise DivergedError(_diagnosis(state, task, config, loss_sum))
+            raise DivergedError(_divergence_message(state, objective, config, loss_sum))
         if config.clip:
             nn.utils.clip_grads_with_norm_(parameters, config.clip, norm)
-        now = config.rate_share(state.step)
-        set_rates(state.optimizers, now)
+        rate_share = config.rate_share(state.step)
+        set_learning_rates(state.optimizers, rate_share)
         for optimizer in state.optimizers.values():
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         state.step += 1
         state.samples += config.batch
-        yield Step(state.step, loss_sum, float(norm), now, total)
+        yield Step(state.step, loss_sum, float(norm), rate_share, total)
 
 
 def require_finite(state: TrainingState) -> None:
-    """The last update may have overflowed; the next step would notice, but a checkpoint must not keep it."""
-    if bad := _first_bad(dict(state.model.named_parameters())):
+    """Refuse weights that overflowed in the last update. The next step would fail, but a checkpoint comes before it."""
+    if bad := _first_not_finite(dict(state.model.named_parameters())):
         raise DivergedError(
             f"training diverged at step {state.step}: the update made the weight {bad} not finite. It was not saved; "
             "every checkpoint is good. Try a lower learning rate (--set training.learning_rate, "
@@ -100,16 +101,16 @@ def require_finite(state: TrainingState) -> None:
         )
 
 
-def _diagnosis(state: TrainingState, task: Objective, config: TrainingConfig, loss: float) -> str:
-    """Name the first tensor that is not finite: a weight, then a value on the way forward, then a gradient."""
-    if bad := _first_bad(dict(state.model.named_parameters())):
+def _divergence_message(state: TrainingState, objective: Objective, config: TrainingConfig, loss: float) -> str:
+    """A message that names the first tensor that is not finite: a weight, an output of the forward pass, a gradient."""
+    if bad := _first_not_finite(dict(state.model.named_parameters())):
         where = f"the weight {bad}"
     elif not math.isfinite(loss):
-        bad = _first_bad_output(state, task, config)
+        bad = _first_bad_module(state, objective, config)
         where = f"the output of {bad}" if bad else "the loss itself"
     else:
         gradients = {name: p.grad for name, p in state.model.named_parameters() if p.grad is not None}
-        where = f"the gradient of {_first_bad(gradients)}"
+        where = f"the gradient of {_first_not_finite(gradients)}"
     first, last = state.samples, state.samples + config.batch - 1
     return (
         f"training diverged at step {state.step + 1}: {where} is not finite (loss {loss}; samples {first}-{last}). "
@@ -119,12 +120,12 @@ def _diagnosis(state: TrainingState, task: Objective, config: TrainingConfig, lo
     )
 
 
-def _first_bad(tensors: dict[str, Tensor]) -> str | None:
+def _first_not_finite(tensors: dict[str, Tensor]) -> str | None:
     return next((name for name, tensor in tensors.items() if not tensor.isfinite().all()), None)
 
 
-def _first_bad_output(state: TrainingState, task: Objective, config: TrainingConfig) -> str | None:
-    """Run the batch again and check every module's output, in the order of the forward pass."""
+def _first_bad_module(state: TrainingState, objective: Objective, config: TrainingConfig) -> str | None:
+    """Run the batch again, and give the first module in the forward pass whose output is not finite."""
     names = {module: name for name, module in state.model.named_modules() if name}
     bad: list[str] = []
 
@@ -134,62 +135,62 @@ def _first_bad_output(state: TrainingState, task: Objective, config: TrainingCon
 
     hooks = [module.register_forward_hook(hook) for module in names]
     with hooked(hooks), torch.no_grad(), autocast(config.device, config.dtype):
-        task.loss(state.model, task.batch(state.samples, config.batch).to(config.device))
+        objective.loss(state.model, objective.batch(state.samples, config.batch).to(config.device))
     return bad[0] if bad else None
 
 
-BATCHES = 4  # counted, spread over an epoch
+COUNTED_BATCHES = 4  # spread over an epoch
 
 
-def training_flops(model: nn.Module, task: Objective, batch: int, samples: int) -> float:
-    """Of a training that saw `samples` samples in batches of this size."""
+def training_flops(model: nn.Module, objective: Objective, batch: int, samples: int) -> float:
+    """The FLOPs of training on `samples` samples in batches of this size, extrapolated from a few batches."""
     device = str(next(model.parameters()).device)
-    size = max(1, min(batch, task.samples))
-    starts = sorted({task.samples * number // BATCHES // size * size for number in range(BATCHES)})
+    size = max(1, min(batch, objective.samples))
+    starts = sorted({objective.samples * i // COUNTED_BATCHES // size * size for i in range(COUNTED_BATCHES)})
     with evaluating(model):
-        batches = (task.batch(first, size).to(device) for first in starts)
-        counts = [forward_flops(model, lambda: task.loss(model, batch))[""] for batch in batches]  # noqa: B023
+        batches = (objective.batch(first, size).to(device) for first in starts)
+        counts = [forward_flops(model, lambda: objective.loss(model, batch))[""] for batch in batches]  # noqa: B023
     return 3 * float(sum(counts)) / len(counts) / size * samples
 
 
 @torch.no_grad()
 def forward_flops(model: nn.Module, forward: Callable[[], object]) -> dict[str, int]:
-    """FLOPs of a forward pass, by the path of each part of the model; "" is all of it."""
-    kernels, before = dict[str, int](), 0
+    """The FLOPs of a forward pass by the dotted name of each module; those of the whole model are under ""."""
+    kernel_flops, before = dict[str, int](), 0
     recurrent: dict[nn.Module, str] = {
         module: path for path, module in model.named_modules() if isinstance(module, nn.RNNBase)
     }
 
-    def begin(module: nn.Module, inputs: object) -> None:
+    def before_forward(module: nn.Module, inputs: object) -> None:
         nonlocal before
         before = counter.get_total_flops()
 
-    def count(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+    def after_forward(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         if counter.get_total_flops() > before:
-            return
+            return  # torch has counted the products inside the kernel
         values = inputs[0].data if isinstance(inputs[0], PackedSequence) else inputs[0]
         assert isinstance(values, Tensor)
         weights = sum(p.numel() for name, p in module.named_parameters() if "weight" in name)
         path = recurrent[module]
-        kernels[path] = kernels.get(path, 0) + 2 * weights * (values.numel() // values.size(-1))
+        kernel_flops[path] = kernel_flops.get(path, 0) + 2 * weights * (values.numel() // values.size(-1))
 
-    hooks = [module.register_forward_pre_hook(begin) for module in recurrent]
-    hooks += [module.register_forward_hook(count) for module in recurrent]
+    hooks = [module.register_forward_pre_hook(before_forward) for module in recurrent]
+    hooks += [module.register_forward_hook(after_forward) for module in recurrent]
     with hooked(hooks), open_attention(model), _without_gradients(model), FlopCounterMode(display=False) as counter:
         forward()
-    own = type(model).__name__  # torch names parts from the model's class on: GPT.blocks.0
-    counted = {name.removeprefix(own + "."): sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
+    prefix = f"{type(model).__name__}."  # torch's names begin with the model's class: GPT.blocks.0
+    counted = {name.removeprefix(prefix): sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
     counted[""] = counter.get_total_flops()
     return {
         path: counted.get(path, 0)
-        + sum(flops for inside, flops in kernels.items() if not path or f"{inside}.".startswith(f"{path}."))
+        + sum(flops for inside, flops in kernel_flops.items() if not path or f"{inside}.".startswith(f"{path}."))
         for path, _ in model.named_modules()
     }
 
 
 @contextmanager
 def _without_gradients(model: nn.Module) -> Iterator[None]:
-    """torch's counter follows whatever wants a gradient, and fails at a part that hands out its own parameter."""
+    """Let no parameter require a gradient: torch's counter would fail at a module whose output is its own parameter."""
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         for parameter in learning:

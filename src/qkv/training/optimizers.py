@@ -1,9 +1,9 @@
 """Optimizers: AdamW (Loshchilov and Hutter 2019) and Muon (Jordan et al. 2024).
 
-Muon turns the momentum of a weight matrix into the nearest matrix whose singular values are all about one, by a few
-Newton-Schulz steps, so that every direction learns at the same pace. Matrices of one shape are stacked and turned
-together, in bf16 where the run computes in it: each step pushes the rounding of the one before back. It is for the
-matrices between the embedding and the head; all else is AdamW's.
+Muon replaces the momentum of a weight matrix by the nearest matrix whose singular values are all about one, with a few
+Newton-Schulz steps, so that all directions learn equally fast. Matrices of one shape are stacked and computed together,
+in bf16 if the run computes in it: each step corrects the rounding errors of the step before. Muon is for the matrices
+between the embedding and the head; AdamW takes all other parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from qkv.training.settings import TrainingConfig
 
-# Coefficients (a, b, c) of X <- aX + bXXᵀX + c(XXᵀ)²X, tuned step by step (Cesista et al. 2025).
+# Coefficients (a, b, c) of X <- aX + bXXᵀX + c(XXᵀ)²X, one triple for each step (Cesista et al. 2025).
 COEFFICIENTS = (
     (4.0848, -6.8946, 2.9270),
     (3.9505, -6.3029, 2.6377),
@@ -31,7 +31,7 @@ COEFFICIENTS = (
 def orthogonalize(
     matrices: Float[Tensor, "N R C"], coefficients: Iterable[tuple[float, float, float]] = COEFFICIENTS
 ) -> Float[Tensor, "N R C"]:
-    """Each matrix of the stack with its singular values pushed towards one."""
+    """The matrices with their singular values moved towards one."""
     tall = matrices.size(1) > matrices.size(2)
     x = matrices.mT if tall else matrices
     x = x / (x.flatten(1).norm(dim=1)[:, None, None] + 1e-7)
@@ -42,7 +42,7 @@ def orthogonalize(
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalized; a tall matrix takes longer steps by sqrt(rows / columns)."""
+    """Updates by the orthogonalized momentum, for a tall matrix times sqrt(rows / columns)."""
 
     def __init__(
         self,
@@ -72,26 +72,27 @@ class Muon(torch.optim.Optimizer):
         gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
         buffers = [self.state[p].setdefault("momentum", torch.zeros_like(p)) for p in parameters]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
-        ahead = torch._foreach_lerp(gradients, buffers, momentum)  # Nesterov: look where the momentum leads
+        nesterov = torch._foreach_lerp(gradients, buffers, momentum)
         rows, columns = parameters[0].shape
-        turned = orthogonalize(torch.stack(list(ahead)).to(self.dtype), self.coefficients).float().unbind(0)
+        updates = orthogonalize(torch.stack(list(nesterov)).to(self.dtype), self.coefficients).float().unbind(0)
         if group["weight_decay"]:
             torch._foreach_mul_(list[Tensor](parameters), 1 - rate * group["weight_decay"])
-        torch._foreach_add_(list[Tensor](parameters), turned, alpha=-rate * max(1.0, rows / columns) ** 0.5)
+        torch._foreach_add_(list[Tensor](parameters), updates, alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
 
-# Tables, whose rows are learned one by one, and outputs; within an encoder too, so any part of a name counts.
-TABLES = frozenset({"embedding", "positions", "segments"})
-OUTSIDE = TABLES | {"head", "order"}
+# Names of modules; as an encoder may contain them, a parameter belongs to them if any part of its dotted name is one.
+EMBEDDING_NAMES = frozenset({"embedding", "positions", "segments"})
+HEAD_NAMES = frozenset({"head", "order"})
 
 
 def is_matrix(name: str, parameter: Tensor) -> bool:
-    """A weight matrix between the embedding and the head: Muon's, and the one kind that decays."""
-    return parameter.ndim == 2 and OUTSIDE.isdisjoint(name.split("."))
+    """Whether a parameter is a weight matrix between embedding and head: the kind that decays, and that Muon takes."""
+    return parameter.ndim == 2 and (EMBEDDING_NAMES | HEAD_NAMES).isdisjoint(name.split("."))
 
 
 class AdamW(torch.optim.AdamW):
-    """torch's own. What wraps its step imports torch's compiler, which takes longer than a short run's whole set-up."""
+    """torch's AdamW without the wrapper of its step, which imports torch's compiler. That import takes longer than the
+    whole set-up of a short run."""
 
     _plain_step = staticmethod(inspect.unwrap(torch.optim.AdamW.step))
 
@@ -101,8 +102,9 @@ class AdamW(torch.optim.AdamW):
         self._plain_step(self)
 
 
-def leave_compiler_out() -> None:
-    """The same for what every optimizer calls: it imports the compiler only to tell it to keep off."""
+def skip_compiler_import() -> None:
+    """Mark two methods that every optimizer calls as excluded from compilation, for which torch would otherwise import
+    its compiler."""
     for method in (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.zero_grad):
         plain = getattr(method, "__wrapped__", None)
         if plain is not None and not hasattr(plain, "__dynamo_disable"):
@@ -112,23 +114,22 @@ def leave_compiler_out() -> None:
 def optimizers(model: nn.Module, config: TrainingConfig) -> dict[str, torch.optim.Optimizer]:
     """The optimizers of a run by name. Matrices decay; embeddings, heads, norms and biases do not.
 
-    With `layer_decay`, lower layers learn more slowly (Howard and Ruder 2018): each at that fraction of the rate above.
+    With `layer_decay`, the rate of each layer is that fraction of the rate of the layer above (Howard and Ruder 2018).
     """
-    leave_compiler_out()
+    skip_compiler_import()
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices = [p for name, p in named if is_matrix(name, p)]
     others = [p for name, p in named if not is_matrix(name, p)]
     by_name: dict[str, torch.optim.Optimizer] = {}
-    muon = config.optimizer == "muon" and bool(matrices)
+    use_muon = config.optimizer == "muon" and bool(matrices)
     groups: list[dict[str, object]] = [{"params": others, "weight_decay": 0.0}]
-    if muon:
-        turned = torch.bfloat16 if config.dtype == "bf16" else torch.float32
-        rates = config.matrix_learning_rate, config.momentum, config.weight_decay
-        by_name["muon"] = Muon(matrices, *rates, dtype=turned)
+    if use_muon:
+        dtype = torch.bfloat16 if config.dtype == "bf16" else torch.float32
+        by_name["muon"] = Muon(matrices, config.matrix_learning_rate, config.momentum, config.weight_decay, dtype=dtype)
     elif matrices:
         groups.append({"params": matrices, "weight_decay": config.weight_decay})
     if config.layer_decay < 1:
-        groups = layered([(name, p) for name, p in named if not muon or not is_matrix(name, p)], named, config)
+        groups = layer_groups([(name, p) for name, p in named if not use_muon or not is_matrix(name, p)], named, config)
     by_name["adamw"] = AdamW(groups, lr=config.learning_rate, betas=config.betas, fused=True)
     for optimizer in by_name.values():
         for group in optimizer.param_groups:
@@ -136,15 +137,15 @@ def optimizers(model: nn.Module, config: TrainingConfig) -> dict[str, torch.opti
     return by_name
 
 
-def layered(
+def layer_groups(
     own: list[tuple[str, nn.Parameter]], named: list[tuple[str, nn.Parameter]], config: TrainingConfig
 ) -> list[dict[str, object]]:
-    """AdamW's own of all named parameters, by their depth: below the first layer, each layer, above the last."""
+    """AdamW's `own` ones of all `named` parameters, grouped by depth: embeddings, each layer, and the head."""
     layers = 1 + max((_layer(name) for name, _ in named), default=0)
     groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
     for name, parameter in own:
-        below = any(part in ("embedding", "positions", "segments", "embedding_norm") for part in name.split("."))
-        depth = 0 if below else _layer(name) + 1 if _layer(name) >= 0 else layers + 1
+        in_embedding = not (EMBEDDING_NAMES | {"embedding_norm"}).isdisjoint(name.split("."))
+        depth = 0 if in_embedding else _layer(name) + 1 if _layer(name) >= 0 else layers + 1
         groups.setdefault((depth, is_matrix(name, parameter)), []).append(parameter)
     return [
         {
@@ -157,12 +158,13 @@ def layered(
 
 
 def _layer(name: str) -> int:
-    """The number of the block that a parameter belongs to; -1: none."""
+    """The index of the block that a parameter belongs to; -1 for a parameter outside the blocks."""
     parts = name.split(".")
     return int(parts[parts.index("blocks") + 1]) if "blocks" in parts else -1
 
 
-def set_rates(by_name: dict[str, torch.optim.Optimizer], share: float) -> None:
+def set_learning_rates(by_name: dict[str, torch.optim.Optimizer], share: float) -> None:
+    """Set the learning rate of every group to this share of its full rate."""
     for optimizer in by_name.values():
         for group in optimizer.param_groups:
             group["lr"] = group["full_rate"] * share

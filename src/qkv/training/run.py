@@ -1,8 +1,8 @@
-"""A run: the loop, with evaluation, the best model, checkpoints, logs and signals around it. It yields what happened.
+"""A run: the training loop with evaluations, the best model, checkpoints, logs and signals. It yields events.
 
-runs/NAME/   recipe.toml  best/  checkpoints/  metrics.jsonl  timings.jsonl  card.md       (product: "a run folder")
+A run folder has:   recipe.toml  best/  checkpoints/  metrics.jsonl  timings.jsonl  card.md
 
-SIGTERM, SIGINT and SIGHUP ask the run to stop after the current step; a second one ends the process at once.
+SIGTERM, SIGINT and SIGHUP stop the run after the current step; a second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from qkv.training import checkpoints
 from qkv.training.clock import Clock
 from qkv.training.devices import HeapTrimmer, choose_device, enough_memory
 from qkv.training.loop import Step, TrainingState, require_finite, train
-from qkv.training.metrics_log import REMEDY, Journal, Timings
+from qkv.training.metrics_log import REMEDY, MetricsLog, TimingsLog
 from qkv.training.settings import TrainingConfig
 
-Scores = dict[str, Any]  # numbers by name; `parts` is a list of them; the lowest `criterion`, or else `loss`, is best
+Scores = dict[str, Any]
+"""Numbers by name, and under `parts` a list of losses. The best model has the lowest `criterion`, or else `loss`."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores on validation text after a step; `best` says that no earlier ones were better."""
+    """Scores on the validation data after a step; `best` if they are better than all earlier ones."""
 
     step: int
     scores: Scores
@@ -47,13 +48,15 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Saved:
+    """A checkpoint was written."""
+
     step: int
     folder: Path
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """The run ended before its last step: nothing better came for `patience` evaluations."""
+    """The run ended before its last step: `patience` evaluations brought nothing better, or the caller asked for it."""
 
     step: int
     best_step: int
@@ -61,7 +64,7 @@ class Stopped:
 
 @dataclass(frozen=True)
 class StepsChanged:
-    """The clock moved the end of the run: steps take longer, or less long, than was measured before it."""
+    """The clock changed the number of steps, because they are slower or faster than measured before the run."""
 
     step: int
     before: int
@@ -69,29 +72,29 @@ class StepsChanged:
 
 
 @dataclass(frozen=True)
-class PutAside:
-    """A checkpoint was damaged; it now lies in `folder`, and the run goes on from the one before it."""
+class DamagedCheckpoint:
+    """A checkpoint was damaged. It was renamed to `folder`, and the run goes on from the one before it."""
 
     folder: Path
     reason: str
 
 
-Event = Step | Evaluation | Saved | Stopped | StepsChanged | PutAside
+Event = Step | Evaluation | Saved | Stopped | StepsChanged | DamagedCheckpoint
 
 
 @dataclass
-class Memory:
-    """What a run remembers besides the training state."""
+class RunMemory:
+    """What a checkpoint holds about the run besides the training state."""
 
     best_loss: float = math.inf
     best_step: int = 0
-    waiting: int = 0  # evaluations since the best
+    waiting: int = 0  # evaluations since the best one
     metrics_bytes: int = 0
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold a run's folder; refuse where another training holds it."""
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Lock a run's folder; refuse if another training has locked it."""
     with storage_remedy(REMEDY), try_lock(folder) as held:
         if not held:
             raise InputError(f"{folder}: another training is writing here. Wait for it, or choose another --run.")
@@ -100,33 +103,33 @@ def alone(folder: Path) -> Iterator[None]:
 
 @dataclass
 class Run:
-    """Where a run lives and what it needs from outside: scores of a model, and ways to keep the best one and the plan.
+    """A run's folder and config, and functions that evaluate a model, save it as the best one, and save the config.
 
-    With a clock, `config` changes while the run goes on: the end moves, and `keep_plan` writes it down.
+    With a clock, `config` changes during the run: the clock changes the number of steps.
     """
 
     folder: Path
     config: TrainingConfig
     evaluate: Callable[[nn.Module], Scores]
     keep_best: Callable[[nn.Module, int], None]
-    keep_plan: Callable[[TrainingConfig], None] = lambda config: None
+    save_config: Callable[[TrainingConfig], None] = lambda config: None
     clock: Clock | None = None
-    stop_asked: bool = False  # by whoever iterates: the run ends after the evaluation that was yielded last
+    stop_asked: bool = False  # the caller may set it at an evaluation, after which the run then ends
 
-    def events(self, state: TrainingState, task: Objective) -> Iterator[Event]:
-        """Train from where the run's checkpoints are, or from the start; hold the folder meanwhile."""
+    def events(self, state: TrainingState, objective: Objective) -> Iterator[Event]:
+        """Train from the newest checkpoint, or from the start, and yield what happens. The folder is locked."""
         choose_device(self.config.device)
-        with alone(self.folder), enough_memory(self.config, getattr(state.model, "context", "context")):
+        with hold_folder(self.folder), enough_memory(self.config, getattr(state.model, "context", "context")):
             recover_folder(self.folder)
             recover_folder(self.folder / "checkpoints")
             memory, refusals = self._restore(state)
             for damaged, refusal in refusals.items():
-                yield PutAside(checkpoints.put_aside(damaged), str(refusal))
-            metrics = Journal(self.folder / "metrics.jsonl", memory.metrics_bytes)
-            timings = Timings(self.folder / "timings.jsonl")
+                yield DamagedCheckpoint(checkpoints.rename_damaged(damaged), str(refusal))
+            metrics = MetricsLog(self.folder / "metrics.jsonl", memory.metrics_bytes)
+            timings = TimingsLog(self.folder / "timings.jsonl")
             try:
-                yield from self._steps(state, task, memory, metrics, timings)
-                yield from self._averaged(state, memory, metrics)
+                yield from self._steps(state, objective, memory, metrics, timings)
+                yield from self._evaluate_average(state, memory, metrics)
             except DivergedError:
                 metrics.write(step=state.step + 1, loss=math.nan)
                 raise
@@ -134,82 +137,86 @@ class Run:
                 metrics.close()
                 timings.close()
 
-    def _restore(self, state: TrainingState) -> tuple[Memory, dict[Path, RefusedError]]:
-        """The newest checkpoint that is whole, and the newer ones that are not. All damaged: nothing moves."""
+    def _restore(self, state: TrainingState) -> tuple[RunMemory, dict[Path, RefusedError]]:
+        """Load the newest intact checkpoint into `state`; and give the errors of newer, damaged ones.
+
+        If all checkpoints are damaged, the error of the newest is raised.
+        """
         refusals: dict[Path, RefusedError] = {}
-        for folder in reversed(checkpoints.numbered(self.folder / "checkpoints")):
+        for folder in reversed(checkpoints.list_checkpoints(self.folder / "checkpoints")):
             try:
-                return _memory(folder, checkpoints.load(folder, state, self.config.device)), refusals
+                return _parse_memory(folder, checkpoints.load(folder, state, self.config.device)), refusals
             except RefusedError as error:
                 refusals[folder] = error
         for refusal in refusals.values():
             raise refusal
-        torch.manual_seed(self.config.seed)  # whatever was drawn between the building of the model and now
-        return Memory(), refusals
+        torch.manual_seed(self.config.seed)  # random numbers may have been drawn since the model was built
+        return RunMemory(), refusals
 
     def _steps(
-        self, state: TrainingState, task: Objective, memory: Memory, metrics: Journal, timings: Timings
+        self, state: TrainingState, objective: Objective, memory: RunMemory, metrics: MetricsLog, timings: TimingsLog
     ) -> Iterator[Event]:
-        with listening(f"stopped at once; the last checkpoint is whole. {self.how_to_go_on()}") as stop:
-            if self._exhausted(memory):
+        with stop_signals(f"stopped at once; the last checkpoint is whole. {self.resume_hint()}") as stop:
+            if self._stops_early(memory):
                 return
             if self.clock is not None:
-                self.clock.begin()
-            for step in self._follow(state, task):
+                self.clock.start_lap()
+            for step in self._train(state, objective):
                 values = {"loss": step.loss, "gradient_norm": step.gradient_norm, "rate_share": step.rate_share}
                 metrics.write(step=step.number, **values)
-                timings.take(step.number, step.tokens)
+                timings.add_step(step.number, step.tokens)
                 yield step
-                yield from self._watch(step.number, evaluated=False)
+                yield from self._ask_clock(step.number, evaluated=False)
                 last = step.number == self.config.length
                 due = self.config.evaluates(step.number)
                 if last or due:
                     yield self._evaluation(state, memory, metrics, "validation")
-                over = last or self._exhausted(memory)
+                over = last or self._stops_early(memory)
                 if over or stop.signal or step.number % self.config.checkpoint_every == 0:
                     yield self._checkpoint(state, memory, metrics)
                 if stop.signal:
                     name, saved = signal.Signals(stop.signal).name, f"after step {step.number}; the state is saved"
-                    raise InterruptedRun(f"stopped by {name} {saved}. {self.how_to_go_on()}", stop.signal)
+                    raise InterruptedRun(f"stopped by {name} {saved}. {self.resume_hint()}", stop.signal)
                 if over:
                     if not last:
                         yield Stopped(step.number, memory.best_step)
                     return
                 if due:
-                    yield from self._watch(step.number, evaluated=True)
+                    yield from self._ask_clock(step.number, evaluated=True)
 
-    def _follow(self, state: TrainingState, task: Objective) -> Iterator[Step]:
-        """Steps until the end, wherever it is moved to meanwhile."""
+    def _train(self, state: TrainingState, objective: Objective) -> Iterator[Step]:
+        """Train to the last step, with the new config whenever the clock changes it."""
         trimmer = HeapTrimmer()
         while state.step < self.config.length:
-            planned = self.config
-            for step in train(state, task, planned):
+            config = self.config
+            for step in train(state, objective, config):
                 yield step
                 trimmer.trim()
-                if self.config is not planned:
+                if self.config is not config:
                     break
 
-    def _watch(self, step: int, *, evaluated: bool) -> Iterator[StepsChanged]:
-        """Ask the clock; where the end must move, write it down before the next step."""
+    def _ask_clock(self, step: int, *, evaluated: bool) -> Iterator[StepsChanged]:
+        """Let the clock change the number of steps and, after an evaluation, their interval; save the new config."""
         if self.clock is None:
             return
         changed, before = self.config, self.config.length
         if not evaluated:
-            self.clock.stepped()
+            self.clock.step_done()
         else:
-            self.clock.evaluated()
-            if (every := self.clock.every(step, before, changed.rarest)) != changed.rarest:
+            self.clock.evaluation_done()
+            every = self.clock.evaluation_interval(step, before, changed.current_evaluate_every)
+            if every != changed.current_evaluate_every:
                 changed = replace(changed, evaluate_every_changes=(*changed.evaluate_every_changes, (step, every)))
-        after = self.clock.end(step, before, changed.rarest, may_grow=evaluated)
+        after = self.clock.total_steps(step, before, changed.current_evaluate_every, may_grow=evaluated)
         if after != before:
             changed = replace(changed, steps_changes=(*changed.steps_changes, (step, after)))
         if changed is not self.config:
-            self.keep_plan(changed)
+            self.save_config(changed)
             self.config = changed
         if after != before:
             yield StepsChanged(step, before, after)
 
-    def _evaluation(self, state: TrainingState, memory: Memory, metrics: Journal, name: str) -> Evaluation:
+    def _evaluation(self, state: TrainingState, memory: RunMemory, metrics: MetricsLog, name: str) -> Evaluation:
         scores = self.evaluate(state.model)
         criterion = scores["criterion" if "criterion" in scores else "loss"]
         best = criterion < memory.best_loss
@@ -220,29 +227,32 @@ class Run:
         metrics.write(step=state.step, **{f"{name}_{key}": value for key, value in scores.items()})
         return Evaluation(state.step, scores, best)
 
-    def _checkpoint(self, state: TrainingState, memory: Memory, metrics: Journal) -> Saved:
+    def _checkpoint(self, state: TrainingState, memory: RunMemory, metrics: MetricsLog) -> Saved:
         require_finite(state)
         memory.metrics_bytes = metrics.length()
-        # JSON has no infinity: a best loss that does not exist yet is written as a very large one
+        # JSON has no infinity: without an evaluation yet, the best loss is written as a very large number
         values = asdict(replace(memory, best_loss=min(memory.best_loss, 1e300)))
-        folder, spare = self.folder / "checkpoints", self._window(state.step)
-        return Saved(state.step, checkpoints.save(folder, state, values, self.config.device, self.config.keep, spare))
+        folder, protected = self.folder / "checkpoints", self._averaged_steps(state.step)
+        path = checkpoints.save(folder, state, values, self.config.device, self.config.keep, protected)
+        return Saved(state.step, path)
 
-    def _window(self, step: int) -> list[int]:
-        """The steps whose weights are averaged, were the run over now: those at which every run has a checkpoint."""
+    def _averaged_steps(self, step: int) -> list[int]:
+        """The steps whose weights would be averaged if the run ended now: only regular checkpoints, so that the average
+        of a run that was interrupted is the same."""
         every, average = self.config.checkpoint_every, self.config.average
-        planned = [*range(every, step + 1, every)]
+        regular = [*range(every, step + 1, every)]
         if step == self.config.length and step % every:
-            planned.append(step)
-        return planned[-average:] if average else []
+            regular.append(step)
+        return regular[-average:] if average else []
 
-    def _averaged(self, state: TrainingState, memory: Memory, metrics: Journal) -> Iterator[Evaluation]:
-        """After the last step: the mean of the last weights, kept where no single step is better.
+    def _evaluate_average(self, state: TrainingState, memory: RunMemory, metrics: MetricsLog) -> Iterator[Evaluation]:
+        """After the last step, evaluate the mean of the last checkpoints' weights, and keep it if it is the best model.
 
-        What it finds follows from the checkpoints, so a run that is killed here finds the same when it goes on.
+        The result follows from the checkpoints, so a run that is killed here gets the same when it is resumed.
         """
-        wanted = self._window(state.step)
-        folders = [path for path in checkpoints.numbered(self.folder / "checkpoints") if int(path.name) in wanted]
+        wanted = self._averaged_steps(state.step)
+        known = checkpoints.list_checkpoints(self.folder / "checkpoints")
+        folders = [path for path in known if int(path.name) in wanted]
         if len(folders) < 2:
             return
         own = {name: tensor.clone() for name, tensor in state.model.state_dict().items()}
@@ -251,66 +261,67 @@ class Run:
         state.model.load_state_dict(own)
         yield evaluation
 
-    def _exhausted(self, memory: Memory) -> bool:
+    def _stops_early(self, memory: RunMemory) -> bool:
         return self.stop_asked or 0 < self.config.patience <= memory.waiting
 
-    def how_to_go_on(self) -> str:
+    def resume_hint(self) -> str:
         return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"
 
 
-def _memory(folder: Path, values: dict[str, Any]) -> Memory:
-    fresh = asdict(Memory())
+def _parse_memory(folder: Path, values: dict[str, Any]) -> RunMemory:
+    fresh = asdict(RunMemory())
     if values.keys() != fresh.keys() or any(type(values[key]) is not type(fresh[key]) for key in fresh):
         raise RefusedError(f"{folder / checkpoints.STATE}: 'memory' does not fit. The file was altered.")
-    return Memory(**values)
+    return RunMemory(**values)
 
 
-NUMBERS = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
+STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
 
 
-class Stop:
-    """Set to the signal's number once one has come."""
+class StopRequest:
+    """The number of the first signal, once there was one."""
 
     signal: int | None = None
 
 
 @contextmanager
-def listening(last_words: str) -> Iterator[Stop]:
-    """Hear signals meanwhile; `last_words` are printed when a second one ends the process."""
-    stop = Stop()
+def stop_signals(last_words: str) -> Iterator[StopRequest]:
+    """Note the first signal instead of ending; a second one prints `last_words` and ends the process."""
+    stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield stop  # only the main thread hears signals
+        yield stop  # Python delivers signals to the main thread only
         return
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         stop.signal = number
 
-    # Python runs `hear` only between two of its own instructions, and one step may be seconds long inside torch.
-    # The interpreter writes every signal's number here at once, and a thread can read it there.
+    # Python runs `handle` only between two of its own instructions, and a step may spend seconds inside torch. The
+    # interpreter writes the number of every signal into the wakeup socket at once, from which a thread reads it.
     reader, writer = socket.socketpair()
     writer.setblocking(False)
-    watcher = threading.Thread(target=_watch, args=(reader, last_words), daemon=True)
-    watcher.start()
-    wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    heard = [number for number in NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]  # as SIGHUP under nohup
-    before = {number: signal.signal(number, hear) for number in heard}
+    thread = threading.Thread(target=_end_at_second_signal, args=(reader, last_words), daemon=True)
+    thread.start()
+    previous_fd = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    # signals that are ignored stay ignored, such as SIGHUP under nohup
+    handled = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handle) for number in handled}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
-        signal.set_wakeup_fd(wakeup)
+        signal.set_wakeup_fd(previous_fd)
         writer.close()
-        watcher.join()
+        thread.join()
         reader.close()
 
 
-def _watch(reader: socket.socket, last_words: str) -> None:
-    """End the process at the second signal. What is being written stands aside until it is whole, so nothing breaks."""
-    heard = 0
+def _end_at_second_signal(reader: socket.socket, last_words: str) -> None:
+    """End the process at the second signal. Files are written under temporary names first, so none is half-written."""
+    received = 0
     while byte := reader.recv(1):
-        heard += byte[0] in NUMBERS
-        if heard == 2:
-            with suppress(OSError):  # a closed or full standard error
+        received += byte[0] in STOP_SIGNALS
+        if received == 2:
+            with suppress(OSError):  # standard error is closed or full
                 os.write(2, f"qkv: {last_words}\n".encode(errors="backslashreplace"))
             os._exit(128 + byte[0])

@@ -10,5 +10,5 @@ if TYPE_CHECKING:
 
 
 def claims(draft: Draft, detected: Detected) -> bool:
-    """Labelled examples."""
+    """Claims labelled examples."""
     return detected.content == "examples"

@@ -1,5 +1,6 @@
-"""Classifiers and taggers on examples: on as many as there is time for, on files that they were not trained with
-(columns and labels are matched to their own), and on rows of a table, each of which gets an answer.
+"""Runs classifiers and taggers on held-out examples within a time, on new files, and on the rows of a table.
+
+The columns and labels of new files are matched to those of the training data.
 """
 
 from __future__ import annotations
@@ -42,31 +43,26 @@ from qkv.models.registry import LABELLED_MODELS, input_of
 from qkv.objectives.classification import Problem
 from qkv.objectives.objective import Source
 from qkv.recipe.bundle import Bundle
-from qkv.tasks.registry import recipe_of
+from qkv.tasks.registry import training_recipe
 
-PORTION = 16  # examples that are scored together where time is short
+FIRST_PORTION = 16  # examples that are scored first, to measure the speed where time is limited
 
-EVALUATED = 4096  # examples of an evaluation during a run
-EVALUATIONS, FEWEST_EVALUATIONS = 12, 3
-FEWEST = 256  # examples of an evaluation, unless these would take too long
+MAX_EVALUATED, MIN_EVALUATED = 4096, 256  # examples of an evaluation during a run
+MAX_EVALUATIONS, MIN_EVALUATIONS = 12, 3  # during a run
 
 
-def evaluations(valid: int, share: float) -> tuple[int, int]:
-    """How many evaluations a run has, and of how many examples, where there is time for a `share` of them in all."""
-    number = int(max(FEWEST_EVALUATIONS, min(EVALUATIONS, share / min(valid, EVALUATED))))
-    size = int(min(valid, max(FEWEST, min(EVALUATED, share / number))))
-    if number * size > share:  # no time to evaluate often: fewer evaluations, and in the end fewer examples
-        number = int(max(1, min(number, share / size)))
-        size = int(min(size, max(PORTION, share)))
+def plan_evaluations(valid: int, affordable: float) -> tuple[int, int]:
+    """The number of evaluations in a run and the examples in each, where all together there is time for `affordable`
+    examples."""
+    number = int(max(MIN_EVALUATIONS, min(MAX_EVALUATIONS, affordable / min(valid, MAX_EVALUATED))))
+    size = int(min(valid, max(MIN_EVALUATED, min(MAX_EVALUATED, affordable / number))))
+    if number * size > affordable:  # too little time: first fewer evaluations, then fewer examples in each
+        number = int(max(1, min(number, affordable / size)))
+        size = int(min(size, max(FIRST_PORTION, affordable)))
     return number, size
 
 
-def some(examples: Examples, numbers: NDArray[np.int64]) -> Examples:
-    """These examples of a side."""
-    return replace(examples, rows=examples.rows[numbers])
-
-
-def judged_in_time(
+def score_in_time(
     model: nn.Module,
     examples: Examples,
     rows_of: Callable[[Examples], Source],
@@ -74,48 +70,49 @@ def judged_in_time(
     autocast: Autocast,
     pace: Pace,
 ) -> tuple[LabelledScore, Examples]:
-    """The score, and the examples that it is of, in their own order."""
+    """The score on as many examples as `pace` has time for, and these examples in their original order."""
     order, done = pace.order(len(examples)), 0
-    parts: dict[int, NDArray[np.float32]] = {}  # answers to each example
-    for begin, end in pace.portions(len(examples), PORTION):
-        numbers = np.sort(order[begin:end])
-        part = some(examples, numbers)
-        own = answers(model, rows_of(part), problem, autocast, watch=pace.watch(begin, len(examples)))
-        lengths = part.lengths if isinstance(part, TagExamples) else np.ones(len(part), dtype=np.int64)
-        parts |= zip(numbers.tolist(), np.split(own, np.cumsum(lengths)[:-1]), strict=True)
+    answers_by_index: dict[int, NDArray[np.float32]] = {}
+    for begin, end in pace.portions(len(examples), FIRST_PORTION):
+        indices = np.sort(order[begin:end])
+        portion = examples.select(indices)
+        rows = answers(model, rows_of(portion), problem, autocast, watch=pace.watch(begin, len(examples)))
+        lengths = portion.lengths if isinstance(portion, TagExamples) else np.ones(len(portion), dtype=np.int64)
+        answers_by_index |= zip(indices.tolist(), np.split(rows, np.cumsum(lengths)[:-1]), strict=True)
         done = end
-    scored = some(examples, np.sort(order[:done]))
-    return score_examples(np.concatenate([parts[number] for number in sorted(parts)]), scored, problem), scored
+    scored = examples.select(np.sort(order[:done]))
+    in_order = np.concatenate([answers_by_index[index] for index in sorted(answers_by_index)])
+    return score_examples(in_order, scored, problem), scored
 
 
-ROLES = ("text", "text2", "label")
-TASKS = {"single": "classification", "multi": "multi-label", "regression": "regression"}
+COLUMN_ROLES = ("text", "text2", "label")
+TASK_BY_PROBLEM = {"single": "classification", "multi": "multi-label", "regression": "regression"}
 
 
-def judged_examples(
+def evaluate_files(
     bundle: Bundle, config: ExamplesConfig, progress: Progress = no_progress
 ) -> tuple[LabelledScore, Examples, list[str]]:
-    examples, notes = examples_for(bundle, config)
+    """The score on the examples of files, the examples, and notes."""
+    examples, notes = read_for_model(bundle, config)
     model = bundle.model
+    problem: Problem = getattr(bundle.config, "problem", "single")
     assert isinstance(model, nn.Module)
     if isinstance(examples, ImageExamples):
         watch = Pace(progress=progress).watch(0, len(examples))
         return evaluate_labelled(model, examples.values, examples, "single", watch=watch), examples, notes
     if isinstance(examples, NumberExamples):
-        return evaluate_labelled(model, examples.values, examples, model_problem(bundle)), examples, notes
+        return evaluate_labelled(model, examples.values, examples, problem), examples, notes
     rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
     watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
-    judgement = evaluate_labelled(model, rows, examples, model_problem(bundle), watch=watch)
-    return judgement, examples, [*notes, *rows.notes("texts", bundle.config.context)]
+    score = evaluate_labelled(model, rows, examples, problem, watch=watch)
+    return score, examples, [*notes, *rows.notes("texts", bundle.config.context)]
 
 
-def model_problem(bundle: Bundle) -> Problem:
-    return getattr(bundle.config, "problem", "single")
+def read_for_model(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list[str]]:
+    """All examples of the files, with the model's class numbers for their labels; and notes.
 
-
-def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list[str]]:
-    """All examples of the files, with the model's own numbers for their labels. Up to one in a hundred may have
-    labels that it does not know and is left out; more are refused."""
+    If up to one example in a hundred has a label that the model does not know, these are left out; more are refused.
+    """
     model: Any = bundle.config
     if model.kind not in LABELLED_MODELS:
         raise InputError(
@@ -123,42 +120,36 @@ def examples_for(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list
             "Train one: qkv train FILE."
         )
     previews = FilePreviews(config.encoding)
-    _require_labels(model.kind, config, previews)
-    reads = input_of(model)
-    if reads == "numbers":
+    _refuse_parallel_text(model.kind, config, previews)
+    model_input = input_of(model)
+    if model_input == "numbers":
         refuse_unused(config, ("text", "text2"), "the model reads rows of numbers")
         config = replace(
             config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
         )
-    elif model.kind == "classifier" and reads == "text":
-        config = replace(config, **as_learned(bundle, config, previews))
+    elif model.kind == "classifier" and model_input == "text":
+        config = replace(config, **_training_columns_of_files(bundle, config, previews))
     if config.task is None and model.kind != "tagger":
-        config = replace(config, task="images" if reads == "images" else TASKS[model.problem])  # type: ignore[arg-type]
-    found = read_examples(config, purpose="evaluate", previews=previews)
-    if (found.task == "tagging") != (model.kind == "tagger"):
+        config = replace(config, task="images" if model_input == "images" else TASK_BY_PROBLEM[model.problem])  # type: ignore[arg-type]
+    data = read_examples(config, purpose="evaluate", previews=previews)
+    if (data.task == "tagging") != (model.kind == "tagger"):
         wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
-        raise InputError(f"these files are for {found.task}; the model is a {model.kind}: give it {wanted}.")
-    if found.numeric != (reads == "numbers"):
-        remedy = (
-            "Give rows of the columns it learned from."
-            if reads == "numbers"
-            else "Name the column of the text with --text."
-        )
-        holds = "rows of numbers" if found.numeric else "no table of numbers"
-        raise InputError(f"{config.files[0]}: holds {holds}; the model is a {model.kind}. {remedy}")
-    if found.pairs != (getattr(model, "texts", 1) == 2):
-        wanted = (
-            "pairs of texts: name both with --text and --text2" if not found.pairs else "one text: name it by --text"
-        )
+        raise InputError(f"these files are for {data.task}; the model is a {model.kind}: give it {wanted}.")
+    if data.numeric != (model_input == "numbers"):
+        content, remedy = "no table of numbers", "Give rows of the columns it learned from."
+        if data.numeric:
+            content, remedy = "rows of numbers", "Name the column of the text with --text."
+        raise InputError(f"{config.files[0]}: holds {content}; the model is a {model.kind}. {remedy}")
+    if data.pairs != (getattr(model, "texts", 1) == 2):
+        wanted = "one text: name it by --text" if data.pairs else "pairs of texts: name both with --text and --text2"
         raise InputError(f"{config.files[0]}: the model classifies {wanted}.")
-    notes = [note for note in found.notes if not isinstance(note, Leak | TaskNote)]
-    if found.task == "regression":
-        return found.train, notes
-    return _matched(found, model.labels, notes)
+    notes = [note for note in data.notes if not isinstance(note, Leak | TaskNote)]
+    if data.task == "regression":
+        return data.train, notes
+    return _match_labels(data, model.labels, notes)
 
 
-def _require_labels(kind: str, config: ExamplesConfig, previews: FilePreviews) -> None:
-    """Refuse parallel text, which is for translators."""
+def _refuse_parallel_text(kind: str, config: ExamplesConfig, previews: FilePreviews) -> None:
     if len(config.files) > 1 and config.label is None and is_parallel(config.files, previews):
         wanted = "words with tags, as CoNLL" if kind == "tagger" else "a table with a label in each row"
         raise InputError(
@@ -167,60 +158,64 @@ def _require_labels(kind: str, config: ExamplesConfig, previews: FilePreviews) -
         )
 
 
-def as_learned(bundle: Bundle, config: ExamplesConfig, previews: FilePreviews) -> dict[str, Any]:
-    """The columns that the model's run learned from, where no others are given and the files have them."""
+def _training_columns_of_files(bundle: Bundle, config: ExamplesConfig, previews: FilePreviews) -> dict[str, Any]:
+    """The columns that the model was trained on, if no others are given and the files have them."""
     try:
         first = find_examples(config, Findings(), previews=previews).train[0]
-        there = previews.table(first.source).columns if first.kind == "table" else []
-    except QkvError:  # it is reported where it is read
+        columns = previews.table(first.source).columns if first.kind == "table" else []
+    except QkvError:  # reported when the files are read
         return {}
-    if any(getattr(config, role) is not None for role in ROLES):
+    if any(getattr(config, role) is not None for role in COLUMN_ROLES):
         return {}
-    learned = learned_columns(bundle, there)
-    return learned if learned.get("label") in there else {}
+    trained = training_columns(bundle, columns)
+    return trained if trained.get("label") in columns else {}
 
 
-def learned_columns(bundle: Bundle, there: Sequence[str]) -> dict[str, Any]:
-    """Text, second text and label as the run's recipe has them; nothing where a text is not among those there."""
-    recipe = recipe_of(bundle)
+def training_columns(bundle: Bundle, columns: Sequence[str]) -> dict[str, Any]:
+    """The columns of text, second text and label in the model's recipe that are among `columns`; empty if a text
+    column is not."""
+    recipe = training_recipe(bundle)
     if recipe is None or not isinstance(recipe.corpus, ExamplesConfig):
         return {}
-    found = {role: getattr(recipe.corpus, role) for role in ROLES}
-    missing = [name for role, name in found.items() if name is not None and role != "label" and name not in there]
-    return {} if missing or not found["text"] else {role: name for role, name in found.items() if name in there}
+    trained = {role: getattr(recipe.corpus, role) for role in COLUMN_ROLES}
+    missing = [name for role, name in trained.items() if name is not None and role != "label" and name not in columns]
+    if missing or not trained["text"]:
+        return {}
+    return {role: name for role, name in trained.items() if name in columns}
 
 
-def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tuple[Examples, list[str]]:
+def _match_labels(data: Labelled, labels: tuple[str, ...], notes: list[str]) -> tuple[Examples, list[str]]:
+    """The examples with the class numbers of `labels`; those with other labels are left out, and noted."""
     known = {name: number for number, name in enumerate(labels)}
-    unknown = [name for name in found.labels.names if name not in known]
-    if len(unknown) == len(found.labels):
+    unknown = [name for name in data.labels.names if name not in known]
+    if len(unknown) == len(data.labels):
         raise InputError(
             f"none of the labels here ({', '.join(unknown[:5])}) is the model's ({', '.join(labels[:5])})."
         )
-    numbers = np.array([known.get(name, -1) for name in found.labels.names], dtype=np.int32)
-    own = replace(found.labels, names=labels)
-    examples: Any = found.train
+    numbers = np.array([known.get(name, -1) for name in data.labels.names], dtype=np.int32)
+    label_map = replace(data.labels, names=labels)
+    examples: Any = data.train
     if isinstance(examples, TagExamples):
         tags = numbers[examples.all_targets]
         good = np.array([(tags[examples.starts[row] : examples.starts[row + 1]] >= 0).all() for row in examples.rows])
-        matched = replace(examples, labels=own, all_targets=tags)
+        matched = replace(examples, labels=label_map, all_targets=tags)
     elif examples.all_targets.ndim == 2:
         table = np.zeros((len(examples.all_targets), len(labels)), dtype=bool)
         table[:, numbers[numbers >= 0]] = examples.all_targets[:, numbers >= 0]
         good = ~examples.targets[:, numbers < 0].any(axis=1)
-        matched = replace(examples, labels=own, all_targets=table)
+        matched = replace(examples, labels=label_map, all_targets=table)
     else:
         targets = numbers[examples.all_targets]
         good = targets[examples.rows] >= 0
-        matched = replace(examples, labels=own, all_targets=targets)
-    if left := int((~good).sum()):
-        what = f"{left:,} of {len(examples):,} examples have labels that the model does not know"
-        if left > MAX_BAD_SHARE * len(examples):
+        matched = replace(examples, labels=label_map, all_targets=targets)
+    if left_out := int((~good).sum()):
+        problem = f"{left_out:,} of {len(examples):,} examples have labels that the model does not know"
+        if left_out > MAX_BAD_SHARE * len(examples):
             raise InputError(
-                f"{what} ({format_names(unknown, 5)}); it knows {format_names(labels)}. A score on the rest would "
+                f"{problem} ({format_names(unknown, 5)}); it knows {format_names(labels)}. A score on the rest would "
                 "mislead: give examples with its labels, or name another column with --label."
             )
-        notes = [*notes, Caution(f"{what} ({format_names(unknown, 5)}) and are left out.")]
+        notes = [*notes, Caution(f"{problem} ({format_names(unknown, 5)}) and are left out.")]
         matched = replace(matched, rows=examples.rows[good])
     assert isinstance(matched, TextExamples | TagExamples | ImageExamples | NumberExamples)
     return matched, notes
@@ -229,66 +224,69 @@ def _matched(found: Labelled, labels: tuple[str, ...], notes: list[str]) -> tupl
 Row = str | tuple[str, str] | list[float]
 
 
-def rows_in(bundle: Bundle, file: str, findings: Findings, **columns: str | None) -> Iterator[Row] | None:
-    """The rows of a table; None for a file whose lines are the texts. `columns`: text, text2, where they are given."""
+def table_rows(bundle: Bundle, file: str, findings: Findings, **columns: str | None) -> Iterator[Row] | None:
+    """The rows of a table as the model reads them; None for a file with a text, or a pair, in each line.
+
+    `columns` may name the columns `text` and `text2`.
+    """
     source = FileSource(Path(file))
     if kind_by_name(source) != "table":
         return None
     config = ExamplesConfig(files=(file,), **columns)  # type: ignore[arg-type]
-    found, known = (
-        find_examples(config, findings).train[0].source,
-        getattr(bundle.config, "columns", ()) or columns.values(),
-    )
-    table = open_table(found, config.encoding, findings)
-    if not set(known) & set(table.columns):  # a header above few rows cannot be recognised
-        named = open_table(found, config.encoding, findings, header=True)
-        table = named if set(known) & set(named.columns) or learned_columns(bundle, named.columns) else table
+    data_file = find_examples(config, findings).train[0].source
+    number_columns: tuple[str, ...] = getattr(bundle.config, "columns", ())
+    known = set(number_columns or columns.values())
+    table = open_table(data_file, config.encoding, findings)
+    if not known & set(table.columns):  # with few rows a header may not be recognised as one
+        with_header = open_table(data_file, config.encoding, findings, header=True)
+        if known & set(with_header.columns) or training_columns(bundle, with_header.columns):
+            table = with_header
     if input_of(bundle.config) == "numbers":
-        return _numbers(table, getattr(bundle.config, "columns", ()))
-    learned: dict[str, Any] = learned_columns(bundle, table.columns) if config.text is None else {}
-    if source.suffix == ".tsv" and not learned and config.text is None:
-        return None  # texts, or pairs of texts, with a tab between
-    text, second = guess_texts(table, replace(config, **learned))
+        return _number_rows(table, number_columns)
+    trained: dict[str, Any] = training_columns(bundle, table.columns) if config.text is None else {}
+    if source.suffix == ".tsv" and not trained and config.text is None:
+        return None
+    text, second = guess_texts(table, replace(config, **trained))
     pairs = getattr(bundle.config, "texts", 1) == 2
     if pairs and second is None:
         raise DataError(
             f"{table.where}:1", "this model classifies pairs of texts", "Name both: --text NAME --text2 NAME."
         )
-    return _texts(table, [text, second] if pairs and second else [text])
+    return _text_rows(table, [text, second] if pairs and second else [text])
 
 
-def _numbers(table: Table, columns: Sequence[str]) -> Iterator[list[float]]:
+def _number_rows(table: Table, columns: Sequence[str]) -> Iterator[list[float]]:
     for line, row in read_number_rows(table, columns):
-        _require_sound(table)
+        _refuse_bad_rows(table)
         if isinstance(row, str):
             raise DataError(f"{table.where}:{line}", row, "Every row is answered: repair it, or leave the cell empty.")
         yield row
-    _require_sound(table)
+    _refuse_bad_rows(table)
 
 
-def _texts(table: Table, columns: list[str]) -> Iterator[Row]:
-    places = [table.columns.index(name) for name in columns]
+def _text_rows(table: Table, columns: list[str]) -> Iterator[Row]:
+    positions = [table.columns.index(name) for name in columns]
     for _, row in table.rows:
-        _require_sound(table)
-        cells = ["" if row[place] is None else str(row[place]) for place in places]
+        _refuse_bad_rows(table)
+        cells = ["" if row[position] is None else str(row[position]) for position in positions]
         yield (cells[0], cells[1]) if len(cells) == 2 else cells[0]
-    _require_sound(table)
+    _refuse_bad_rows(table)
 
 
-def _require_sound(table: Table) -> None:
-    """A row that is left out would shift the answers of all rows behind it."""
+def _refuse_bad_rows(table: Table) -> None:
+    """Refuse a table with a row that cannot be read: without it, later answers would belong to other rows."""
     if table.bad_rows.first_bad is not None:
         line, problem = table.bad_rows.first_bad
         raise DataError(f"{table.where}:{line}", problem, "Every row is answered: repair it.")
 
 
-def typed(bundle: Bundle, line: str) -> list[float]:
-    """A row of numbers as people type it: separated by commas, in the order of the columns."""
+def parse_numbers(bundle: Bundle, line: str) -> list[float]:
+    """A row of numbers that is typed as text: separated by commas, in the order of the model's columns."""
     columns: tuple[str, ...] = getattr(bundle.config, "columns", ())
-    found = [parse_cell(cell) for cell in line.split(",")]
-    if len(found) != len(columns) or None in found:
+    numbers = [parse_cell(cell) for cell in line.split(",")]
+    if len(numbers) != len(columns) or None in numbers:
         expected = (
             f"{len(columns)} numbers separated by commas: {', '.join(columns[:8])}{' ...' if columns[8:] else ''}"
         )
         raise InputError(f"{line[:60]!r}: this model reads rows of numbers; expected {expected}.")
-    return [each for each in found if each is not None]
+    return [number for number in numbers if number is not None]

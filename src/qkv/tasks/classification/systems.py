@@ -1,8 +1,8 @@
-"""The systems that classify texts, words, images and rows of numbers, by the names that `--model` takes. The figures
-that suit each stand on the config of its model.
+"""The systems for labelled data, by the names that `--model` takes: an encoder with what stands around it.
 
-`--model lstm` on a table is an LSTM over the text, a pooling and a head: in the recipe a `classifier` (or `tagger`)
-around an encoder of kind `recurrent-encoder`. What the user set is never touched. Decision 0013 has the study.
+`--model lstm` on a table, for example, is an LSTM over the text, a pooling and a head: in the recipe a `classifier` (or
+`tagger`) around an encoder of kind `recurrent-encoder`. The sizes and learning rates of each system are defaults that
+the config of its model carries; values that the user set are never changed. Decision 0013 has the study.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from qkv.objectives.classification import Problem
 from qkv.recipe import origin, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import TrainingDraft
-from qkv.recipe.recipe import NewSection, Section, unknown_model
+from qkv.recipe.recipe import MutableSection, Section, unknown_model_error
 from qkv.text.tokenizer import Tokenizer
 
-SMALL = 8_000_000  # weights; fewer are taught faster
-OF_WHOLE_TEXTS = ("linear", "mlp", "bag")  # that tell nothing of a single word
-OUTSIDE = ("pooling", "head", "labels", "problem", "dropout")  # of a classifier; all else is its encoder's
+SMALL_ENCODER = 8_000_000  # parameters; a smaller encoder is finetuned at a higher learning rate
+TEXT_ONLY = ("linear", "mlp", "bag")  # systems that classify whole texts but cannot tag words
+CLASSIFIER_KEYS = ("pooling", "head", "labels", "problem", "dropout")  # of a section [model]; others are the encoder's
 
 
 class Systems(Mapping[str, ClassifierDefaults]):
-    """Systems by name, with the kind of each one's encoder; a model is imported when its system is asked for."""
+    """Defaults of systems by name. A model's module is imported when its system is looked up."""
 
     def __init__(self, kinds: LazyClasses, names: Mapping[str, str], role: str = "classifiers") -> None:
         self.kinds, self.names, self.role = kinds, names, role
@@ -62,101 +62,104 @@ class Systems(Mapping[str, ClassifierDefaults]):
         return len(self.names)
 
 
-TEXTS = Systems(TEXT_ENCODERS | LANGUAGE_MODELS, CLASSIFIERS)
-TAGS = Systems(
+TEXT_SYSTEMS = Systems(TEXT_ENCODERS | LANGUAGE_MODELS, CLASSIFIERS)
+TAGGING_SYSTEMS = Systems(
     TEXT_ENCODERS, {name: kind for name, kind in CLASSIFIERS.items() if kind == "recurrent-encoder"}, "taggers"
 )
-PICTURES = Systems(IMAGE_ENCODERS, IMAGE_CLASSIFIERS)
-TABLES = Systems(TABLE_MODELS, {kind.removesuffix("-table"): kind for kind in TABLE_MODELS})  # of numbers
-DEFAULT_TABLE = "mlp"
-DEFAULT = {"classification": "lstm", "regression": "lstm", "multi-label": "lstm", "tagging": "lstm", "images": "cnn"}
-LONG = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
-"""The default where texts have hundreds of tokens: what reads them token by token is slow, and learns late."""
+IMAGE_SYSTEMS = Systems(IMAGE_ENCODERS, IMAGE_CLASSIFIERS)
+NUMBER_SYSTEMS = Systems(TABLE_MODELS, {kind.removesuffix("-table"): kind for kind in TABLE_MODELS})
+DEFAULT_NUMBER_SYSTEM = "mlp"
+DEFAULT_SYSTEMS = dict.fromkeys(("classification", "regression", "multi-label", "tagging"), "lstm") | {"images": "cnn"}
+LONG_TEXT_SYSTEMS = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
+"""The defaults for texts of hundreds of tokens, on which models that read token by token are slow to train."""
 
 
-def names(task: str) -> list[str]:
+def system_names(task: str) -> list[str]:
+    """The systems and presets that `--model` takes for a task."""
     if task == "images":
-        return list(PICTURES)
-    return [*(name for name in TEXTS if task != "tagging" or name not in OF_WHOLE_TEXTS), *presets(TEXTS.kinds)]
+        return list(IMAGE_SYSTEMS)
+    names = [name for name in TEXT_SYSTEMS if task != "tagging" or name not in TEXT_ONLY]
+    return [*names, *presets(TEXT_SYSTEMS.kinds)]
 
 
-def system(name: str, task: str, where: str) -> ClassifierDefaults:
-    """By its name, or a preset's."""
-    known: Mapping[str, ClassifierDefaults] = PICTURES if task == "images" else TEXTS
-    if task == "tagging" and name in TAGS:
-        known = TAGS
-    elif task != "images" and name not in known and (sizes := preset(TEXTS.kinds, name)) is not None:
-        around = known[sizes.kind]
+def find_system(name: str, task: str, where: str) -> ClassifierDefaults:
+    """The system of this name, or one with the sizes of a preset of this name."""
+    systems: Mapping[str, ClassifierDefaults] = IMAGE_SYSTEMS if task == "images" else TEXT_SYSTEMS
+    if task == "tagging" and name in TAGGING_SYSTEMS:
+        systems = TAGGING_SYSTEMS
+    elif task != "images" and name not in systems and (sizes := preset(TEXT_SYSTEMS.kinds, name)) is not None:
+        base = systems[sizes.kind]
         return ClassifierDefaults(
-            {**toml_values(sizes), "dropout": 0.1}, around.pooling, around.dropout, learning_rate=5e-4
+            {**toml_values(sizes), "dropout": 0.1}, base.pooling, base.dropout, learning_rate=5e-4
         )
-    if name not in known or (task == "tagging" and name in OF_WHOLE_TEXTS):
-        raise unknown_model(name, names(task), where, task)
-    return known[name]
+    if name not in systems or (task == "tagging" and name in TEXT_ONLY):
+        raise unknown_model_error(name, system_names(task), where, task)
+    return systems[name]
 
 
-def of_numbers(model: Section, where: str) -> tuple[NewSection, ClassifierDefaults]:
-    """The section of a model of a table of numbers, and the system it names."""
-    name = str(model.get("kind", DEFAULT_TABLE)).removesuffix("-table")
-    if name not in TABLES:
-        raise unknown_model(name, list(TABLES), where, "a table of numbers")
-    return {**model, "kind": f"{name}-table"}, TABLES[name]
+def number_section(model: Section, where: str) -> tuple[MutableSection, ClassifierDefaults]:
+    """The complete section of a model for a table of numbers, and its system."""
+    name = str(model.get("kind", DEFAULT_NUMBER_SYSTEM)).removesuffix("-table")
+    if name not in NUMBER_SYSTEMS:
+        raise unknown_model_error(name, list(NUMBER_SYSTEMS), where, "a table of numbers")
+    return {**model, "kind": f"{name}-table"}, NUMBER_SYSTEMS[name]
 
 
-def unfolded(model: Section, task: str, where: str) -> tuple[NewSection, ClassifierDefaults]:
-    """A model section as people write it, as the section of a classifier or a tagger; and the system it names."""
+def classifier_section(model: Section, task: str, where: str) -> tuple[MutableSection, ClassifierDefaults]:
+    """The section of a classifier or a tagger, from a section that names a system; and the system."""
     kind = "tagger" if task == "tagging" else "classifier"
-    if model.get("kind") in ("classifier", "tagger"):  # as a resolved recipe has it
+    if model.get("kind") in ("classifier", "tagger"):  # the section of a resolved recipe
         encoder = model.get("encoder")
         if model["kind"] != kind or not isinstance(encoder, dict) or "kind" not in encoder:
             raise ConfigError(
                 f"{where}: model.kind = {model['kind']!r} with model.encoder = {encoder!r} does not fit {task}; "
-                f"expected {kind!r} around an encoder with its kind. Give --model one of {', '.join(names(task))}."
+                f"expected {kind!r} around an encoder with its kind. "
+                f"Give --model one of {', '.join(system_names(task))}."
             )
-        return {**model, "encoder": dict(encoder)}, _around(encoder)
-    chosen = system(str(model.get("kind", DEFAULT[task])), task, where)
+        return {**model, "encoder": dict(encoder)}, _system_with_encoder(encoder)
+    system = find_system(str(model.get("kind", DEFAULT_SYSTEMS[task])), task, where)
     given = {key: value for key, value in model.items() if key != "kind"}
-    encoder = {**chosen.encoder, **{key: value for key, value in given.items() if key not in OUTSIDE}}
+    encoder = {**system.encoder, **{key: value for key, value in given.items() if key not in CLASSIFIER_KEYS}}
     if "dropout" in given and encoder["kind"] not in ("bag", "linear", "picture-cnn"):
         encoder["dropout"] = given["dropout"]
-    section: NewSection = {"kind": kind, "dropout": chosen.dropout, "encoder": encoder}
+    section: MutableSection = {"kind": kind, "dropout": system.dropout, "encoder": encoder}
     if kind == "classifier":
-        section |= {"pooling": chosen.pooling, "head": chosen.head}
+        section |= {"pooling": system.pooling, "head": system.head}
     elif "pooler" in encoder:
         encoder["pooler"] = "none"
-    return {**section, **{key: value for key, value in given.items() if key in OUTSIDE}}, chosen
+    return {**section, **{key: value for key, value in given.items() if key in CLASSIFIER_KEYS}}, system
 
 
-def tuned(
-    source: Bundle, said: Section, training: TrainingDraft, found: Labelled
-) -> tuple[NewSection, ClassifierDefaults]:
-    """The section of a model around the encoder of another, and how it is taught."""
-    task = found.task
+def finetuning_section(
+    source: Bundle, given: Section, training: TrainingDraft, data: Labelled
+) -> tuple[MutableSection, ClassifierDefaults]:
+    """The section of a classifier or tagger around the encoder of a trained model, and its training defaults."""
+    task = data.task
     if task == "images":
         raise ConfigError("images are learned from scratch: qkv train FOLDER.")
     config, kind = origin.encoder_config(source), "tagger" if task == "tagging" else "classifier"
-    dropout = said.get("dropout", 0.1)
-    encoder = origin.section(source, dropout)
-    section: NewSection = {"kind": kind, "dropout": dropout, "encoder": encoder}
+    dropout = given.get("dropout", 0.1)
+    encoder = origin.encoder_section(source, dropout)
+    section: MutableSection = {"kind": kind, "dropout": dropout, "encoder": encoder}
     if kind == "classifier":
-        # as their twins elsewhere: BERT has a pooler, DistilBERT (which knows no segments) two layers on [CLS]
+        # as in Hugging Face: BERT has a pooler, DistilBERT (which has no segments) a head of two layers on [CLS]
         pooling, head = ("mean", "linear")
         if config.kind == "bert":
             pooling, head = ("pooler", "linear") if encoder["segments"] else ("first", "two-layer")
-        section |= {"pooling": said.get("pooling") or pooling}
-        section |= {"head": said.get("head") or (head if section["pooling"] == pooling else "linear")}
+        section |= {"pooling": given.get("pooling") or pooling}
+        section |= {"head": given.get("head") or (head if section["pooling"] == pooling else "linear")}
     if config.kind == "bert":
         encoder["pooler"] = "first" if section.get("pooling") == "pooler" else "none"
-    unknown = [key for key in said if key not in (*OUTSIDE, "kind")]
+    unknown = [key for key in given if key not in (*CLASSIFIER_KEYS, "kind")]
     if unknown:
         raise ConfigError(f"model.{unknown[0]}: sizes are those of the model it starts from; leave it out.")
-    part = training.frozen == "encoder" or bool(training.lora)
-    small = sum(each.numel() for each in origin.encoder_weights(source).values()) < SMALL
-    few = len(found.train) < 5000
-    rate = 1e-3 if part else 5e-4 if small else 1e-4 if few else 2e-4
+    partial = training.frozen == "encoder" or bool(training.lora)
+    small = sum(tensor.numel() for tensor in origin.encoder_weights(source).values()) < SMALL_ENCODER
+    few = len(data.train) < 5000
+    rate = 1e-3 if partial else 5e-4 if small else 1e-4 if few else 2e-4
     if is_recurrent(config.kind):
-        rate = origin.rate_of_recurrences(part)
-    decay = None if part or small else 0.85  # lower layers know what they know from more text
+        rate = origin.recurrent_finetune_rate(partial)
+    decay = None if partial or small else 0.85  # lower layers hold general knowledge, so they change more slowly
     return section, ClassifierDefaults(
         encoder,
         learning_rate=rate,
@@ -167,42 +170,48 @@ def tuned(
     )
 
 
-def known(model: ModelConfig) -> ClassifierDefaults:
-    """The system that a finished recipe's model is one of."""
+def system_of(model: ModelConfig) -> ClassifierDefaults:
+    """The system that the model of a complete recipe belongs to."""
     if (encoder := getattr(model, "encoder", None)) is not None:
-        return _around(toml_values(encoder))
-    return TABLES[model.kind.removesuffix("-table")]
+        return _system_with_encoder(toml_values(encoder))
+    return NUMBER_SYSTEMS[model.kind.removesuffix("-table")]
 
 
-def _around(encoder: NewSection) -> ClassifierDefaults:
-    fitting = [each[name] for each in (TEXTS, PICTURES) for name in each if each.names[name] == encoder.get("kind")]
-    same = [each for each in fitting if each.encoder.get("cell") == encoder.get("cell")]
-    return next(iter(same or fitting), ClassifierDefaults(encoder))
+def _system_with_encoder(encoder: MutableSection) -> ClassifierDefaults:
+    """The system with this kind of encoder and, if it is recurrent, this kind of cell."""
+    same_kind = [
+        systems[name]
+        for systems in (TEXT_SYSTEMS, IMAGE_SYSTEMS)
+        for name in systems
+        if systems.names[name] == encoder.get("kind")
+    ]
+    same_cell = [system for system in same_kind if system.encoder.get("cell") == encoder.get("cell")]
+    return next(iter(same_cell or same_kind), ClassifierDefaults(encoder))
 
 
-def spellings(tokenizer: Tokenizer | None) -> list[str]:
-    """How each piece of a vocabulary is written; special ones are not."""
+def token_spellings(tokenizer: Tokenizer | None) -> list[str]:
+    """The text of each token of a vocabulary; empty for special tokens."""
     assert tokenizer is not None
-    numbers = range(tokenizer.vocabulary)
-    return ["" if tokenizer.is_special(number) else tokenizer.piece(number) for number in numbers]
+    ids = range(tokenizer.vocabulary)
+    return ["" if tokenizer.is_special(token) else tokenizer.piece(token) for token in ids]
 
 
-def patch_of(height: int, width: int, usual: int) -> int:
-    """The side of a patch nearest to the usual one that divides the image."""
+def patch_size(height: int, width: int, preferred: int) -> int:
+    """The side of square patches that divide the image, as near to the preferred one as possible."""
     sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
-    return min(sides, key=lambda side: (abs(side - usual), side))
+    return min(sides, key=lambda side: (abs(side - preferred), side))
 
 
-SOLVED = 1e-7  # the rate of a model that is solved already
+SOLVED_RATE = 1e-7  # the learning rate of a model that starts at its solution
 
 
-def solved(kind: str, problem: str) -> bool:
-    """Whether a model is a linear regression, which needs no steps."""
+def is_solved_exactly(kind: str, problem: str) -> bool:
+    """Whether a model is a linear regression, whose least-squares solution is computed without training."""
     return kind == "linear-table" and problem == "regression"
 
 
-def fit(model: nn.Module, problem: Problem, train: NumberExamples, device: str) -> None:
-    """The columns come on one scale, and numbers to predict on theirs; a linear regression is solved at once."""
+def fit_to_table(model: nn.Module, problem: Problem, train: NumberExamples, device: str) -> None:
+    """Set the scales of columns and targets from the training rows; a linear regression is solved exactly."""
     assert isinstance(model, LinearTable | MLPTable)
     x, y = torch.from_numpy(train.values).to(device), None
     if problem == "regression":
@@ -213,7 +222,7 @@ def fit(model: nn.Module, problem: Problem, train: NumberExamples, device: str) 
         model.fit_scale(x, y)
 
 
-PROBLEMS: dict[str, Problem] = {
+PROBLEM_BY_TASK: dict[str, Problem] = {
     "classification": "single",
     "images": "single",
     "tagging": "single",
@@ -222,17 +231,16 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
-def with_system(training: TrainingDraft, system: ClassifierDefaults, examples: int) -> TrainingDraft:
-    """All of the training section but the steps, as suits the system and the number of examples."""
-    decay = system.weight_decay if training.weight_decay is None else training.weight_decay
+def with_system_defaults(training: TrainingDraft, system: ClassifierDefaults, examples: int) -> TrainingDraft:
+    """The training section with everything but the steps chosen, for the system and the number of examples."""
     training = replace(
         training,
         optimizer=training.optimizer or "adamw",
         learning_rate=training.learning_rate or system.learning_rate,
         batch=training.batch or resolve.whole_batch(min(system.batch, examples // 8), training.accumulate),
-        weight_decay=decay,
+        weight_decay=system.weight_decay if training.weight_decay is None else training.weight_decay,
         layer_decay=training.layer_decay or system.layer_decay,
         betas=training.betas or (0.9, 0.98),
-        patience=training.patience or 0,  # a slow start is no end, and the best step is kept in any case
+        patience=training.patience or 0,  # never stop early: runs may start slowly, and the best step is kept anyway
     )
     return resolve.on_machine(training)

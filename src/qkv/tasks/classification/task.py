@@ -1,6 +1,6 @@
-"""Classification as a task: labels, or a number, for each text, pair of texts, image or row of numbers.
+"""The classification task: labels, or a number, for each text, pair of texts, image or row of numbers.
 
-Examples are prepared, a system is chosen and sized, answers are scored. Tagging, a label for each word, builds on it.
+The tagging task, a label for each word, is a subclass.
 """
 
 from __future__ import annotations
@@ -33,33 +33,47 @@ from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
-from qkv.recipe.recipe import CorpusSection, NewSection, Recipe, parse_model
+from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, parse_model
 from qkv.tasks.classification import report, systems
-from qkv.tasks.classification.evaluate import EVALUATED, EVALUATIONS, evaluations, judged_examples, judged_in_time, some
-from qkv.tasks.classification.systems import PROBLEMS
-from qkv.tasks.protocol import CLOSING, Costs, EvaluationOptions, Session, Task, autocast_of, expect, require_same
+from qkv.tasks.classification.evaluate import (
+    MAX_EVALUATED,
+    MAX_EVALUATIONS,
+    evaluate_files,
+    plan_evaluations,
+    score_in_time,
+)
+from qkv.tasks.protocol import (
+    CLOSING_SECONDS,
+    EvaluationCosts,
+    EvaluationOptions,
+    Session,
+    Task,
+    autocast_factory,
+    expect,
+    require_same_data,
+)
 from qkv.tasks.report import EvaluationReport, NextCommand, RunReport
 from qkv.text.tokenizer import Tokenizer
-from qkv.training.clock import EVALUATING
+from qkv.training.clock import EVALUATION_SHARE
 from qkv.training.run import Scores
 from qkv.visible import shortened
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
 
-PROBED = 64  # examples whose evaluation is timed
-FAR = 600  # characters: texts are long where the median has more
-OFTEN = 30.0  # epochs at most, for the sake of steps
+PROBED_EXAMPLES = 64  # examples whose evaluation is timed
+LONG_TEXTS = 600  # characters; texts are long if the median has more
+MAX_EPOCHS_FOR_STEPS = 30.0  # a run over few examples has more epochs than are usual, up to these, to reach its steps
 
 
 @dataclass
 class ClassificationTask(Task):
     kind: ClassVar[str] = "classification"
     unit: ClassVar[str] = "examples"
-    data: ClassVar[str] = "labelled examples"
-    models: ClassVar[LazyClasses] = LABELLED_MODELS
-    corpus: ClassVar[type] = ExamplesConfig
-    config: ClassVar[type] = ClassificationConfig
+    data_name: ClassVar[str] = "labelled examples"
+    model_configs: ClassVar[LazyClasses] = LABELLED_MODELS
+    corpus_config: ClassVar[type] = ExamplesConfig
+    task_config: ClassVar[type] = ClassificationConfig
     options: ClassVar[tuple[str, ...]] = (
         "filter", "test", "text", "label", "text2", "id", "task", "header", "columns"
     )  # fmt: skip
@@ -68,18 +82,18 @@ class ClassificationTask(Task):
     default_model: ClassVar[str] = "lstm"
 
     prepared: PreparedExamples
-    system: ClassifierDefaults = field(default_factory=lambda: systems.TEXTS["lstm"])
+    system: ClassifierDefaults = field(default_factory=lambda: systems.TEXT_SYSTEMS["lstm"])
     context: int = 0
-    evaluations: int = field(default=EVALUATIONS, kw_only=True)
-    evaluated: int = EVALUATED
-    _rows: dict[tuple[str, int], Any] = field(default_factory=dict)
-    _scored: dict[str, Examples] = field(default_factory=dict)
+    evaluation_count: int = field(default=MAX_EVALUATIONS, kw_only=True)
+    evaluated_examples: int = MAX_EVALUATED
+    _rows: dict[tuple[str, int], Any] = field(default_factory=dict)  # by split and context
+    _scored: dict[str, Examples] = field(default_factory=dict)  # examples of the final score, by split
 
     @classmethod
     def open(cls, draft: Draft, progress: Progress | None, detected: Detected | None = None) -> ClassificationTask:
         corpus = parse(ExamplesConfig, draft.corpus, f"{draft.where}: [corpus]")
         start = draft.training.start
-        tokenizer = origin.opened(start).pieces if start else None
+        tokenizer = origin.open_start(start).optional_tokenizer if start else None
         previews = detected.previews if detected else None
         prepared = prepare_examples(
             corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews
@@ -88,10 +102,11 @@ class ClassificationTask(Task):
 
     @classmethod
     def default_model_for(cls, detected: Detected) -> str:
-        return systems.DEFAULT_TABLE if detected.numeric else cls.default_model
+        return systems.DEFAULT_NUMBER_SYSTEM if detected.numeric else cls.default_model
 
     @property
-    def kind_of_data(self) -> str:
+    def kind_after_reading(self) -> str:
+        """Tagging if the examples turned out to be sentences of tagged words."""
         return "tagging" if self.prepared.labelled.task == "tagging" else "classification"
 
     @classmethod
@@ -99,121 +114,125 @@ class ClassificationTask(Task):
         cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
     ) -> ClassificationTask:
         corpus = expect(recipe.corpus, ExamplesConfig)
-        if tokenizer is None and recipe.training.start:  # it stopped before it had a model of its own
-            tokenizer = origin.opened(recipe.training.start).pieces
+        if tokenizer is None and recipe.training.start:  # the run stopped before it saved a model with a tokenizer
+            tokenizer = origin.open_start(recipe.training.start).optional_tokenizer
         prepared = prepare_examples(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
-        require_same(prepared.config.fingerprint, recipe, folder)
-        return cls(prepared, systems.known(recipe.model), corpus.max_tokens)
+        require_same_data(prepared.config.fingerprint, recipe, folder)
+        return cls(prepared, systems.system_of(recipe.model), corpus.max_tokens)
 
     @property
     def problem(self) -> Problem:
-        return PROBLEMS[self.prepared.labelled.task]
+        return systems.PROBLEM_BY_TASK[self.prepared.labelled.task]
 
     @property
     def labels(self) -> LabelMap:
-        found = self.prepared.labelled
-        return LabelMap(("value",)) if found.task == "regression" else found.labels
+        data = self.prepared.labelled
+        return LabelMap(("value",)) if data.task == "regression" else data.labels
 
-    def side(self, name: str) -> Any:
-        """A side's rows of ids, pixels or numbers; kept."""
+    def split_rows(self, split: str) -> Any:
+        """The ids, pixels or numbers of a split."""
+        return self._cached_rows(split, getattr(self.prepared.labelled, split))
+
+    def _cached_rows(self, name: str, examples: Examples) -> Any:
         key = (name, self.context)
         if key not in self._rows:
-            examples: Examples = getattr(self.prepared.labelled, name)
             self._rows[key] = self.prepared.rows(examples, self.context)
         return self._rows[key]
 
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
-        found = self.prepared.labelled
+        data = self.prepared.labelled
         if (kind := draft.task.get("kind", self.kind)) != self.kind:
             raise ConfigError(
-                f"task.kind = {kind!r} does not fit these examples, which are for {found.task}. "
+                f"task.kind = {kind!r} does not fit these examples, which are for {data.task}. "
                 f"Leave it out, or give {self.kind!r}."
             )
-        if draft.task.get("weights") == "balanced" and (self.problem != "single" or found.task == "tagging"):
-            raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {found.task}.")
-        if isinstance(found.train, NumberExamples):
-            model, training = self._numbers_model(draft, found.train)
+        if draft.task.get("weights") == "balanced" and (self.problem != "single" or data.task == "tagging"):
+            raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {data.task}.")
+        if isinstance(data.train, NumberExamples):
+            model, training = self._number_model(draft, data.train)
         else:
-            model, training = self._model(draft), draft.training
-        training = systems.with_system(training, self.system, len(found.train))
+            model, training = self._classifier(draft), draft.training
+        training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
-    def _model(self, draft: Draft) -> NewSection:
+    def _classifier(self, draft: Draft) -> MutableSection:
         """The section of a classifier or a tagger of texts or images."""
-        found, start, given = self.prepared.labelled, draft.training.start, draft.model
+        data, start, given = self.prepared.labelled, draft.training.start, draft.model
         if start:
-            model, self.system = systems.tuned(origin.opened(start), given, draft.training, found)
+            model, self.system = systems.finetuning_section(origin.open_start(start), given, draft.training, data)
         else:
-            if "kind" not in given and found.task in systems.LONG and np.median(found.train.lengths) > FAR:
-                given = {**given, "kind": systems.LONG[found.task]}
-                self.say(f"model: {given['kind']}, because texts are long; --model takes another, as --model lstm.")
-            model, self.system = systems.unfolded(given, found.task, draft.where)
+            long_text_system = systems.LONG_TEXT_SYSTEMS.get(data.task)
+            if "kind" not in given and long_text_system and np.median(data.train.lengths) > LONG_TEXTS:
+                given = {**given, "kind": long_text_system}
+                self.add_note(
+                    f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
+                )
+            model, self.system = systems.classifier_section(given, data.task, draft.where)
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]
-        if isinstance(found.train, ImageExamples):
-            shape = found.train.all_values.shape[1:]
+        if isinstance(data.train, ImageExamples):
+            shape = data.train.all_values.shape[1:]
             encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
             if encoder["kind"] == "patches" and "patch" not in {**given, **given.get("encoder", {})}:
-                encoder["patch"] = systems.patch_of(
-                    shape[0], shape[1], encoder.get("patch", IMAGE_ENCODERS["patches"]().patch)
-                )
+                preferred = encoder.get("patch", IMAGE_ENCODERS["patches"]().patch)
+                encoder["patch"] = systems.patch_size(shape[0], shape[1], preferred)
         else:
             assert self.prepared.tokenizer is not None
             wanted = self.prepared.config.max_tokens or self.prepared.context
             if not start:
                 encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
                 encoder["context"] = encoder.get("context") or wanted
-                if found.pairs and encoder["kind"] == "encoder":
+                if data.pairs and encoder["kind"] == "encoder":
                     encoder.setdefault("segments", 2)
             elif is_recurrent(encoder["kind"]):
                 encoder["context"] = max(wanted, encoder["context"])
-            parse_model(model, draft.where)  # the context is computed with before the recipe is complete
+            parse_model(model, draft.where)  # report wrong keys before the context is used
             self.context = min(wanted, encoder["context"])
             self.prepared = replace(self.prepared, config=replace(self.prepared.config, max_tokens=self.context))
-        if found.task != "tagging":
-            model |= {"problem": self.problem, "texts": 2 if found.pairs else 1}
+        if data.task != "tagging":
+            model |= {"problem": self.problem, "texts": 2 if data.pairs else 1}
         if self.problem == "regression":
-            targets = found.train.targets
-            middle = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # which it could not add
-            model.setdefault("center", round(middle, 6))
+            targets = data.train.targets
+            center = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # a constant is a bias, too
+            model.setdefault("center", round(center, 6))
             model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
-        if not isinstance(found.train, ImageExamples):
-            for name, rows in (("training texts", "train"), ("texts to check on", "valid")):
-                self.said += self.side(rows).notes(name, self.context)
+        if not isinstance(data.train, ImageExamples):
+            for name, split in (("training texts", "train"), ("texts to check on", "valid")):
+                self.added_notes += self.split_rows(split).notes(name, self.context)
         return model
 
-    def _numbers_model(self, draft: Draft, train: NumberExamples) -> tuple[NewSection, TrainingDraft]:
-        """The section of a model of a table of numbers."""
+    def _number_model(self, draft: Draft, train: NumberExamples) -> tuple[MutableSection, TrainingDraft]:
+        """The section of a model for a table of numbers."""
         if draft.training.start:
             raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
-        model, self.system = systems.of_numbers(draft.model, draft.where)
+        model, self.system = systems.number_section(draft.model, draft.where)
         model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
         model["target"] = self.prepared.labelled.columns["label"]
-        if systems.solved(model["kind"], self.problem):
-            self.say("linear regression starts from its closed form, the least squares; steps hardly move it.")
-            self.system = replace(self.system, learning_rate=systems.SOLVED, epochs=0.0)
-        # numbers as they are given: bf16 keeps three digits, and rows are short
+        if systems.is_solved_exactly(model["kind"], self.problem):
+            self.add_note("linear regression starts from its closed form, the least squares; steps hardly move it.")
+            self.system = replace(self.system, learning_rate=systems.SOLVED_RATE, epochs=0.0)
+        # bf16 would round the numbers to three digits, and the models are too small to gain from its speed
         return model, replace(draft.training, dtype=draft.training.dtype or "f32")
 
-    def begin(self, recipe: Recipe, model: nn.Module) -> None:
+    def prepare_model(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
-            systems.fit(model, self.problem, self.prepared.labelled.train, recipe.training.device)
+            systems.fit_to_table(model, self.problem, self.prepared.labelled.train, recipe.training.device)
         for part in model.modules():
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
-                part.spell(systems.spellings(self.prepared.tokenizer))
+                part.spell(systems.token_spellings(self.prepared.tokenizer))
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
-        """Few examples are gone through more often: epochs alone would end before anything is learned."""
+        """The steps of these epochs; with few examples more, because so few steps would hardly train a model."""
         assert draft.training.batch is not None
-        an_epoch = len(self.prepared.labelled.train) / draft.training.batch
-        return max(1, int(max(epochs * an_epoch, min(self.system.steps, OFTEN * an_epoch))))
+        epoch_steps = len(self.prepared.labelled.train) / draft.training.batch
+        return max(1, int(max(epochs * epoch_steps, min(self.system.steps, MAX_EPOCHS_FOR_STEPS * epoch_steps))))
 
     def evaluation_sizes(self) -> dict[str, int]:
-        return {"evaluation_examples": self.evaluated}
+        return {"evaluation_examples": self.evaluated_examples}
 
     def objective(self, recipe: Recipe) -> Objective:
         config = expect(recipe.task, ClassificationConfig)
-        rows, targets = self.side("train"), self.prepared.labelled.train.targets
+        rows, targets = self.split_rows("train"), self.prepared.labelled.train.targets
         return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
 
     def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
@@ -223,49 +242,48 @@ class ClassificationTask(Task):
             return NextCommand(("classify", str(folder), "--file", "rows.csv"), "answer other rows"), evaluate
         if isinstance(examples, TextExamples):
             example = examples[0]
-            given = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
-            return NextCommand(("classify", str(folder), *given), "classify any text"), evaluate
+            arguments = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
+            return NextCommand(("classify", str(folder), *arguments), "classify any text"), evaluate
         return (evaluate,)
 
-    def judged(self, recipe: Recipe, model: nn.Module, side: str, most: int | None = None) -> LabelledScore:
-        """The model on a side, or on `most` of its examples, evenly spread: files are often sorted by label."""
-        examples: Examples = getattr(self.prepared.labelled, side)
-        rows = self.side(side)
-        if most is not None and most < len(examples):
-            examples = some(examples, np.sort(even_order(len(examples), most)))
-            key = (f"{side} {most}", self.context)
-            if key not in self._rows:
-                self._rows[key] = self.prepared.rows(examples, self.context)
-            rows = self._rows[key]
-        return evaluate_labelled(model, rows, examples, self.problem, autocast_of(recipe.training))
+    def score_split(self, recipe: Recipe, model: nn.Module, split: str, limit: int | None = None) -> LabelledScore:
+        """The score on a split, or on `limit` of its examples, evenly spread as files are often sorted by label."""
+        examples: Examples = getattr(self.prepared.labelled, split)
+        rows = self.split_rows(split)
+        if limit is not None and limit < len(examples):
+            examples = examples.select(np.sort(even_order(len(examples), limit)))
+            rows = self._cached_rows(f"{split} {limit}", examples)
+        return evaluate_labelled(model, rows, examples, self.problem, autocast_factory(recipe.training))
 
-    def _rows_of(self, side: str, examples: Examples) -> Any:
-        whole = len(examples) == len(getattr(self.prepared.labelled, side))
-        return self.side(side) if whole else self.prepared.rows(examples, self.context)
+    def _portion_rows(self, split: str, examples: Examples) -> Any:
+        complete = len(examples) == len(getattr(self.prepared.labelled, split))
+        return self.split_rows(split) if complete else self.prepared.rows(examples, self.context)
 
-    def scored(self, side: str) -> Examples:
-        """The examples of a side that the last score is of."""
-        examples: Examples = getattr(self.prepared.labelled, side)
-        return self._scored.get(side, examples)
+    def scored_examples(self, split: str) -> Examples:
+        """The examples of a split in its final score; before that, all."""
+        examples: Examples = getattr(self.prepared.labelled, split)
+        return self._scored.get(split, examples)
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         assert isinstance(recipe.task, ClassificationConfig | TaggingConfig)
-        found = self.judged(recipe, model, "valid", recipe.task.evaluation_examples)
-        # of two models that are right as often, the one that is surer of it
-        criterion = 1 - found.value + 1e-4 * min(found.loss, 100.0)
-        macro = {"macro_f1": found.score.macro_f1.value} if isinstance(found.score, ClassScore) else {}
-        return {"loss": found.loss, found.name: found.value, **macro, "criterion": criterion}
+        result = self.score_split(recipe, model, "valid", recipe.task.evaluation_examples)
+        # of two models with equal scores, the one with the lower loss is better
+        criterion = 1 - result.value + 1e-4 * min(result.loss, 100.0)
+        macro = {"macro_f1": result.score.macro_f1.value} if isinstance(result.score, ClassScore) else {}
+        return {"loss": result.loss, result.name: result.value, **macro, "criterion": criterion}
 
-    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
+    def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
-        an_example = timed_rows(lambda rows: self.judged(recipe, model, "valid", rows), min(PROBED, valid))
-        self.evaluations, self.evaluated = evaluations(valid, EVALUATING * left / an_example)
-        evaluation = an_example * self.evaluated
-        return Costs(
-            in_all=self.evaluations * evaluation,
+        probed = min(PROBED_EXAMPLES, valid)
+        example_seconds = timed_rows(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
+        affordable = EVALUATION_SHARE * seconds_left / example_seconds
+        self.evaluation_count, self.evaluated_examples = plan_evaluations(valid, affordable)
+        evaluation = example_seconds * self.evaluated_examples
+        return EvaluationCosts(
+            during_run=self.evaluation_count * evaluation,
             evaluation=evaluation,
-            scoring=an_example * (valid + len(test or ())),  # in the end, each side as a whole
-            closing=CLOSING,
+            final_scoring=example_seconds * (valid + len(test or ())),
+            closing=CLOSING_SECONDS,
         )
 
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
@@ -275,8 +293,8 @@ class ClassificationTask(Task):
     def evaluate(
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
-        judged = judged_examples(bundle, expect(corpus, ExamplesConfig), progress)
-        return report.evaluation(*judged, ", ".join(corpus.files))
+        result, examples, notes = evaluate_files(bundle, expect(corpus, ExamplesConfig), progress)
+        return report.evaluation_report(result, examples, notes, corpus.files)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self)
@@ -286,15 +304,15 @@ class ClassificationTask(Task):
         return report.report(session, self, scores)
 
     def final_scores(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> dict[str, LabelledScore]:
-        """The best model on every side that is held out."""
+        """Score the best model on every held-out split."""
         best = bundle.load(folder, recipe.training.device).model
         assert isinstance(best, nn.Module)
-        sides = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
-        found = {}
-        for left, side in zip(range(len(sides), 0, -1), sides, strict=True):
-            own = (pace or Pace()).part(left)
-            found[side], self._scored[side] = judged_in_time(
-                best, getattr(self.prepared.labelled, side), partial(self._rows_of, side), self.problem,
-                autocast_of(recipe.training), replace(own, stage=f"scoring {side} examples"),
+        splits = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
+        results = {}
+        for index, split in enumerate(splits):
+            part = replace((pace or Pace()).part(len(splits) - index), stage=f"scoring {split} examples")
+            results[split], self._scored[split] = score_in_time(
+                best, getattr(self.prepared.labelled, split), partial(self._portion_rows, split), self.problem,
+                autocast_factory(recipe.training), part,
             )  # fmt: skip
-        return found
+        return results

@@ -10,5 +10,5 @@ if TYPE_CHECKING:
 
 
 def claims(draft: Draft, detected: Detected) -> bool:
-    """Whatever no other task claims."""
+    """Claims all data that no other task claims."""
     return True

@@ -1,4 +1,4 @@
-"""A language model on any text: the tokens of files, or of a text, and its loss on them."""
+"""Scores a language model on the tokens of a text or of files."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from qkv.models.language_model import LanguageModel
 from qkv.recipe.bundle import Bundle
 
 
-def language(bundle: Bundle) -> LanguageModel:
-    """The model of a bundle, where it is one that writes."""
+def require_language_model(bundle: Bundle) -> LanguageModel:
+    """The model of the bundle; models that are not language models are refused."""
     if not isinstance(bundle.model, LanguageModel):
         raise InputError(
             f"a {bundle.config.kind} model reads texts and does not write them; embed turns texts into "
-            "vectors with it. Writing and scoring need a language model, as modern or gpt."
+            "vectors with it. Writing and scoring need a language model, such as modern or gpt."
         )
     return bundle.model
 
 
 def require_window(bundle: Bundle, window: int | None) -> None:
-    """Refuse windows that are longer than the model's context."""
-    if window is not None and not 1 <= window <= language(bundle).context:
-        raise InputError(f"window {window}: expected 1 to {language(bundle).context}, the model's context.")
+    """Refuse a window that is longer than the model's context."""
+    model = require_language_model(bundle)
+    if window is not None and not 1 <= window <= model.context:
+        raise InputError(f"window {window}: expected 1 to {model.context}, the model's context.")
 
 
 def score_files(
     bundle: Bundle, corpus: CorpusConfig, window: int | None, pace: Pace | None = None
 ) -> tuple[Score, list[str]]:
-    """The score on files, and notes about these."""
+    """The score on the files of a corpus, and notes about these."""
     require_window(bundle, window)
-    language(bundle)
-    found, notes = stream(bundle.tokenizer, corpus)
-    return score_tokens(bundle, found, window, pace), list(notes)
+    tokens, notes = stream(bundle.tokenizer, corpus)
+    return score_tokens(bundle, tokens, window, pace), list(notes)
 
 
-def score_tokens(bundle: Bundle, found: TokenStream, window: int | None, pace: Pace | None = None) -> Score:
-    require(found, 2, "an evaluation")
-    return score(language(bundle), found, window=window, pace=pace)
+def score_tokens(bundle: Bundle, tokens: TokenStream, window: int | None, pace: Pace | None = None) -> Score:
+    require(tokens, 2, "an evaluation")
+    return score(require_language_model(bundle), tokens, window=window, pace=pace)

@@ -1,5 +1,5 @@
-"""The plan and the report of a language model: what its run will take, its loss with an interval, what the doctor says,
-what to do next.
+"""The plan and the report of a language modelling run: the forecast, the loss with an interval, the doctor's remarks,
+the next commands.
 """
 
 from __future__ import annotations
@@ -13,9 +13,18 @@ from qkv.doctor.examination import Doctor, Report
 from qkv.evaluation.perplexity import Score
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import resolve, time_budget
-from qkv.recipe.memory import needs
+from qkv.recipe.memory import forecast as forecast_memory
 from qkv.tasks.protocol import Session, expect
-from qkv.tasks.report import CardContent, NextCommand, RunReport, Section, TableSection, indented, lines, listed
+from qkv.tasks.report import (
+    CardContent,
+    NextCommand,
+    ReportSection,
+    RunReport,
+    TableSection,
+    indented,
+    lines,
+    markdown_list,
+)
 from qkv.training import metrics_log
 from qkv.visible import counted
 
@@ -52,29 +61,30 @@ def plan(session: Session, prepared: Prepared, doctor: Doctor) -> list[str]:
 
 def report(session: Session, prepared: Prepared, doctor: Doctor, score: Score, best_step: int) -> RunReport:
     context = session.recipe.model.context
-    examined = doctor.report(score)
-    held = len(prepared.valid.tokens) - 1
-    amount = f"all {held:,}" if score.tokens == held else f"{score.tokens:,} of {held:,}"
+    doctor_report = doctor.report(score)
+    predicted = len(prepared.valid.tokens) - 1
+    amount = f"all {predicted:,}" if score.tokens == predicted else f"{score.tokens:,} of {predicted:,}"
     nats = score.bits_per_character * math.log(2)
     bits = f"{score.bits_per_byte:.3f} bits per byte ({nats:.3f} nats a character)"
-    sections: tuple[Section, ...] = (
+    sections: tuple[ReportSection, ...] = (
         lines(
             "",
             f"validation loss {score.loss:.4f}, perplexity {score.perplexity:.2f}, {bits}",
             f"(95 % interval of the loss {score.interval()}; {amount} tokens, in windows of {context})",
             "",
         ),
-        indented("doctor", examined.lines()),
+        indented("doctor", doctor_report.lines()),
     )
     values = {
         **session.values,
         "best_step": best_step,
         "window": context,
         "validation": score.values(),
-        "doctor": examined.values(),
+        "doctor": doctor_report.values(),
     }
-    commands = next_commands(session, prepared, more=examined.diagnosis.more_helps)
-    return RunReport(sections, commands, card_content(session, prepared, score, examined), values, writes=True)
+    commands = next_commands(session, prepared, longer_helps=doctor_report.diagnosis.more_helps)
+    card = card_content(session, prepared, score, doctor_report)
+    return RunReport(sections, commands, card, values, samples_wanted=True)
 
 
 def score_table(score: Score) -> TableSection:
@@ -88,35 +98,36 @@ def score_table(score: Score) -> TableSection:
     return TableSection("", ("score", "value", "95 % interval"), rows)
 
 
-def next_commands(session: Session, prepared: Prepared, more: bool) -> tuple[NextCommand, ...]:
-    """`more`: a longer run is worth while."""
+def next_commands(session: Session, prepared: Prepared, longer_helps: bool) -> tuple[NextCommand, ...]:
     folder, steps = session.run.folder, session.recipe.training.length
-    other = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
+    other_text = "python-stdlib" if session.recipe.corpus.files[0] == "python-docs" else "python-docs"
     commands = [
-        NextCommand(("generate", str(folder), *first_words(prepared)), "write with it"),
+        NextCommand(("generate", str(folder), *example_prompt(prepared)), "write with it"),
         NextCommand(("generate", str(folder), "--next", "10"), "what it expects next"),
-        NextCommand(("evaluate", str(folder), other), "score it on any text"),
+        NextCommand(("evaluate", str(folder), other_text), "score it on any text"),
     ]
-    if more and session.state.step == steps:  # else it stopped early
+    if longer_helps and session.state.step == steps:  # a run that stopped early would do so again
         longer = ("train", "--recipe", str(folder / "recipe.toml"), "--steps", str(2 * steps))
         commands.append(NextCommand(longer, "the same, twice as long"))
     return tuple(commands)
 
 
-def first_words(prepared: Prepared) -> list[str]:
-    """A prompt that the model has a chance with: how a line of the validation text begins."""
-    texts = prepared.tokenizer.decode(prepared.valid.tokens[:300].tolist()).splitlines()
-    whole = texts[1:] or texts  # the cut may have gone through the first one
-    good = [line for line in whole if line.isprintable() and any(each.isalpha() for each in line)]
-    return [" ".join(good[0].split()[:3])] if good else []
+def example_prompt(prepared: Prepared) -> list[str]:
+    """The first words of a line of the validation text, a prompt like the training text; empty without such a line."""
+    lines = prepared.tokenizer.decode(prepared.valid.tokens[:300].tolist()).splitlines()
+    complete = lines[1:] or lines  # the split may have cut the first line
+    usable = [line for line in complete if line.isprintable() and any(map(str.isalpha, line))]
+    return [" ".join(usable[0].split()[:3])] if usable else []
 
 
-def card_content(session: Session, prepared: Prepared, score: Score, examined: Report | None = None) -> CardContent:
+def card_content(
+    session: Session, prepared: Prepared, score: Score, doctor_report: Report | None = None
+) -> CardContent:
     recipe, folder = session.recipe, session.run.folder
-    logged = metrics_log.read(folder / "metrics.jsonl")
-    steps = [line for line in logged if "loss" in line]
-    checks = [line for line in logged if line.get("validation_loss") is not None]  # null: not a number
-    best = min(checks, key=lambda line: line["validation_loss"], default=None)
+    log = metrics_log.read(folder / "metrics.jsonl")
+    steps = [line for line in log if "loss" in line]
+    evaluations = [line for line in log if line.get("validation_loss") is not None]  # null stands for not-a-number
+    best = min(evaluations, key=lambda line: line["validation_loss"], default=None)
     tokens, documents, tokenizer = len(prepared.train.tokens), prepared.train.documents, prepared.tokenizer
     windows = f"independent windows of {recipe.model.context} tokens"
     rows = {
@@ -131,13 +142,13 @@ def card_content(session: Session, prepared: Prepared, score: Score, examined: R
         "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` language model of {session.parameters:,} parameters"
-    return CardContent(sentence, rows, doctor_section(examined) if examined else "")
+    return CardContent(sentence, rows, doctor_section_with_baselines(doctor_report) if doctor_report else "")
 
 
-def doctor_section(examined: Report) -> str:
-    """The doctor's remarks, and all baselines."""
-    found = examined.baselines
-    values = found.values()
+def doctor_section_with_baselines(doctor_report: Report) -> str:
+    """The doctor's remarks and a table of all baselines, in Markdown."""
+    baselines = doctor_report.baselines
+    values = baselines.values()
     nats, bits = values["nats_per_token"], values["bits_per_byte"]
     rows = [f"| {name} | {nats[name]:.4f} | {bits[name]:.4f} |" for name in nats]
     compressors = {
@@ -148,10 +159,10 @@ def doctor_section(examined: Report) -> str:
     }
     rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in compressors.items() if bits[key] is not None]
     return DOCTOR.format(
-        lines=listed(examined.lines()),
+        lines=markdown_list(doctor_report.lines()),
         rows="\n".join(rows),
-        counted=f"Counted: {found.counted:,} of {found.of:,} training tokens, in {found.seconds:.1f} s. n-grams have "
-        "Kneser-Ney smoothing.",
+        counted=f"Counted: {baselines.counted:,} of {baselines.of:,} training tokens, in {baselines.seconds:.1f} s. "
+        "n-grams have Kneser-Ney smoothing.",
     )
 
 
@@ -159,34 +170,34 @@ def doctor_section(examined: Report) -> str:
 class Forecast:
     steps: int
     epochs: float
-    bytes: int  # at the peak, beyond what the program takes before it starts
-    seconds: float | None = None  # until all is over; None where nobody measured
+    bytes: int  # peak memory, beyond that of the program before the run
+    seconds: float | None = None  # until the report is written; None for a run without a time budget
 
     def line(self) -> str:
-        """As in: 610 steps, 2.1 epochs, about 4.6 min, about 0.4 GiB."""
-        parts = [f"{self.steps:,} step{'' if self.steps == 1 else 's'}", f"{self.epochs:.1f} epochs"]
+        """A line such as: 610 steps, 2.1 epochs, about 4.6 min, about 0.4 GiB."""
+        parts = [counted(self.steps, "step"), f"{self.epochs:.1f} epochs"]
         if self.seconds is not None:
             parts.append(f"about {self.seconds / 60:.1f} min" if self.seconds >= 60 else f"about {self.seconds:.0f} s")
         return ", ".join([*parts, f"about {max(0.1, self.bytes / 2**30):.1f} GiB"])
 
 
 def forecast(session: Session) -> Forecast:
-    """Time is known where a clock leads the run."""
     training, clock = session.recipe.training, session.run.clock
     return Forecast(
         steps=training.length,
         epochs=training.length * training.batch / session.objective.samples,
-        bytes=needs(session.recipe).total,
+        bytes=forecast_memory(session.recipe).total,
         seconds=max(0.0, clock.ends_at - time.perf_counter()) if clock else None,
     )
 
 
-def ahead(session: Session, done: int, a_step: float) -> float:
-    """Seconds until all is over, after `done` steps that took `a_step` each: steps, evaluations, the final one."""
+def seconds_left(session: Session, done: int, step_seconds: float) -> float:
+    """The seconds from step `done` to the end of the run: for steps, all evaluations, and the report."""
     recipe = session.recipe
     training, task = recipe.training, expect(recipe.task, LanguageModellingConfig)
-    left = training.length - done
-    held = len(expect(session.task.prepared, Prepared).valid.tokens)
-    during = -(-left // training.evaluate_every) * min(held, task.evaluation_tokens or held)
-    a_token = resolve.FORWARD * a_step / (training.batch * recipe.model.context)
-    return left * a_step + (during + min(held, resolve.last_tokens(recipe))) * a_token + time_budget.SAMPLES
+    steps = training.length - done
+    valid = len(expect(session.task.prepared, Prepared).valid.tokens)
+    evaluated = -(-steps // training.evaluate_every) * min(valid, task.evaluation_tokens or valid)
+    evaluated += min(valid, resolve.final_tokens(recipe))
+    token_seconds = resolve.FORWARD_SHARE * step_seconds / (training.batch * recipe.model.context)
+    return steps * step_seconds + evaluated * token_seconds + time_budget.REPORT_SECONDS

@@ -1,4 +1,4 @@
-"""Language modelling as a task: a text is prepared, sizes follow from it and from the time, scores are bits."""
+"""The language modelling task: the size of the model follows from the text and the time, the score is a loss."""
 
 from __future__ import annotations
 
@@ -29,24 +29,35 @@ from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import CorpusSection, Recipe, Section, language_model_section, parse_model
 from qkv.tasks.language_modelling import report
 from qkv.tasks.language_modelling.evaluate import score_files
-from qkv.tasks.protocol import Costs, EvaluationOptions, Session, Task, autocast_of, expect, require_same
+from qkv.tasks.protocol import (
+    EvaluationCosts,
+    EvaluationOptions,
+    Session,
+    Task,
+    autocast_factory,
+    expect,
+    require_same_data,
+)
 from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices
 from qkv.training.run import Scores
 
-SMALL = 20_000_000  # weights of the layers, about
-FURTHER, FURTHER_SMALL, FURTHER_EPOCHS = 1e-4, 5e-4, 3.0
+# for a model that is trained further (qkv finetune)
+SMALL_MODEL = 20_000_000  # weights of its layers; a smaller model takes the higher rate
+FINETUNE_RATE, SMALL_FINETUNE_RATE = 1e-4, 5e-4
+FINETUNE_EPOCHS = 3.0
+PROBED_TOKENS = 2048  # tokens whose evaluation is timed
 
 
 @dataclass
 class LanguageModellingTask(Task):
     kind: ClassVar[str] = "language-modelling"
     unit: ClassVar[str] = "tokens"
-    data: ClassVar[str] = "plain text"
-    models: ClassVar[LazyClasses] = LANGUAGE_MODELS
-    corpus: ClassVar[type] = CorpusConfig
-    config: ClassVar[type] = LanguageModellingConfig
+    data_name: ClassVar[str] = "plain text"
+    model_configs: ClassVar[LazyClasses] = LANGUAGE_MODELS
+    corpus_config: ClassVar[type] = CorpusConfig
+    task_config: ClassVar[type] = LanguageModellingConfig
     options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
     evaluation_options: ClassVar[tuple[str, ...]] = ("window",)
     default_model: ClassVar[str] = "modern"
@@ -61,27 +72,25 @@ class LanguageModellingTask(Task):
         corpus: CorpusConfig = parse(CorpusConfig, draft.corpus, f"{draft.where}: [corpus]")
         tokenizer, start = None, draft.training.start
         if start:
-            find_text_files(
-                corpus.files, corpus.filter, Findings()
-            )  # a missing file is reported before what a model cannot do
-            origin.whole(start, model)
-            tokenizer = origin.opened(start).tokenizer
+            find_text_files(corpus.files, corpus.filter, Findings())  # report a missing file before an unfit model
+            origin.continued_section(start, model)
+            tokenizer = origin.open_start(start).tokenizer
         else:
-            check_model(model, draft.where)
-        opened = cls(prepare(corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress))
+            require_possible_sizes(model, draft.where)
+        task = cls(prepare(corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress))
         if detected and (names := detected.label_folders):
-            opened.say(
-                f"{opened.prepared.corpus.files[0]}: texts in {len(names)} folders "
+            task.add_note(
+                f"{task.prepared.corpus.files[0]}: texts in {len(names)} folders "
                 f"({', '.join(names[:5])}{', ...' if names[5:] else ''}); "
                 "if these are labels, give --task classification."
             )
-        return opened
+        return task
 
     @classmethod
     def resume(
         cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
     ) -> LanguageModellingTask:
-        return cls(prepared_again(recipe, tokenizer, folder, progress))
+        return cls(prepare_resumed(recipe, tokenizer, folder, progress))
 
     @property
     def tokens(self) -> int:
@@ -92,21 +101,21 @@ class LanguageModellingTask(Task):
         size, threads, dropout = time_budget.DEFAULT_SIZE, 0, 0.0
         model = language_model_section(draft.model, draft.where)
         if start:
-            model = origin.whole(start, model)
+            model = origin.continued_section(start, model)
         epochs = resolve.useful_epochs(tokens)
-        if ends_at is not None and tokens >= resolve.TINY:
-            machine = time_budget.machine_speed(*resolve.device_and_dtype(draft.training))
+        if ends_at is not None and tokens >= resolve.TINY_TEXT:
+            machine = time_budget.measure_machine(*resolve.device_and_dtype(draft.training))
             seconds = machine.speed * (ends_at - time.perf_counter())
             size, threads = time_budget.size_for(seconds, tokens), machine.threads
-            if not size.shape.keys() & model.keys():  # a size that was set is not the preset's
-                epochs = min(epochs, time_budget.enough(size))
+            if not size.shape.keys() & model.keys():  # sizes that the user set are not the preset's
+                epochs = min(epochs, time_budget.useful_epochs(size))
             dropout = time_budget.dropout(min(epochs, size.epochs(seconds, tokens)))
         if start:
-            return self._resolve_further(draft, model, size, threads), FURTHER_EPOCHS
+            return self._resolve_continued(draft, model, size, threads), FINETUNE_EPOCHS
         wanted, vocabulary = model.get("vocabulary", 0), self.prepared.tokenizer.vocabulary
         model = resolve.language_model(model, vocabulary, tokens, size, dropout)
         if wanted not in (0, vocabulary):
-            self.say(
+            self.add_note(
                 f"model.vocabulary = {wanted!r} was asked for; this text's tokenizer has {vocabulary:,}, and so has "
                 "the model."
             )
@@ -114,15 +123,16 @@ class LanguageModellingTask(Task):
         training = resolve.language_model_training(draft.training, model, tokens, size, threads)
         return replace(draft, model=model, training=training), epochs
 
-    def _resolve_further(self, draft: Draft, model: Section, size: time_budget.SizePreset, threads: int) -> Draft:
-        """A model that goes on learning keeps its sizes, moves more slowly, and sees the text a few times."""
+    def _resolve_continued(self, draft: Draft, model: Section, size: time_budget.SizePreset, threads: int) -> Draft:
+        """A model that is trained further keeps its sizes and takes a lower learning rate."""
         training = draft.training
         if defaults(model["kind"]).shorter_windows:
             model = {**model, "context": min(model["context"], resolve.context_for(self.tokens, size))}
         self._require_text(model["context"])
-        rate = FURTHER_SMALL if 12 * model.get("layers", 1) * model.get("width", 1) ** 2 < SMALL else FURTHER
+        small = 12 * model.get("layers", 1) * model.get("width", 1) ** 2 < SMALL_MODEL
+        rate = SMALL_FINETUNE_RATE if small else FINETUNE_RATE
         if is_recurrent(model["kind"]):
-            rate = origin.rate_of_recurrences(bool(training.lora))
+            rate = origin.recurrent_finetune_rate(bool(training.lora))
         training = replace(
             training, optimizer=training.optimizer or "adamw", learning_rate=training.learning_rate or rate
         )
@@ -138,12 +148,12 @@ class LanguageModellingTask(Task):
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
         pace = Pace(progress=progress, stage="scoring tokens")
-        found, notes = score_files(bundle, expect(corpus, CorpusConfig), options.window, pace)
-        return EvaluationReport((report.score_table(found),), {"window": options.window, **found.values()}, notes)
+        result, notes = score_files(bundle, expect(corpus, CorpusConfig), options.window, pace)
+        return EvaluationReport((report.score_table(result),), {"window": options.window, **result.values()}, notes)
 
     @classmethod
-    def require_room(cls, recipe: Recipe) -> None:
-        memory.require_room(recipe)
+    def require_memory(cls, recipe: Recipe) -> None:
+        memory.require_memory(recipe)
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         return resolve.useful_steps(draft, self.tokens, epochs)
@@ -157,30 +167,31 @@ class LanguageModellingTask(Task):
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         task = expect(recipe.task, LanguageModellingConfig)
-        found = evaluate(recipe, self.prepared, task.evaluation_tokens, model)
-        parts = [round(part, 5) for part in found.parts]
-        return {"loss": found.loss, "bits_per_byte": found.bits_per_byte, "parts": parts}
+        result = score_validation(recipe, self.prepared, task.evaluation_tokens, model)
+        parts = [round(part, 5) for part in result.parts]
+        return {"loss": result.loss, "bits_per_byte": result.bits_per_byte, "parts": parts}
 
-    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
-        tokens = recipe.training.batch * recipe.model.context
-        mark = time.perf_counter()
-        probed = evaluate(recipe, self.prepared, 2048, model)
-        spent = time.perf_counter() - mark
-        a_token = spent / probed.tokens
-        more = a_token * tokens * resolve.EVALUATIONS * resolve.EVALUATED
-        run = (left - spent - time_budget.SAMPLES) / (a_step + more) * tokens  # tokens, without a final evaluation
-        held = len(self.prepared.valid.tokens)
-        return Costs(
-            a_step=more,
-            evaluation=a_token * min(held, resolve.evaluated_tokens(int(run))),
-            scoring=a_token * min(held, max(resolve.LAST_IN_TIME, run / 10)),
-            closing=time_budget.SAMPLES,
+    def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
+        step_tokens = recipe.training.batch * recipe.model.context
+        began = time.perf_counter()
+        probed = score_validation(recipe, self.prepared, PROBED_TOKENS, model)
+        spent = time.perf_counter() - began
+        token_seconds = spent / probed.tokens
+        per_step = token_seconds * step_tokens * resolve.EVALUATIONS * resolve.EVALUATED_SHARE
+        steps = (seconds_left - spent - time_budget.REPORT_SECONDS) / (step_seconds + per_step)
+        run_tokens = steps * step_tokens  # an estimate that leaves out the final evaluation
+        valid = len(self.prepared.valid.tokens)
+        return EvaluationCosts(
+            per_step=per_step,
+            evaluation=token_seconds * min(valid, resolve.evaluated_tokens(int(run_tokens))),
+            final_scoring=token_seconds * min(valid, max(resolve.FINAL_TOKENS_TIMED, run_tokens / 10)),
+            closing=time_budget.REPORT_SECONDS,
         )
 
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         config = recipe.model
-        if recipe.training.start:  # windows were shorter than what it can read
-            config = replace(config, context=origin.opened(recipe.training.start).config.context)
+        if recipe.training.start:  # the training windows may be shorter than the context of the original model
+            config = replace(config, context=origin.open_start(recipe.training.start).config.context)
         return Bundle(model, config, self.prepared.tokenizer, self.prepared.train.documents, step)
 
     def examine(self, session: Session) -> Doctor:
@@ -194,30 +205,33 @@ class LanguageModellingTask(Task):
         return report.report(session, self.prepared, doctor or self.examine(session), score, self.best_step)
 
     def final_score(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> Score:
-        """The best model on the validation text, in independent windows of the context's length."""
+        """Score the best model on the validation text, in independent windows as long as the context."""
         best = bundle.load(folder, recipe.training.device)
         model = best.model
         assert isinstance(model, nn.Module)
         assert isinstance(model, LanguageModel)
         self.best_step = best.step
-        if best.checked is None and count(model) >= native.MANY and native.fits(model):
-            # keep with a model of many weights how well it would write with int8 ones
-            bundle.keep_best(folder, replace(best, checked=check_format(model, self.prepared.valid, "int8")))
-        return evaluate(recipe, self.prepared, resolve.last_tokens(recipe), model, pace)
+        if best.int8_check is None and count(model) >= native.MANY and native.fits(model):
+            # save with a large model how much its loss changes with int8 weights
+            bundle.keep_best(folder, replace(best, int8_check=check_format(model, self.prepared.valid, "int8")))
+        return score_validation(recipe, self.prepared, resolve.final_tokens(recipe), model, pace)
 
 
-def prepared_again(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Prepared:
-    """The text of a run that goes on, which must be what it was."""
+def prepare_resumed(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Prepared:
+    """Prepare the text of a resumed run; a text that has changed is refused."""
     corpus = expect(recipe.corpus, CorpusConfig)
-    found = prepare(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress, resumed=True)
-    require_same(found.corpus.fingerprint, recipe, folder)
-    return found
+    prepared = prepare(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress, resumed=True)
+    require_same_data(prepared.corpus.fingerprint, recipe, folder)
+    return prepared
 
 
-def check_model(model: Section, where: str) -> None:
-    """Refuse a model that fits no amount of text: sizes that are not set follow from it, and it is not read yet."""
+def require_possible_sizes(model: Section, where: str) -> None:
+    """Refuse, before the text is read, sizes that no model can have, however long the text.
+
+    Sizes that are not set depend on the length of the text, so a long and a tiny text are tried.
+    """
     refusals = []
-    for tokens in (resolve.TINY, 0):
+    for tokens in (resolve.TINY_TEXT, 0):
         try:
             parse_model(resolve.language_model(model, 2, tokens), where)
         except ConfigError as error:
@@ -226,16 +240,17 @@ def check_model(model: Section, where: str) -> None:
         raise refusals[0]
 
 
-def evaluate(
+def score_validation(
     recipe: Recipe, prepared: Prepared, limit: int | None, model: nn.Module, pace: Pace | None = None
 ) -> Score:
+    """The score on the validation text, on `limit` tokens of it, or on as many as `pace` has time for."""
     assert isinstance(model, LanguageModel)
     window = min(recipe.model.context, len(prepared.valid.tokens) - 1)
     training = recipe.training
-    small = training.accumulate > 1 or (pace is not None and pace.limited)  # parts of a batch save memory, and time
+    small = training.accumulate > 1 or (pace is not None and pace.limited)  # small batches save memory and time
     rows = max(1, training.batch // training.accumulate) if small else None
-    devices.give_back()
+    devices.trim_heap()
     with devices.enough_memory(training, recipe.model.context):
         return score(
-            model, prepared.valid, window=window, limit=limit, rows=rows, autocast=autocast_of(training), pace=pace
+            model, prepared.valid, window=window, limit=limit, rows=rows, autocast=autocast_factory(training), pace=pace
         )

@@ -1,4 +1,4 @@
-"""Masked language modelling: predict hidden tokens, and whether a passage follows another (BERT)."""
+"""Masked language modelling: predict masked tokens, and whether a passage follows another (BERT)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def claims(draft: Draft, detected: Detected) -> bool:
-    """Text, where the model is one that predicts masked tokens."""
+    """Claims any data for a model that predicts masked tokens."""
     model = str(draft.model.get("kind"))
     return model in ("bert", "masked") or preset(TEXT_ENCODERS, model) is not None

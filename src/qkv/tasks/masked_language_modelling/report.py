@@ -1,4 +1,4 @@
-"""The plan and the report of a masked language model, compared with frequencies; and its score on any text."""
+"""The plan and the report of a masked language modelling run, and the score of such a model on any text."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from qkv.models.masked import Masked, MaskedConfig
 from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, MaskingVocabulary
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.protocol import Session, expect
-from qkv.tasks.registry import recipe_of
+from qkv.tasks.registry import training_recipe
 from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, doctor_section, lines
 
-PSEUDO = 1024  # tokens that are masked one by one
+PSEUDO_TOKENS = 1024  # tokens that are masked one by one, for the pseudo-perplexity
 
 
-def score_gaps(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_progress) -> tuple[MaskedScore, list[str]]:
+def score_text(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_progress) -> tuple[MaskedScore, list[str]]:
+    """The score on the files of a corpus, and notes. The baseline predicts each token by its frequency in training."""
     model = bundle.model
     if not isinstance(model, Masked):
         raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
-    found, notes = stream(bundle.tokenizer, corpus)
-    require(found, model.context, "an evaluation")
-    pieces = MaskingVocabulary.of(bundle.tokenizer)
+    text, text_notes = stream(bundle.tokenizer, corpus)
+    notes = list(text_notes)
+    require(text, model.context, "an evaluation")
+    vocabulary = MaskingVocabulary.of(bundle.tokenizer)
     task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
-    usual, recipe = None, recipe_of(bundle)
+    frequencies, recipe = None, training_recipe(bundle)
     if recipe and isinstance(recipe.task, MaskedLanguageModellingConfig) and isinstance(recipe.corpus, CorpusConfig):
-        with suppress(QkvError):  # the training text is gone, or another
+        with suppress(QkvError):  # the training text is missing or has changed
             prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)
-            task, usual = recipe.task, masked_tokens.frequencies(prepared.train.tokens, pieces)
-    said = list(notes)
-    if usual is None:
-        usual = masked_tokens.frequencies(found.tokens, pieces)
-        said.append("the training text is not there: the baseline has the frequencies of this text itself.")
+            task, frequencies = recipe.task, masked_tokens.frequencies(prepared.train.tokens, vocabulary)
+    if frequencies is None:
+        frequencies = masked_tokens.frequencies(text.tokens, vocabulary)
+        notes.append("the training text is not there: the baseline has the frequencies of this text itself.")
     pace = Pace(progress=progress, stage="scoring passages")
-    return masked_tokens.score(model, found.tokens, pieces, usual, task, pseudo=PSEUDO, pace=pace), said
+    score = masked_tokens.score(model, text.tokens, vocabulary, frequencies, task, pseudo=PSEUDO_TOKENS, pace=pace)
+    return score, notes
 
 
-def plan(session: Session, prepared: Prepared, constant: float) -> list[str]:
-    """`constant`: the accuracy of always predicting the most frequent token."""
+def plan(session: Session, prepared: Prepared, baseline_accuracy: float) -> list[str]:
     encoder, training = expect(session.recipe.model, MaskedConfig).encoder, session.recipe.training
     return [
         f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes",
@@ -53,20 +54,20 @@ def plan(session: Session, prepared: Prepared, constant: float) -> list[str]:
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
         *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
-        f"baseline {constant:.1%} masked-token accuracy by always predicting the most frequent token",
+        f"baseline {baseline_accuracy:.1%} masked-token accuracy by always predicting the most frequent token",
         f"folder  {session.run.folder}",
     ]
 
 
 def report(session: Session, prepared: Prepared, score: MaskedScore) -> RunReport:
-    remarked = remarks(session, score)
-    sections = (lines(""), score_table(score), lines(*(f"doctor  {line}" for line in remarked)))
+    doctor_lines = remarks(session, score)
+    sections = (lines(""), score_table(score), lines(*(f"doctor  {line}" for line in doctor_lines)))
     command = NextCommand(("fill", str(session.run.folder), "The president of the United [MASK] ."))
     values = {**session.values, "validation": score.values()}
-    return RunReport(sections, (command,), card_content(session, prepared, score, remarked), values)
+    return RunReport(sections, (command,), card_content(session, prepared, score, doctor_lines), values)
 
 
-def card_content(session: Session, prepared: Prepared, score: MaskedScore, remarked: list[str]) -> CardContent:
+def card_content(session: Session, prepared: Prepared, score: MaskedScore, doctor_lines: list[str]) -> CardContent:
     recipe = session.recipe
     tokens, documents = len(prepared.train.tokens), prepared.train.documents
     rows = {name.replace("_", " "): f"{value:.4f}" for name, value in score.values().items()} | {
@@ -76,21 +77,21 @@ def card_content(session: Session, prepared: Prepared, score: MaskedScore, remar
         "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens",
     }
     sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
-    return CardContent(sentence, rows, doctor_section(remarked))
+    return CardContent(sentence, rows, doctor_section(doctor_lines))
 
 
 def remarks(session: Session, score: MaskedScore) -> list[str]:
-    """The model compared with counting, in a few lines."""
+    """The doctor's lines: how the accuracy compares with the baseline, and whether a longer run would help."""
     times = score.accuracy / max(score.baseline_accuracy, 1e-9)
-    said = [f"{times:.1f} times the accuracy of always predicting the most frequent token"]
+    lines = [f"{times:.1f} times the accuracy of always predicting the most frequent token"]
     if score.accuracy_low <= score.baseline_accuracy:
-        said = ["no more masked tokens are right than by always predicting the most frequent one: give it more time"]
+        lines = ["no more masked tokens are right than by always predicting the most frequent one: give it more time"]
     if score.pairs:
-        known = score.followed_low > 0.5
-        said.append("it knows what follows" if known else "it does not know yet which passage follows which")
+        verb = "knows" if score.followed_low > 0.5 else "does not know yet"
+        lines.append(f"it {verb} which passage follows which")
     if session.epochs < 10:
-        said.append(f"try: more time; the text was seen {session.epochs:.1f} times")
-    return said
+        lines.append(f"try: more time; the text was seen {session.epochs:.1f} times")
+    return lines
 
 
 def score_table(score: MaskedScore) -> TableSection:
@@ -103,9 +104,9 @@ def score_table(score: MaskedScore) -> TableSection:
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
     if score.pseudo_tokens:
-        hidden = f"pseudo-perplexity, {score.pseudo_tokens:,} tokens one by one"
-        rows.append((hidden, f"{score.pseudo_perplexity:.2f}", ""))
+        title = f"pseudo-perplexity, {score.pseudo_tokens:,} tokens one by one"
+        rows.append((title, f"{score.pseudo_perplexity:.2f}", ""))
     if score.pairs:
-        between = f"{score.followed_low:.4f} to {score.followed_high:.4f}"
-        rows.append(("next sentence known", f"{score.followed_accuracy:.4f}", between))
+        interval = f"{score.followed_low:.4f} to {score.followed_high:.4f}"
+        rows.append(("next sentence known", f"{score.followed_accuracy:.4f}", interval))
     return TableSection("", ("score", "value", "95 % interval"), tuple(rows))

@@ -1,4 +1,4 @@
-"""Masked language modelling as a task: tokens are masked, and pairs of passages classified (decision 0012)."""
+"""The masked language modelling task: predicts masked tokens, and classifies pairs of passages (decision 0012)."""
 
 from __future__ import annotations
 
@@ -32,51 +32,62 @@ from qkv.objectives.masked_language_modelling import (
 from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import CorpusSection, NewSection, Recipe, Section
-from qkv.tasks.language_modelling.task import prepared_again
+from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, Section
+from qkv.tasks.language_modelling.task import prepare_resumed
 from qkv.tasks.masked_language_modelling import report
-from qkv.tasks.protocol import CLOSING, Costs, EvaluationOptions, Session, Task, autocast_of, expect
+from qkv.tasks.protocol import (
+    CLOSING_SECONDS,
+    EvaluationCosts,
+    EvaluationOptions,
+    Session,
+    Task,
+    autocast_factory,
+    expect,
+)
 from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
-from qkv.training.clock import EVALUATING
+from qkv.training.clock import EVALUATION_SHARE
 from qkv.training.run import Scores
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
 
-CONTEXT, BATCH = 64, 64
-EPOCHS = 40.0  # after which a small model has memorised a text
-EVALUATIONS = 10
-EVALUATED = 16_384  # tokens, in each evaluation during a run
-LAST = 131_072
-PROBED = 2048
-FEWEST = 1024  # tokens of an evaluation
-PSEUDO = 1024  # tokens that are masked one by one in the end
+MAX_CONTEXT, MAX_BATCH = 64, 64  # by default
+USEFUL_EPOCHS = 40.0  # after which a small model has memorised a text
+MAX_EVALUATIONS = 10
+MAX_EVALUATED, MIN_EVALUATED = 16_384, 1024  # tokens, in each evaluation during a run
+FINAL_TOKENS = 131_072  # evaluated after training
+PROBED_TOKENS = 2048  # tokens whose evaluation is timed
 
 
-def unfolded(model: Section, pairs: bool) -> NewSection:
-    """The section of a masked model: a preset, or sizes, of the encoder inside."""
-    pooler, order = ("first", "linear") if pairs else ("none", "none")
+def expand_preset(model: Section, pairs: bool) -> MutableSection:
+    """The section of a masked model, from the name or the sizes of its encoder.
+
+    With `pairs`, the model also classifies whether a passage follows another.
+    """
+    pooler, order_head = ("first", "linear") if pairs else ("none", "none")
     if model.get("kind") == "masked":
         encoder = model.get("encoder", {"kind": "bert"})
         if not isinstance(encoder, dict):
-            raise ConfigError(f"model.encoder = {encoder!r} does not fit; expected a section with its kind, as bert.")
-        return {"next_sentence": order, **model, "encoder": {"pooler": pooler, **encoder}}
+            raise ConfigError(
+                f"model.encoder = {encoder!r} does not fit; expected a section with its kind, such as bert."
+            )
+        return {"next_sentence": order_head, **model, "encoder": {"pooler": pooler, **encoder}}
     name = str(model.get("kind"))
     shape = toml_values(bert.PRESETS[name]) if name in bert.PRESETS else {"kind": "bert"}
     shape = {key: shape[key] for key in ("kind", "layers", "heads", "width") if key in shape}
-    inside = {key: value for key, value in model.items() if key != "kind"}
-    return {"kind": "masked", "encoder": {**shape, **inside, "pooler": pooler}, "next_sentence": order}
+    given = {key: value for key, value in model.items() if key != "kind"}
+    return {"kind": "masked", "encoder": {**shape, **given, "pooler": pooler}, "next_sentence": order_head}
 
 
 @dataclass
 class MaskedLanguageModellingTask(Task):
     kind: ClassVar[str] = "masked-language-modelling"
     unit: ClassVar[str] = "masked tokens"
-    data: ClassVar[str] = "plain text"
-    models: ClassVar[LazyClasses] = MASKED_MODELS
-    corpus: ClassVar[type] = CorpusConfig
-    config: ClassVar[type] = MaskedLanguageModellingConfig
+    data_name: ClassVar[str] = "plain text"
+    model_configs: ClassVar[LazyClasses] = MASKED_MODELS
+    corpus_config: ClassVar[type] = CorpusConfig
+    task_config: ClassVar[type] = MaskedLanguageModellingConfig
     options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
     not_studied: ClassVar[str] = (
         "text, and qkv {verb} tries language models on it. Train masked ones one by one: qkv train FILE --model bert."
@@ -84,7 +95,7 @@ class MaskedLanguageModellingTask(Task):
     default_model: ClassVar[str] = "bert"
 
     prepared: Prepared
-    evaluated: int = EVALUATED
+    evaluated_tokens: int = MAX_EVALUATED
 
     @classmethod
     def open(
@@ -101,22 +112,23 @@ class MaskedLanguageModellingTask(Task):
     def resume(
         cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None
     ) -> MaskedLanguageModellingTask:
-        return cls(prepared_again(recipe, tokenizer, folder, progress))
+        return cls(prepare_resumed(recipe, tokenizer, folder, progress))
 
     @cached_property
-    def pieces(self) -> MaskingVocabulary:
+    def vocabulary(self) -> MaskingVocabulary:
         return MaskingVocabulary.of(self.prepared.tokenizer)
 
     @cached_property
-    def usual(self) -> NDArray[np.float64]:
-        return masked_tokens.frequencies(self.prepared.train.tokens, self.pieces)
+    def frequencies(self) -> NDArray[np.float64]:
+        """How often each token occurs in the training text."""
+        return masked_tokens.frequencies(self.prepared.train.tokens, self.vocabulary)
 
     @property
-    def constant(self) -> float:
+    def baseline_accuracy(self) -> float:
         """The accuracy on the validation text of always predicting the most frequent token of the training text."""
         tokens = self.prepared.valid.tokens
-        asked = tokens[self.pieces.ordinary[tokens]]
-        return float((asked == self.usual.argmax()).mean()) if len(asked) else 0.0
+        ordinary = tokens[self.vocabulary.ordinary[tokens]]
+        return float((ordinary == self.frequencies.argmax()).mean()) if len(ordinary) else 0.0
 
     @property
     def tokens(self) -> int:
@@ -124,54 +136,61 @@ class MaskedLanguageModellingTask(Task):
 
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
         task = {"next_sentence": "pairs", **draft.task}
-        model = unfolded(draft.model, task["next_sentence"] == "pairs")
-        context = model["encoder"].get("context", min(CONTEXT, max(16, self.tokens // 16)))
+        model = expand_preset(draft.model, task["next_sentence"] == "pairs")
+        context = model["encoder"].get("context", min(MAX_CONTEXT, max(16, self.tokens // 16)))
         model["encoder"] |= {"vocabulary": self.prepared.tokenizer.vocabulary, "context": context}
         require(self.prepared.train, 4 * context, f"training with a context of {context}")
         require(self.prepared.valid, context, "validation")
         training = resolve.with_optimizer(draft.training, defaults("masked"))
-        size = max(4, min(BATCH, self.tokens // context // 8))
+        size = max(4, min(MAX_BATCH, self.tokens // context // 8))
         batch = training.batch or resolve.whole_batch(size, training.accumulate)
-        return replace(
-            draft, model=model, task=task, training=resolve.on_machine(replace(training, batch=batch))
-        ), EPOCHS
+        training = resolve.on_machine(replace(training, batch=batch))
+        return replace(draft, model=model, task=task, training=training), USEFUL_EPOCHS
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         assert draft.training.batch is not None
         return max(1, int(epochs * (self.tokens / draft.model["encoder"]["context"]) / draft.training.batch))
 
     def evaluation_sizes(self) -> dict[str, int]:
-        return {"evaluation_tokens": self.evaluated, "final_evaluation_tokens": LAST}
+        return {"evaluation_tokens": self.evaluated_tokens, "final_evaluation_tokens": FINAL_TOKENS}
 
     def objective(self, recipe: Recipe) -> MaskedLanguageModelling:
         config = expect(recipe.task, MaskedLanguageModellingConfig)
         seed, context = recipe.training.seed, recipe.model.context
-        return MaskedLanguageModelling(config, self.prepared.train.tokens, self.pieces, context, seed)
+        return MaskedLanguageModelling(config, self.prepared.train.tokens, self.vocabulary, context, seed)
 
-    def scored(
+    def score_model(
         self, recipe: Recipe, model: object, limit: int, pseudo: int = 0, pace: Pace | None = None
     ) -> MaskedScore:
+        """The score on about `limit` tokens of the validation text, `pseudo` of which are also masked one by one."""
         task = expect(recipe.task, MaskedLanguageModellingConfig)
         return masked_tokens.score(
-            expect(model, Masked), self.prepared.valid.tokens, self.pieces, self.usual, task,
-            limit=limit, pseudo=pseudo, autocast=autocast_of(recipe.training), pace=pace,
+            expect(model, Masked), self.prepared.valid.tokens, self.vocabulary, self.frequencies, task,
+            limit=limit, pseudo=pseudo, autocast=autocast_factory(recipe.training), pace=pace,
         )  # fmt: skip
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         task = expect(recipe.task, MaskedLanguageModellingConfig)
-        found = self.scored(recipe, model, task.evaluation_tokens or EVALUATED)
-        followed = {"followed_accuracy": found.followed_accuracy} if found.pairs else {}
-        return {"loss": found.loss, "accuracy": found.accuracy, **followed}
+        score = self.score_model(recipe, model, task.evaluation_tokens or MAX_EVALUATED)
+        followed = {"followed_accuracy": score.followed_accuracy} if score.pairs else {}
+        return {"loss": score.loss, "accuracy": score.accuracy, **followed}
 
-    def costs(self, recipe: Recipe, model: nn.Module, a_step: float, left: float) -> Costs:
-        held, context = len(self.prepared.valid.tokens), recipe.model.context
-        a_token = timed_rows(lambda rows: self.scored(recipe, model, rows * context), PROBED // context + 1) / context
-        affordable = EVALUATING * left / a_token  # tokens that there is time to evaluate
-        self.evaluated = int(max(FEWEST, min(held, EVALUATED, affordable / EVALUATIONS)))
-        self.evaluations = int(max(1, min(EVALUATIONS, affordable / self.evaluated)))
-        evaluation = a_token * min(held, self.evaluated)
-        last = a_token * (min(held, LAST) + PSEUDO * context)
-        return Costs(in_all=self.evaluations * evaluation, evaluation=evaluation, scoring=last, closing=CLOSING)
+    def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
+        valid, context = len(self.prepared.valid.tokens), recipe.model.context
+        window_seconds = timed_rows(
+            lambda windows: self.score_model(recipe, model, windows * context), PROBED_TOKENS // context + 1
+        )
+        token_seconds = window_seconds / context
+        affordable = EVALUATION_SHARE * seconds_left / token_seconds  # tokens that there is time to evaluate
+        self.evaluated_tokens = int(max(MIN_EVALUATED, min(valid, MAX_EVALUATED, affordable / MAX_EVALUATIONS)))
+        self.evaluation_count = int(max(1, min(MAX_EVALUATIONS, affordable / self.evaluated_tokens)))
+        evaluation = token_seconds * min(valid, self.evaluated_tokens)
+        return EvaluationCosts(
+            during_run=self.evaluation_count * evaluation,
+            evaluation=evaluation,
+            final_scoring=token_seconds * (min(valid, FINAL_TOKENS) + report.PSEUDO_TOKENS * context),
+            closing=CLOSING_SECONDS,
+        )
 
     def bundle(self, recipe: Recipe, model: nn.Module, step: int) -> Bundle:
         return Bundle(model, recipe.model, self.prepared.tokenizer, self.prepared.train.documents, step)
@@ -180,17 +199,18 @@ class MaskedLanguageModellingTask(Task):
     def evaluate(
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
-        found, notes = report.score_gaps(bundle, expect(corpus, CorpusConfig), progress)
-        return EvaluationReport((report.score_table(found),), {**found.values()}, notes)
+        score, notes = report.score_text(bundle, expect(corpus, CorpusConfig), progress)
+        return EvaluationReport((report.score_table(score),), {**score.values()}, notes)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
-        return report.plan(session, self.prepared, self.constant)
+        return report.plan(session, self.prepared, self.baseline_accuracy)
 
     def report(self, session: Session, doctor: Doctor | None, progress: Progress) -> RunReport:
         score = self.final_score(session.recipe, session.run.folder, session.pace(progress))
         return report.report(session, self.prepared, score)
 
     def final_score(self, recipe: Recipe, folder: Path, pace: Pace | None = None) -> MaskedScore:
-        """The best model on the validation text."""
+        """Score the best model on the validation text."""
         best, task = bundle.load(folder, recipe.training.device), expect(recipe.task, MaskedLanguageModellingConfig)
-        return self.scored(recipe, best.model, task.final_evaluation_tokens or LAST, PSEUDO, pace)
+        limit = task.final_evaluation_tokens or FINAL_TOKENS
+        return self.score_model(recipe, best.model, limit, report.PSEUDO_TOKENS, pace)

@@ -10,5 +10,5 @@ if TYPE_CHECKING:
 
 
 def claims(draft: Draft, detected: Detected) -> bool:
-    """Nothing by itself: classification hands examples over when they turn out to be tagged words."""
+    """Claims nothing: `registry.open_task` turns the classification of tagged words into this task."""
     return False

@@ -1,4 +1,4 @@
-"""Tagging as a task: a label for each word of a sentence."""
+"""The tagging task: a label for each word of a sentence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from qkv.tasks.report import NextCommand
 
 class TaggingTask(ClassificationTask):
     kind: ClassVar[str] = "tagging"
-    config: ClassVar[type] = TaggingConfig
+    task_config: ClassVar[type] = TaggingConfig
     unit: ClassVar[str] = "words"
 
     def objective(self, recipe: Recipe) -> Tagging:
-        rows, targets = self.side("train"), self.prepared.labelled.train.targets
+        rows, tags = self.split_rows("train"), self.prepared.labelled.train.targets
         task, training = expect(recipe.task, TaggingConfig), recipe.training
-        return Tagging(task, rows, targets, training.batch, training.seed)
+        return Tagging(task, rows, tags, training.batch, training.seed)
 
     def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
         words = expect(self.prepared.labelled.valid, TagExamples)[0].words

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def claims(draft: Draft, detected: Detected) -> bool:
-    """Parallel text; and any data where model or metric are of translations and no columns of labels are named."""
+    """Claims parallel text, and any data for a translator or a translation metric unless label columns are named."""
     model = str(draft.model.get("kind"))
-    wanted = model in TRANSLATORS or preset(TRANSLATORS, model) is not None or "metric" in draft.task
-    return detected.content == "pairs" or (wanted and not detected.labelled_options_given)
+    asked_for = model in TRANSLATORS or preset(TRANSLATORS, model) is not None or "metric" in draft.task
+    return detected.content == "pairs" or (asked_for and not detected.labelled_options_given)

@@ -1,14 +1,16 @@
-"""A translator on any text: cut into sentences, which go through the model together, and put back as they stood.
+"""Translates texts of any length: splits them into sentences, translates these in batches, and restores the spacing.
 
-Words that no training taught, carried over from the source: names, numbers, characters never seen.
+Words of the source that the training text never held (names, numbers, rare characters) are copied into the translation
+where the model lost them. `share(j, i)` is how much attention target word j gave to source word i:
 
-    of a source word i that is strange and is not in the translation: the words j with argmax_i' share(j, i') = i are
-    what the model wrote in its place; the longest run of them gives way to the word itself
+    an unseen source word i that the translation lacks: of the target words j with argmax_i' share(j, i') = i, the
+    longest run of neighbours is replaced by the source word
 
-The replacement of unknown words by alignment (Luong et al. 2015, arXiv 1410.8206), the alignment being the attention
-(`inspection/translator_heads.py`). A vocabulary over bytes has no unknown words, so strange is what it has no tokens
-for: a number of two digits or more, a character that it can only spell byte by byte, and a capitalised word that
-it cuts nearly into letters. It is a rule of thumb: the word survives, its place is as good as the alignment.
+This is the replacement of unknown words by alignment (Luong et al. 2015, arXiv 1410.8206), with attention as the
+alignment (`inspection/translator_heads.py`). A vocabulary over bytes has no unknown words, so a word counts as unseen
+if it is a number of two digits or more, has a character that can only be spelled byte by byte, or is a capitalised word
+that the tokenizer splits nearly into letters. The method is heuristic: the word is kept, but its position is only as
+good as the alignment.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
@@ -30,27 +33,27 @@ from qkv.text.pipelines import ONLY_READ, WORD
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.vocabulary import may_be_left_out, tags, written_tag
 
-SHOWN = 8  # words that are named in a note
-APART = 1024  # numbers between one text and the next: its sentences draw by them
-LONG = 120  # characters, from which on a text is cut into sentences
+MAX_LISTED = 8  # words that a note lists
+STREAMS_PER_TEXT = 1024  # random streams reserved for each text, one for each of its sentences
+LONG_TEXT = 120  # characters; a text of this length or more is split into sentences
 SPLITTING = "translating long texts sentence by sentence"
-AROUND = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
+SURROUNDING_SPACE = re.compile(r"^(\s*)(.*?)(\s*)$", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Said:
-    """A translation of a text, and its log-probability, the sum over its sentences."""
+class TranslatedText:
+    """A translation of a text, and its log-probability: the sum over its sentences."""
 
     text: str
     logprob: float
     sentences: tuple[tuple[list[int], list[int]], ...] = ()
-    """Of each sentence the source's ids, with what stands around them, and those of its translation."""
+    """For each sentence, the ids of the source (with special tokens) and those of its translation."""
     carried: tuple[str, ...] = ()
-    """Words of the source that the model lost and that were put back (`carried`)."""
+    """Words of the source that the model lost and that were copied into the translation (`carry_over`)."""
 
 
-def require(bundle: Bundle) -> Any:
-    """The model, where it is one that translates."""
+def require_translator(bundle: Bundle) -> Any:
+    """The model of the bundle; models that do not translate are refused."""
     if not isinstance(bundle.model, Translator):
         raise InputError(
             f"this model is of kind {bundle.config.kind}; `qkv translate` needs a translator. Train one on two "
@@ -59,18 +62,18 @@ def require(bundle: Bundle) -> Any:
     return bundle.model
 
 
-def targets(bundle: Bundle) -> list[str]:
-    """The languages that it can be asked for; none where there is one only."""
+def target_languages(bundle: Bundle) -> list[str]:
+    """The languages that the model has tags for; empty for a model with only one target language."""
     return list(tags(bundle.tokenizer))
 
 
-def fitted(ids: Sequence[list[int]], end: Sequence[int], room: int) -> tuple[list[list[int]], int]:
-    """Sources that fit into the context, with their end; and how many were cut."""
-    cut = sum(len(each) > room for each in ids)
-    return [each if len(each) <= room else [*each[: room - len(end)], *end] for each in ids], cut
+def fit_to_context(ids: Sequence[list[int]], end: Sequence[int], context: int) -> tuple[list[list[int]], int]:
+    """The sources, those longer than the context cut and closed with `end` again; and how many were cut."""
+    cut = sum(len(source) > context for source in ids)
+    return [source if len(source) <= context else [*source[: context - len(end)], *end] for source in ids], cut
 
 
-def translated(
+def translate_texts(
     bundle: Bundle,
     texts: Sequence[str],
     search: Search,
@@ -79,127 +82,142 @@ def translated(
     language: str = "en",
     carry: bool = True,
     first: int = 0,
-) -> tuple[list[list[Said]], list[str]]:
-    """For each text its translations, the best first, and what was done to the texts, in words. `language` is that of
-    the texts, by which they are cut into sentences; `carry`: strange words are carried over (`carried`); `first`:
-    the number of the first text, by which it draws."""
-    model = require(bundle)
-    tokenizer, end, (start, last) = bundle.tokenizer, end_of(bundle.tokenizer), bundle.marks
-    texts, before, notes = _tagged(bundle, texts, to)
-    parts = [sentences(text, language) for text in texts]
-    flat = [AROUND.match(part) for each in parts for part in each]
-    tag_of_each = [tag for tag, each in zip(before, parts, strict=True) for _ in each]
-    cores = [match[2] if match else "" for match in flat]
-    inside = tokenizer.encode_batch(cores) if cores else []
-    ids = [[*tokenizer.opening, *tag, *core, *end] for tag, core in zip(tag_of_each, inside, strict=True)]
-    room = model.context
-    given, cut = fitted(ids, end, room)
-    asked = [number for number, core in enumerate(cores) if core]
-    search = replace(search, never={*search.never, *bundle.unwritten})
-    drawn = [(first + text) * APART + each for text, part in enumerate(parts) for each in range(len(part))]
-    chosen = [drawn[number] for number in asked]
-    made = translate(model.eval(), [given[number] for number in asked], search, start=start, end=last, numbers=chosen)
-    found_of = dict(zip(asked, made, strict=True))
-    notes += [f"{cut:,} sentences are longer than the context of {room:,} tokens; cut there."] if cut else []
-    if unknown := dict.fromkeys(each for core in cores for each in tokenizer.unknown_characters(core)):
-        notes.append(f"not in the vocabulary, and read as unknown: {listed(list(unknown))}.")
-    results, place = [], 0
-    for each in parts:
-        pieces = []
-        for number in range(place, place + len(each)):
-            match = flat[number]
-            assert match is not None
-            pieces.append(_Sentence(match[1], match[2], given[number], found_of.get(number), match[3]))
-        place += len(each)
-        results.append(_joined(bundle, pieces, search.best, carry and attends(model)))
-    if kept := dict.fromkeys(word for each in results for said in each for word in said.carried):
-        said = "not known to the model and carried over as they stand"
-        notes.append(f"{said}: {listed(list(kept))}; --no-carry leaves them to it.")
+) -> tuple[list[list[TranslatedText]], list[str]]:
+    """For each text its translations, the best first; and notes on how the texts were changed.
+
+    Args:
+        bundle: The translator.
+        texts: Texts in the source language.
+        search: How translations are searched for or sampled.
+        to: The target language, for a model that knows several.
+        language: The source language, whose rules decide where sentences end.
+        carry: Copy unseen words from the source where the translation lost them (`carry_over`).
+        first: The index of the first text in the whole input; sampling depends on it.
+    """
+    model = require_translator(bundle)
+    tokenizer, end, (start, last) = bundle.tokenizer, end_of(bundle.tokenizer), bundle.start_and_end
+    texts, tag_rows, notes = _read_tags(bundle, texts, to)
+    parts_by_text = [split_sentences(text, language) for text in texts]
+    spaced = [SURROUNDING_SPACE.findall(part)[0] for parts in parts_by_text for part in parts]
+    tag_by_sentence = [tag for tag, parts in zip(tag_rows, parts_by_text, strict=True) for _ in parts]
+    sentences = [sentence for _, sentence, _ in spaced]
+    encoded = tokenizer.encode_batch(sentences) if sentences else []
+    ids = [[*tokenizer.opening, *tag, *tokens, *end] for tag, tokens in zip(tag_by_sentence, encoded, strict=True)]
+    sources, cut = fit_to_context(ids, end, model.context)
+    nonempty = [index for index, sentence in enumerate(sentences) if sentence]
+    search = replace(search, never={*search.never, *bundle.forbidden_ids})
+    streams = [
+        (first + text) * STREAMS_PER_TEXT + index
+        for text, parts in enumerate(parts_by_text)
+        for index in range(len(parts))
+    ]
+    translations = translate(
+        model.eval(),
+        [sources[index] for index in nonempty],
+        search,
+        start=start,
+        end=last,
+        numbers=[streams[index] for index in nonempty],
+    )
+    hypotheses = dict(zip(nonempty, translations, strict=True))
+    notes += [f"{cut:,} sentences are longer than the context of {model.context:,} tokens; cut there."] if cut else []
+    if unknown := dict.fromkeys(piece for text in sentences for piece in tokenizer.unknown_characters(text)):
+        notes.append(f"not in the vocabulary, and read as unknown: {shortened_list(list(unknown))}.")
+    rows = (
+        _Sentence(before, text, after, source, hypotheses.get(index))
+        for index, ((before, text, after), source) in enumerate(zip(spaced, sources, strict=True))
+    )
+    carry = carry and attends(model)
+    results = [_join_sentences(bundle, list(islice(rows, len(parts))), search.best, carry) for parts in parts_by_text]
+    if copied := dict.fromkeys(word for best in results for text in best for word in text.carried):
+        listed = shortened_list(list(copied))
+        notes.append(f"not known to the model and carried over as they stand: {listed}; --no-carry leaves them to it.")
     return results, notes
 
 
-def _tagged(bundle: Bundle, texts: Sequence[str], to: str | None) -> tuple[list[str], list[list[int]], list[str]]:
-    """Texts without tags, for each the tag of the language that it, or `to`, asks for, and notes."""
-    known = targets(bundle)
+def _read_tags(bundle: Bundle, texts: Sequence[str], to: str | None) -> tuple[list[str], list[list[int]], list[str]]:
+    """The texts without language tags; for each the ids of its own tag, or else of `to`; and notes."""
+    known = target_languages(bundle)
     if to is not None and not known:
         raise InputError(f"--to {to}: this model translates into one language. Leave it out.")
     if to is not None and to not in known:
         raise InputError(f"language {to!r} is not known to this model; expected --to with one of {', '.join(known)}.")
-    split = [(own or to, rest) for own, rest in (_split(bundle, text) for text in texts)]
-    unsaid = sum(language is None for language, _ in split) if known else 0
-    if unsaid and not may_be_left_out(bundle.tokenizer):
+    languages: list[str | None] = []
+    untagged = []
+    for text in texts:
+        own, rest = written_tag(bundle.tokenizer, text.lstrip())
+        languages.append(own or to)
+        untagged.append(text if own is None else rest)
+    without = languages.count(None) if known else 0
+    if without and not may_be_left_out(bundle.tokenizer):
         raise InputError(f"no language was asked for; expected --to with one of {', '.join(known)}.")
-    notes = [f"no language was asked for; this model knows --to {listed(known)}."] if unsaid else []
-    before = [[] if language is None else tag_ids(bundle.tokenizer, [language]) for language, _ in split]
-    return [rest for _, rest in split], before, notes
+    notes = [f"no language was asked for; this model knows --to {shortened_list(known)}."] if without else []
+    tag_rows = [[] if language is None else tag_ids(bundle.tokenizer, [language]) for language in languages]
+    return untagged, tag_rows, notes
 
 
-def _split(bundle: Bundle, text: str) -> tuple[str | None, str]:
-    language, rest = written_tag(bundle.tokenizer, text.lstrip())
-    return (language, rest) if language is not None else (None, text)
-
-
-def listed(words: Sequence[str]) -> str:
-    """The first words of many, for a note."""
-    return ", ".join(words[:SHOWN]) + (" ..." if len(words) > SHOWN else "")
+def shortened_list(words: Sequence[str]) -> str:
+    """The words, separated by commas; of many only the first ones."""
+    return ", ".join(words[:MAX_LISTED]) + (" ..." if len(words) > MAX_LISTED else "")
 
 
 class _Sentence(NamedTuple):
-    before: str
+    space_before: str
     text: str
+    space_after: str
     ids: list[int]
-    hypotheses: list[Hypothesis] | None  # None: there was nothing but white space
-    after: str
+    hypotheses: list[Hypothesis] | None  # None: the sentence was only white space
 
 
-def _joined(bundle: Bundle, parts: list[_Sentence], best: int, carry: bool) -> list[Said]:
-    """The k-th best of all sentences together, with their spacing."""
-    found = []
-    for rank in range(best):
-        text, total, pairs, kept = "", 0.0, [], list[str]()
-        for part in parts:
-            chosen = part.hypotheses[min(rank, len(part.hypotheses) - 1)] if part.hypotheses else None
-            written = bundle.tokenizer.decode(chosen.tokens).strip() if chosen else ""
-            if chosen and carry and (units := strange_units(bundle.tokenizer, part.text)):
-                written, words = carried(written, units, _alignment(bundle, part.ids, chosen.tokens))
-                kept += words
-            text += part.before + written + part.after
-            total += chosen.logprob if chosen else 0.0
-            pairs += [(part.ids, chosen.tokens)] if chosen else []
-        found.append(Said(text, total, tuple(pairs), tuple(kept)))
-    return found
+def _join_sentences(bundle: Bundle, sentences: list[_Sentence], count: int, carry: bool) -> list[TranslatedText]:
+    """The `count` best translations of a text; the k-th joins the k-th best translations of all sentences."""
+    translations = []
+    for rank in range(count):
+        text, total, id_pairs, copied = "", 0.0, [], list[str]()
+        for sentence in sentences:
+            found = sentence.hypotheses
+            best = found[min(rank, len(found) - 1)] if found else None
+            written = bundle.tokenizer.decode(best.tokens).strip() if best else ""
+            if best and carry and (unseen := unseen_words(bundle.tokenizer, sentence.text)):
+                written, words = carry_over(written, unseen, _alignment(bundle, sentence.ids, best.tokens))
+                copied += words
+            text += sentence.space_before + written + sentence.space_after
+            total += best.logprob if best else 0.0
+            id_pairs += [(sentence.ids, best.tokens)] if best else []
+        translations.append(TranslatedText(text, total, tuple(id_pairs), tuple(copied)))
+    return translations
 
 
-def alignments(bundle: Bundle, said: Said) -> list[Alignment]:
-    """The alignment of each sentence of a translation: what the model attended to while it wrote."""
-    return [_alignment(bundle, source, target) for source, target in said.sentences]
+def alignments(bundle: Bundle, translation: TranslatedText) -> list[Alignment]:
+    """For each sentence, which source words the model attended to while it wrote each target word."""
+    return [_alignment(bundle, source, target) for source, target in translation.sentences]
 
 
 def _alignment(bundle: Bundle, source: list[int], target: list[int]) -> Alignment:
-    model, (start, _) = require(bundle), bundle.marks
+    model, (start, _) = require_translator(bundle), bundle.start_and_end
     return aligned(model, bundle.tokenizer, source, target, start)
 
 
-def pharaoh(found: Sequence[Alignment]) -> tuple[list[tuple[int, int]], list[str], list[str]]:
-    """Source word and target word by their numbers in the whole text, and the words of both sides."""
+def join_alignments(alignments: Sequence[Alignment]) -> tuple[list[tuple[int, int]], list[str], list[str]]:
+    """One alignment of the whole text: pairs of a source index and a target index, and the words of both languages."""
     pairs: list[tuple[int, int]] = []
-    sources: list[str] = []
-    written: list[str] = []
-    for each in found:
-        pairs += [(len(sources) + one, len(written) + other) for one, other in each.pairs]
-        sources += each.source.words
-        written += each.target.words
-    return pairs, sources, written
+    source_words: list[str] = []
+    target_words: list[str] = []
+    for alignment in alignments:
+        pairs += [(len(source_words) + source, len(target_words) + target) for source, target in alignment.pairs]
+        source_words += alignment.source.words
+        target_words += alignment.target.words
+    return pairs, source_words, target_words
 
 
-def long(text: str) -> bool:
+def is_long(text: str) -> bool:
     """Whether a text may have several sentences."""
-    return len(text) >= LONG or "\n" in text
+    return len(text) >= LONG_TEXT or "\n" in text
 
 
-def sentences(text: str, language: str) -> list[str]:
-    """A long text in sentences, each with the spacing behind it; together they are the text."""
-    if not long(text):
+def split_sentences(text: str, language: str) -> list[str]:
+    """The sentences of a long text, each with the white space after it; a short text stays as it is."""
+    if not is_long(text):
         return [text]
     require_package("sentencex", SPLITTING)
     from sentencex import segment
@@ -209,109 +227,109 @@ def sentences(text: str, language: str) -> list[str]:
 
 
 _WORD = re.compile(WORD)
-_UNIT = re.compile(r"[^\W_](?:\S*[^\W_])?|[^\w\s\x00-\x7f]+")  # what stands between blanks, without the marks around it
-LEAST_PIECES = 4
-LETTERS_A_PIECE = 2.0
-LEAST_VOCABULARY = 2000  # a smaller one cuts every word nearly into letters
+_SPACED_WORD = re.compile(r"[^\W_](?:\S*[^\W_])?|[^\w\s\x00-\x7f]+")  # between spaces, without punctuation around it
+MIN_NAME_TOKENS = 4
+MAX_LETTERS_PER_TOKEN = 2.0
+MIN_VOCABULARY = 2000  # a smaller vocabulary splits every word nearly into letters
 
 
-class Unit(NamedTuple):
-    """A word of the source as it stands, 3.141 for one, and the numbers of those that an alignment knows."""
+class UnseenWord(NamedTuple):
+    """A word between spaces, such as 3.141, and the indices of its parts among the words of an alignment."""
 
     text: str
-    words: list[int]
+    indices: list[int]
 
 
-def strange(tokenizer: Tokenizer, word: str) -> bool:
-    """Whether a vocabulary shows that its training text had no such word."""
+def is_unseen(tokenizer: Tokenizer, word: str) -> bool:
+    """Whether the training text is unlikely to have held this word, judging by the vocabulary."""
     digits = sum(character.isdecimal() for character in word)
-    if digits >= 2 or any(_unseen(tokenizer, each) for each in set(word)):
+    if digits >= 2 or any(_is_unseen_character(tokenizer, character) for character in set(word)):
         return True
     if tokenizer.kind == "words":
         return bool(tokenizer.unknown_characters(word))
-    if tokenizer.kind not in ("bpe", *ONLY_READ) or tokenizer.vocabulary < LEAST_VOCABULARY or word[0].islower():
+    if tokenizer.kind not in ("bpe", *ONLY_READ) or tokenizer.vocabulary < MIN_VOCABULARY or word[0].islower():
         return False
     forms = tokenizer.encode_batch([word, f" {word}", word.lower(), f" {word.lower()}"])
-    pieces = min(map(len, forms))
-    return word[0].isupper() and pieces >= LEAST_PIECES and len(word) <= LETTERS_A_PIECE * pieces
+    tokens = min(map(len, forms))
+    return word[0].isupper() and tokens >= MIN_NAME_TOKENS and len(word) <= MAX_LETTERS_PER_TOKEN * tokens
 
 
-def _unseen(tokenizer: Tokenizer, character: str) -> bool:
+def _is_unseen_character(tokenizer: Tokenizer, character: str) -> bool:
     """Whether a character can only be spelled byte by byte, or not at all."""
     if character.isascii():
         return False
     if tokenizer.kind in ("bpe", "sentencepiece"):
-        alone = (tokenizer.encode(form) for form in (character, f" {character}"))
-        return all(sum(len(tokenizer.spelled(each)) == 1 for each in ids) >= 2 for ids in alone)
+        encoded_forms = (tokenizer.encode(form) for form in (character, f" {character}"))
+        return all(sum(len(tokenizer.spelled(token)) == 1 for token in ids) >= 2 for ids in encoded_forms)
     return tokenizer.kind in ("characters", "unigram") and bool(tokenizer.unknown_characters(character))
 
 
-def strange_units(tokenizer: Tokenizer, text: str) -> list[Unit]:
-    """The strange words of a source, in their order."""
-    places = [match.span() for match in _WORD.finditer(text) if match[0].strip()]
-    found = []
-    for match in _UNIT.finditer(text):
-        if strange(tokenizer, match[0]):
-            within = [place for place, each in enumerate(places) if each[0] < match.end() and each[1] > match.start()]
-            found.append(Unit(match[0], within))
-    return found
+def unseen_words(tokenizer: Tokenizer, text: str) -> list[UnseenWord]:
+    """The unseen words of a source, in the order of the text."""
+    spans = [match.span() for match in _WORD.finditer(text) if match[0].strip()]
+    unseen = []
+    for match in _SPACED_WORD.finditer(text):
+        if is_unseen(tokenizer, match[0]):
+            indices = [i for i, (begin, end) in enumerate(spans) if begin < match.end() and end > match.start()]
+            unseen.append(UnseenWord(match[0], indices))
+    return unseen
 
 
-def there(word: str, text: str) -> bool:
-    """Whether a translation holds a word: a number whatever its commas, 1,000 as 1.000."""
+def contains_word(text: str, word: str) -> bool:
+    """Whether a translation contains a word; of numbers only the digits are compared, so 1,000 equals 1.000."""
     if re.search(rf"(?<!\d){re.escape(word)}(?!\d)", text):
         return True
-    return word[0].isdecimal() and _digits(word) in {_digits(each[0]) for each in _UNIT.finditer(text)}
+    return word[0].isdecimal() and _digits(word) in {_digits(match[0]) for match in _SPACED_WORD.finditer(text)}
 
 
 def _digits(word: str) -> str:
     return "".join(character for character in word if character.isdecimal())
 
 
-def carried(text: str, units: Sequence[Unit], alignment: Alignment) -> tuple[str, list[str]]:
-    """A translation with the words of its source that it had lost, and which they are."""
+def carry_over(text: str, unseen: Sequence[UnseenWord], alignment: Alignment) -> tuple[str, list[str]]:
+    """A translation with the unseen source words that it lacked put in; and these words."""
     spans = [match.span() for match in _WORD.finditer(text) if match[0].strip()]
-    lost = [unit for unit in units if unit.words and not there(unit.text, text)]
+    lost = [word for word in unseen if word.indices and not contains_word(text, word.text)]
     if not spans or len(spans) != len(alignment.target.words) or not alignment.source.words:
-        return text, []  # half a character was written, or nothing: no word has a place
-    looks = alignment.by_word()
-    nearest = looks.argmax(1).tolist()
-    taken: set[int] = set()
+        return text, []  # empty, or it ends within a character: the alignment does not match the words of the text
+    attention = alignment.by_word()
+    nearest = attention.argmax(1).tolist()
+    replaced: set[int] = set()
     changes: list[tuple[int, int, str]] = []
-    unwritten: list[Unit] = []
-    for unit in lost:
-        own = [
-            word
-            for word, (begin, end) in enumerate(spans)
-            if nearest[word] in unit.words and any(map(str.isalnum, text[begin:end]))
+    unaligned: list[UnseenWord] = []
+    for word in lost:
+        aligned_words = [
+            index
+            for index, (begin, end) in enumerate(spans)
+            if nearest[index] in word.indices and any(map(str.isalnum, text[begin:end]))
         ]
-        if own:
-            run = _longest(own)
-            taken.update(run)
-            changes.append((spans[run[0]][0], spans[run[-1]][1], unit.text))
+        if aligned_words:
+            run = _longest_run(aligned_words)
+            replaced.update(run)
+            changes.append((spans[run[0]][0], spans[run[-1]][1], word.text))
         else:
-            unwritten.append(unit)
-    for unit in unwritten:
-        begin = spans[_closest(unit, looks, taken)][0]
-        changes.append((begin, begin, f"{unit.text} "))
-    for begin, end, word in sorted(changes, reverse=True):
-        text = text[:begin] + word + text[end:]
-    return text, [unit.text for unit in lost]
+            unaligned.append(word)
+    for word in unaligned:
+        begin = spans[_most_attentive(word, attention, replaced)][0]
+        changes.append((begin, begin, f"{word.text} "))
+    for begin, end, replacement in sorted(changes, reverse=True):
+        text = text[:begin] + replacement + text[end:]
+    return text, [word.text for word in lost]
 
 
-def _longest(numbers: list[int]) -> list[int]:
-    """The longest run of neighbours; of several, the first."""
+def _longest_run(indices: list[int]) -> list[int]:
+    """The longest run of consecutive indices; of several, the first."""
     runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
+    for index in indices:
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
         else:
-            runs.append([number])
+            runs.append([index])
     return max(runs, key=len)
 
 
-def _closest(unit: Unit, looks: Float[Tensor, "T S"], taken: set[int]) -> int:
-    """The word that attended most to a unit for which nothing was written: the unit goes before it."""
-    shares = looks[:, unit.words].sum(1)
-    shares[sorted(taken)] = -1.0
+def _most_attentive(word: UnseenWord, attention: Float[Tensor, "T S"], replaced: set[int]) -> int:
+    """The target word that attended most to the parts of `word`, apart from those that are replaced."""
+    shares = attention[:, word.indices].sum(1)
+    shares[sorted(replaced)] = -1.0
     return int(shares.argmax())

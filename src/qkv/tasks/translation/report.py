@@ -1,4 +1,4 @@
-"""The plan and the report of a translator: its scores with their signatures, some translations, what to do next."""
+"""The plan and the report of a translation run: scores with their signatures, some translations, the next commands."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from qkv.tasks.report import (
     CardContent,
     EvaluationReport,
     NextCommand,
+    ReportSection,
     RunReport,
-    Section,
     TableSection,
     doctor_section,
     lines,
 )
-from qkv.tasks.translation.evaluate import Examiner
-from qkv.tasks.translation.predict import require
+from qkv.tasks.translation.evaluate import PairsEvaluator
+from qkv.tasks.translation.predict import require_translator
 from qkv.training.loop import training_flops
 from qkv.visible import counted, shortened
 
-LOW = 0.1  # of the best score: a translation below it is hardly one
-COUNTED = "three times those of a forward pass, counted on batches of the run"
-SHOWN = 3
+POOR_QUALITY = 0.1  # of the best possible score
+FLOPS_METHOD = "three times those of a forward pass, counted on batches of the run"
+EXAMPLES = 3
 WORST = 5
+BEAMS = 5
 BEAMS = 5
 
 
 def plan(session: Session, prepared: PreparedPairs) -> list[str]:
     data, model, tokenizer = prepared.parallel, session.recipe.model, prepared.tokenizer
     sizes = [str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name)]
-    apart = ", learned for each by itself" if prepared.target_tokenizer is not None else ""
+    separate = ", learned for each by itself" if prepared.target_tokenizer is not None else ""
     test = f", {len(data.test):,} to test with" if data.test else ""
     return [
         f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
-        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} tokens for both languages{apart}",
+        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} tokens for both languages{separate}",
         f"model   {model.kind} {'/'.join(sizes)}, {session.size}",
         *session.plan_lines(f"{expect(session.recipe.task, TranslationConfig).tokens:,} tokens", 1),
         f"folder  {session.run.folder}",
@@ -50,129 +51,131 @@ def plan(session: Session, prepared: PreparedPairs) -> list[str]:
 
 
 def report(
-    session: Session, prepared: PreparedPairs, found: Mapping[str, TranslationScore], outputs: Mapping[str, Outputs]
+    session: Session, prepared: PreparedPairs, scores: Mapping[str, TranslationScore], outputs: Mapping[str, Outputs]
 ) -> RunReport:
+    """`scores` and `outputs` are by split."""
     folder = session.run.folder
-    # what the training computed, as deck 002's table has it with BLEU
+    # the FLOPs of training, which deck 002's table shows next to BLEU
     flops = training_flops(session.model, session.objective, session.recipe.training.batch, session.state.samples)
-    remarked = remarks(session, found)
-    valid = outputs["valid"]  # of the model that was scored
-    sections: list[Section] = [lines(""), *score_sections(found, flops)]
-    for side, each in outputs.items():
-        if each.whole is not None:
-            sections.append(lines(f"{side}: {len(each):,} of {each.whole:,} sources, evenly spread"))
-    sections += [lines("", *example(valid, number)) for number in even_order(len(valid), SHOWN).tolist()]
-    sections += [lines(""), lines(*(f"doctor  {line}" for line in remarked))]
+    doctor_lines = remarks(session, scores)
+    valid = outputs["valid"]
+    sections: list[ReportSection] = [lines(""), *score_sections(scores, flops)]
+    for split, translated in outputs.items():
+        if translated.whole is not None:
+            sections.append(lines(f"{split}: {len(translated):,} of {translated.whole:,} sources, evenly spread"))
+    sections += [lines("", *example(valid, row)) for row in even_order(len(valid), EXAMPLES).tolist()]
+    sections += [lines(""), lines(*(f"doctor  {line}" for line in doctor_lines))]
     commands = (
         NextCommand(("translate", str(folder), shortened(valid.sources[0], 60)), "translate any text"),
         NextCommand(("evaluate", str(folder), "SOURCE", "TARGET"), "score it on other pairs"),
     )
-    scores = {side: score.values() for side, score in found.items()}
-    values = {**session.values, "training_flops": flops, **scores}
-    return RunReport(
-        tuple(sections), commands, card_content(session, prepared, found, outputs, flops, remarked), values
-    )
+    values = {**session.values, "training_flops": flops}
+    values |= {split: score.values() for split, score in scores.items()}
+    card = card_content(session, prepared, scores, outputs, flops, doctor_lines)
+    return RunReport(tuple(sections), commands, card, values)
 
 
-def score_sections(found: Mapping[str, TranslationScore], flops: float | None = None) -> list[Section]:
-    """The scores; of a run, with the FLOPs of its training."""
+def score_sections(scores: Mapping[str, TranslationScore], flops: float | None = None) -> list[ReportSection]:
+    """The scores of each split and, for a training run, the FLOPs of the training."""
     rows = [
-        (f"{side} {figure.name}".strip(), figure.value, figure.interval)
-        for side, score in found.items()
-        for figure in score.rows()
+        (f"{split} {estimate.name}".strip(), estimate.value, estimate.interval)
+        for split, score in scores.items()
+        for estimate in score.rows()
     ]
     if flops is not None:
         rows.append(("FLOPs of the training", f"{flops:.2e}", ""))
-    signatures = zip(("BLEU", "chrF"), next(iter(found.values())).signatures.values(), strict=False)
+    signatures = zip(("BLEU", "chrF"), next(iter(scores.values())).signatures.values(), strict=False)
     return [
         TableSection("", ("score", "value", "95 % interval"), tuple(rows)),
         *(lines(f"{name}  {signature}") for name, signature in signatures),
     ]
 
 
-def example(said: Outputs, number: int) -> list[str]:
-    """Source, output and references, a line each."""
-    texts = [said.sources[number], said.translations[number] or "(nothing)"]
-    texts.append(f"({' or '.join(said.references[number])})")
+def example(outputs: Outputs, row: int) -> list[str]:
+    """A source, its translation and its references, each on a line."""
+    texts = [
+        outputs.sources[row],
+        outputs.translations[row] or "(nothing)",
+        f"({' or '.join(outputs.references[row])})",
+    ]
     return [f"  {shortened(line, 110)}" for line in texts]
 
 
-def detail_sections(said: Outputs) -> list[Section]:
-    """The score by length, and the worst outputs."""
-    counts, by, single = said.labels
-    digits = said.digits
+def detail_sections(outputs: Outputs) -> list[ReportSection]:
+    """The score by length, and the worst translations."""
+    length_title, score_title, output_title = outputs.labels
+    digits = outputs.digits
     rows = tuple(
-        (f"up to {each.most}" if each.most else "more", f"{each.count:,}", f"{each.score:.{digits}f}")
-        for each in said.by_length()
+        (f"up to {group.most}" if group.most else "more", f"{group.count:,}", f"{group.score:.{digits}f}")
+        for group in outputs.by_length()
     )
-    sections: list[Section] = [lines(""), TableSection("", (counts, "sources", by), rows)]
-    if worst := said.worst(WORST):
+    sections: list[ReportSection] = [lines(""), TableSection("", (length_title, "sources", score_title), rows)]
+    if worst := outputs.worst(WORST):
         sections.append(lines("", "the worst:"))
-    sections += [lines("", f"  {single} {value:.{digits}f}", *example(said, row)) for row, value in worst]
+    sections += [lines("", f"  {output_title} {value:.{digits}f}", *example(outputs, row)) for row, value in worst]
     return sections
 
 
 def card_content(
     session: Session,
     prepared: PreparedPairs,
-    found: Mapping[str, TranslationScore],
+    scores: Mapping[str, TranslationScore],
     outputs: Mapping[str, Outputs],
     flops: float,
-    remarked: list[str],
+    doctor_lines: list[str],
 ) -> CardContent:
     recipe, data, tokenizer = session.recipe, prepared.parallel, prepared.tokenizer
     rows: dict[str, str] = {}
-    for side, score in found.items():
-        for figure in score.rows():
-            between = f" (95 % interval {figure.interval})" if figure.interval else ""
-            rows[f"{side} {figure.name}"] = figure.value + between
-        whole = outputs[side].whole
-        rows[f"{side} sources"] = f"{score.count:,}" + ("" if whole is None else f" of {whole:,}, evenly spread")
-    first = next(iter(found.values()))
-    if first.signatures:
-        rows["signatures"] = ", ".join(f"`{each}`" for each in first.signatures.values())
+    for split, score in scores.items():
+        for estimate in score.rows():
+            interval = f" (95 % interval {estimate.interval})" if estimate.interval else ""
+            rows[f"{split} {estimate.name}"] = estimate.value + interval
+        whole = outputs[split].whole
+        rows[f"{split} sources"] = f"{score.count:,}" + ("" if whole is None else f" of {whole:,}, evenly spread")
+    if signatures := next(iter(scores.values())).signatures:
+        rows["signatures"] = ", ".join(f"`{signature}`" for signature in signatures.values())
     rows |= {
-        "FLOPs of the training": f"{flops:.2e}; {COUNTED}",
-        "directions": ", ".join(f"{one} to {other}" for one, other in data.train.directions),
+        "FLOPs of the training": f"{flops:.2e}; {FLOPS_METHOD}",
+        "directions": ", ".join(f"{source} to {target}" for source, target in data.train.directions),
         "text": ", ".join(recipe.corpus.files),
         "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
-    return CardContent(sentence, rows, doctor_section(remarked))
+    return CardContent(sentence, rows, doctor_section(doctor_lines))
 
 
-def remarks(session: Session, found: Mapping[str, TranslationScore]) -> list[str]:
-    """What came out of it, in two lines."""
-    low, seen = found["valid"].quality < LOW, session.epochs
+def remarks(session: Session, scores: Mapping[str, TranslationScore]) -> list[str]:
+    """The doctor's two lines: whether the model translates, and how often it saw the pairs."""
+    poor, epochs = scores["valid"].quality < POOR_QUALITY, session.epochs
     return [
         "hardly anything is translated yet: give it more time, or more pairs"
-        if low
+        if poor
         else "it translates; --beams and the text decide the rest",
-        f"the pairs were seen {seen:.1f} times" + ("; try: more time" if seen < 10 else ""),
+        f"the pairs were seen {epochs:.1f} times" + ("; try: more time" if epochs < 10 else ""),
     ]
 
 
-def evaluation(
+def evaluation_report(
     bundle: Bundle, pairs: ParallelConfig, options: EvaluationOptions, device: str, progress: Progress
 ) -> EvaluationReport:
-    """A translator on pairs of any files: its scores, by length, the worst outputs; compared with another system."""
+    """The report of `qkv evaluate` on parallel text; with another translator to compare with, if one is given."""
     beams = BEAMS if options.beams is None else options.beams
-    examiner = Examiner(bundle, pairs, options.metric)
+    evaluator = PairsEvaluator(bundle, pairs, options.metric)
     other = None if options.compare_with is None else load(options.compare_with, device)
     if other is not None:
-        require(other)
+        require_translator(other)
     pace = Pace(progress=progress, stage="translating")
-    outputs, loss = examiner.outputs(bundle, beams, device, pace)
-    compared = None if other is None else outputs.compared_with(examiner.outputs(other, beams, device, pace)[0])
+    outputs, loss = evaluator.outputs(bundle, beams, device, pace)
+    compared = None if other is None else outputs.compared_with(evaluator.outputs(other, beams, device, pace)[0])
     score = outputs.score(loss)
     head = lines(f"{counted(len(outputs), 'source')}, {counted(beams, 'beam')}", "")
     end = lines("", *([] if compared is None else [f"compared with {options.compare_with}: {compared.sentence}"]))
     columns = {"source": outputs.sources, "translation": outputs.translations, "references": outputs.references}
     values = {
         "beams": beams,
-        "metric": examiner.metric,
+        "metric": evaluator.metric,
         **score.values(),
         "by_length": [vars(group) for group in outputs.by_length()],
         "worst": [
@@ -182,5 +185,5 @@ def evaluation(
         **({} if compared is None else {"compared_with": {"model": options.compare_with, **compared.values}}),
     }
     return EvaluationReport(
-        (head, *score_sections({"": score}), *detail_sections(outputs), end), values, examiner.notes
+        (head, *score_sections({"": score}), *detail_sections(outputs), end), values, evaluator.notes
     )

@@ -1,4 +1,4 @@
-"""What a language model does with a prompt, one half of what `qkv.load` gives: it continues texts and conversations."""
+"""The methods of `qkv.Model` that generate text: continuations, samples, the next-word table, chat."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writing import Next, Picked, Precision, Writers, Written, write
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle
-from qkv.tasks.language_modelling.evaluate import language
+from qkv.tasks.language_modelling.evaluate import require_language_model
 from qkv.tasks.predictor import Predictor
 from qkv.text.chat_formats import Message, conversation
 from qkv.text.decoding import StoppedStream
@@ -22,8 +22,6 @@ from qkv.text.pipelines import ONLY_READ
 
 
 class ChatOptions(TypedDict, total=False):
-    """How the next token is chosen."""
-
     temperature: float
     top_k: int
     top_p: float
@@ -39,7 +37,7 @@ class GenerationOptions(ChatOptions, total=False):
     length: int
 
 
-class TextWriter(Predictor):
+class TextGenerator(Predictor):
     def __init__(self, opened: bundle.Bundle, device: str) -> None:
         super().__init__(opened)
         self.device = device
@@ -52,21 +50,21 @@ class TextWriter(Predictor):
         return self.bundle.model
 
     @property
-    def language(self) -> LanguageModel:
-        """The same, where it is one that writes."""
-        return language(self.bundle)
+    def language_model(self) -> LanguageModel:
+        """The model itself; models that are not language models are refused."""
+        return require_language_model(self.bundle)
 
     @property
     def writes(self) -> bool:
-        """Whether it is a language model; others read whole texts."""
+        """Whether it is a language model."""
         return isinstance(self.bundle.model, LanguageModel)
 
-    def writer(self, precision: Precision = "auto") -> LanguageModel:
-        """The model as it writes: compiled where that gives the same, in the number format that suits it."""
-        if self._writers is None or self._writers.model is not self.language:
-            self._writers = Writers(self.language)
-        passed = self.bundle.checked is not None and self.bundle.checked.passed
-        return self._writers.writer(precision, int8_passed=passed)
+    def generation_model(self, precision: Precision = "auto") -> LanguageModel:
+        """What generates: a compiled copy with weights in this precision, or the model itself where it has none."""
+        if self._writers is None or self._writers.model is not self.language_model:
+            self._writers = Writers(self.language_model)
+        int8_passed = self.bundle.int8_check is not None and self.bundle.int8_check.passed
+        return self._writers.writer(precision, int8_passed=int8_passed)
 
     @overload
     def generate(
@@ -100,21 +98,21 @@ class TextWriter(Predictor):
         precision: Precision = "auto",
         stream: bool = False,
     ) -> str | list[str] | Iterator[str]:
-        """The text that follows `prompt`; of several prompts, a list.
+        """The text that follows `prompt`; for several prompts, a list of texts.
 
         Args:
             prompt: The text to continue, or several texts.
-            length: Tokens to write, at most.
-            temperature: Below 1 safer, above 1 wilder, 0 greedy.
-            top_k: Choose among the k likeliest tokens only; 0 for all.
-            top_p: Choose among the likeliest tokens that together reach this share.
-            min_p: Leave out tokens below this share of the likeliest one's probability.
-            repetition_penalty: Above 1, tokens already written become less likely.
-            stop: End before one of these texts.
-            seed: The same seed writes the same text.
-            cached: Keep what was computed for earlier tokens; the text is the same without.
-            precision: How the weights are kept while writing.
-            stream: Yield the text as it is written.
+            length: The maximum number of tokens to generate.
+            temperature: Below 1 the text is more predictable, above 1 more varied; 0 always takes the likeliest token.
+            top_k: Sample from the k likeliest tokens only; 0 means all.
+            top_p: Sample from the smallest set of likeliest tokens with at least this total probability.
+            min_p: Leave out tokens that are less likely than this fraction of the likeliest token's probability.
+            repetition_penalty: Above 1, tokens that were already generated become less likely.
+            stop: End before any of these texts.
+            seed: The same seed gives the same text.
+            cached: Keep the state of earlier tokens; without it generation is slower and the text the same.
+            precision: The number format of the weights during generation.
+            stream: Yield the text piece by piece.
         """
         options: GenerationOptions = {
             "length": length,
@@ -163,9 +161,10 @@ class TextWriter(Predictor):
         min_p: float = 0.0,
         repetition_penalty: float = 1.0,
     ) -> Iterator[list[str]]:
-        """For each step, the text that every sample can show now; the options are those of `generate`.
+        """Yield, for each step, the new text of every sample; the options are those of `generate`.
 
-        The prompt is a text, or its tokens. `ends`: the tokens that end a text, by default the tokenizer's.
+        The prompt is a text or a list of token ids. A sample ends with any token of `ends`, by default the tokenizer's
+        end tokens. `written` is filled with the samples, their tokens and log-probabilities.
         """
         sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
         ranges.LENGTH.require("length", length)
@@ -175,7 +174,7 @@ class TextWriter(Predictor):
         streams = [StoppedStream(self.tokenizer, stop, self._last_word(prompt, tokens)) for _ in range(number)]
         with evaluating(self.module):
             steps = write(
-                self.writer(precision) if cached else self.language,
+                self.generation_model(precision) if cached else self.language_model,
                 tokens,
                 sampling,
                 length=length,
@@ -185,40 +184,41 @@ class TextWriter(Predictor):
                 cached=cached,
                 vocabulary=self.tokenizer.vocabulary,
             )
-            self._report_compiler()
+            self._note_compiler_failure()
             for step in steps:
-                yield [self._advance(*row, ends) for row in zip(step, streams, written, strict=True)]
-                if all(row.finish != "length" for row in written):
+                yield [self._append(*row, ends) for row in zip(step, streams, written, strict=True)]
+                if all(sample.finish != "length" for sample in written):
                     break
         last = []
-        for own, row in zip(streams, written, strict=True):
-            piece = own.finish()
-            row.text += piece
-            row.finish = "stop" if own.stopped else row.finish
+        for stream, sample in zip(streams, written, strict=True):
+            piece = stream.finish()
+            sample.text += piece
+            sample.finish = "stop" if stream.stopped else sample.finish
             last.append(piece)
         yield last
 
-    def _advance(self, picked: Picked | None, own: StoppedStream, row: Written, ends: Collection[int]) -> str:
-        if picked is None or row.finish != "length":
+    def _append(self, picked: Picked | None, stream: StoppedStream, sample: Written, ends: Collection[int]) -> str:
+        """Add a token to a sample, and return the text that it makes certain."""
+        if picked is None or sample.finish != "length":
             return ""
-        row.tokens.append(picked.token)
-        row.logprobs.append(picked.logprob)
+        sample.tokens.append(picked.token)
+        sample.logprobs.append(picked.logprob)
         if picked.token in ends:
-            row.finish = "end"
+            sample.finish = "end"
             return ""
-        piece = own.push(picked.token)
-        row.text += piece
-        if own.stopped:
-            row.finish = "stop"
+        piece = stream.push(picked.token)
+        sample.text += piece
+        if stream.stopped:
+            sample.finish = "stop"
         return piece
 
     def next(self, prompt: str = "", top: int = 10) -> list[Next]:
         """The next-word table: the likeliest tokens after `prompt`, with their probabilities."""
         tokens = self._prompt(prompt)
         with evaluating(self.module), torch.inference_mode():
-            logits = self.language(torch.tensor([tokens], device=self.device))[0, -1]
-        found = logits.float().softmax(-1).topk(min(top, logits.numel()))
-        pairs = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+            logits = self.language_model(torch.tensor([tokens], device=self.device))[0, -1]
+        likeliest = logits.float().softmax(-1).topk(min(top, logits.numel()))
+        pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
         return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
 
     def chat(
@@ -229,8 +229,9 @@ class TextWriter(Predictor):
         length: int = 400,
         **options: Unpack[ChatOptions],
     ) -> Iterator[str]:
-        """The answer to a conversation, piece by piece. Where it is too long, its oldest turns are left out."""
-        room = max(1, self.language.context - min(length, self.language.context // 2))
+        """The answer to a conversation, piece by piece. If the conversation is too long, its oldest turns are left
+        out."""
+        room = max(1, self.language_model.context - min(length, self.language_model.context // 2))
         ids, ends, left_out = conversation(self.tokenizer, messages, format, self.bundle.source, room)
         pieces = self.stream(ids, 1, length=length, ends=ends, **options)
         if left_out:
@@ -238,26 +239,28 @@ class TextWriter(Predictor):
         return (piece for step in pieces for piece in step)
 
     def _prompt(self, prompt: str | list[int]) -> list[int]:
-        """The prompt's tokens, at the start of a document; where the model knows only one document, of a line."""
+        """The ids of the prompt with the opening tokens; of a prompt that is too long, the last half of a context."""
         require_type("prompt", prompt, str, list)
         for token in prompt if isinstance(prompt, list) else ():
             require_type("a token of the prompt", token, int)
         self.notes = []
-        tokens = prompt if isinstance(prompt, list) else self._opened(prompt)
-        if len(tokens) > self.language.context:
-            kept = max(1, self.language.context // 2)
+        tokens = prompt if isinstance(prompt, list) else self._encoded_prompt(prompt)
+        if len(tokens) > self.language_model.context:
+            kept = max(1, self.language_model.context // 2)
             self.notes.append(
-                f"the prompt has {len(tokens):,} tokens, the model's context is {self.language.context:,}; "
+                f"the prompt has {len(tokens):,} tokens, the model's context is {self.language_model.context:,}; "
                 f"the last {kept:,} are used"
             )
             tokens = tokens[-kept:]
         return tokens
 
-    def _opened(self, prompt: str) -> list[int]:
+    def _encoded_prompt(self, prompt: str) -> list[int]:
+        """The prompt's ids after the tokens that open a document. A model of a single document has no such tokens: its
+        empty prompt is a line break."""
         unknown = self.tokenizer.unknown_characters(prompt)
         if unknown:
-            named = ", ".join(repr(piece) for piece in unknown[:10]) + (" and more" if len(unknown) > 10 else "")
-            self.notes.append(f"not in the model's vocabulary, read as unknown: {named}")
+            listed = ", ".join(map(repr, unknown[:10])) + (" and more" if len(unknown) > 10 else "")
+            self.notes.append(f"not in the model's vocabulary, read as unknown: {listed}")
         tokens = self.tokenizer.encode(prompt)
         opening = list(self.bundle.opening)
         if not opening and not tokens and not self.bundle.source:
@@ -265,7 +268,7 @@ class TextWriter(Predictor):
         return [*opening, *tokens] or [self.tokenizer.start]
 
     def _last_word(self, prompt: str | list[int], tokens: list[int]) -> int | None:
-        """The token that what follows is joined to; none after a space, which joins by itself."""
+        """The last token of the prompt, which decides how the first new word is joined to it; None after a space."""
         if not isinstance(prompt, str) or not prompt:
             return None
         if prompt[-1].isspace() and self.tokenizer.kind not in ONLY_READ:
