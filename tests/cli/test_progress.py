@@ -91,7 +91,7 @@ def test_a_long_run_is_shown_as_fast_as_a_short_one() -> None:
     for number in range(1, steps + 1):
         made.take(Step(number, 2.0 if number > steps - 20 else 9.0, 1.0, 1.0, 64))
     made.take(Evaluation(steps, {"loss": 2.5, "bits_per_byte": 1.25}, True))
-    assert len(made.curve.steps.points()) < steps / 5
+    assert len(made.curve.training.points()) < steps / 5
     assert "loss 2.000" in made.status()
     assert "validation 2.500 (1.250 bits per byte)" in made.status()
     assert made.picture(60)
