@@ -22,7 +22,7 @@ from qkv.evaluation import text_baselines
 from qkv.evaluation.labelled_evaluation import score_answers, score_tags
 from qkv.evaluation.perplexity import WindowPlan
 from qkv.evaluation.spans import is_spans
-from qkv.tasks.classification import report as labelled_words
+from qkv.tasks.classification.constant import constant_answer
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import diagnose
@@ -141,7 +141,7 @@ def test_one_answer_for_all_has_the_figure_that_the_model_has(task: str, tmp_pat
     assert task != "spans" or is_spans(found.labels.names)
     for rows in (found.valid.rows, found.valid.rows[: len(found.valid) // 2]):
         scored = replace(found.valid, rows=rows)
-        constant = labelled_words.constant_answer(found.train, scored)
+        constant = constant_answer(found.train, scored)
         assert constant is not None
         assert constant.value == pytest.approx(by_hand(found, scored, opened.problem), abs=1e-6)
 

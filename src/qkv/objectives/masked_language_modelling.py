@@ -7,7 +7,7 @@ Devlin et al. 2019, section 3.1: 15 % of the tokens are chosen; of these 80 % be
 [CLS] text [SEP], cut from the stream at any token. With pairs it is [CLS] A [SEP] B [SEP]: A is one or more whole
 sentences, and B the text after A, or a text that begins with a sentence elsewhere; B is cut where the sample is full.
 
-The previews of sentences are found once, from the ids. A sentence ends after a run of end marks (. ! ?) and where its
+The beginnings of sentences are found once, from the ids. A sentence ends after a run of end marks (. ! ?) and where its
 document ends. Too long a sentence is split evenly, and so is the only sentence of a document, because every document
 needs two sentences for a pair.
 """

@@ -90,14 +90,14 @@ class Bundle:
         The unknown token of a unigram tokenizer is allowed, because Marian's models were trained to write it.
         """
         start, end = self.start_and_end
-        beyond = range(self.tokenizer.vocabulary, self.config.vocabulary)
+        without_token = range(self.tokenizer.vocabulary, self.config.vocabulary)
         special = self.tokenizer.named.values()
-        learned = self.tokenizer.unknown if self.tokenizer.kind == "unigram" else None
-        return frozenset({start, self.tokenizer.padding, *special, *beyond} - {end, learned, None})
+        allowed_unknown = self.tokenizer.unknown if self.tokenizer.kind == "unigram" else None
+        return frozenset({start, self.tokenizer.padding, *special, *without_token} - {end, allowed_unknown, None})
 
 
 def publish(folder: Path, bundle: Bundle, *, force: bool = False) -> None:
-    """Save a model under a name that the user chose. `force` allows to replace a model folder, but no other folder."""
+    """Save a model under a name that the user chose. `force` lets it replace a model folder, but no other folder."""
     if folder.exists() or folder.is_symlink():
         require_replaceable(folder, CONFIG, force)
     save(folder, bundle, replace_folder if folder.exists() else None)

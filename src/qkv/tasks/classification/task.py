@@ -17,7 +17,7 @@ from qkv.blocks.embeddings import SpelledEmbedding
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
-from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples, TextExamples
+from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples
 from qkv.data.findings import Progress
 from qkv.data.prepare_examples import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
@@ -35,13 +35,7 @@ from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, parse_model
 from qkv.tasks.classification import report, systems
-from qkv.tasks.classification.evaluate import (
-    MAX_EVALUATED,
-    MAX_EVALUATIONS,
-    evaluate_files,
-    plan_evaluations,
-    score_in_time,
-)
+from qkv.tasks.classification.evaluate import MAX_EVALUATED, MAX_EVALUATIONS, plan_evaluations, score_in_time
 from qkv.tasks.protocol import (
     CLOSING_SECONDS,
     EvaluationCosts,
@@ -52,11 +46,10 @@ from qkv.tasks.protocol import (
     expect,
     require_same_data,
 )
-from qkv.tasks.report import EvaluationReport, NextCommand, RunReport
+from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
 from qkv.training.clock import EVALUATION_SHARE
 from qkv.training.run import Scores
-from qkv.visible import shortened
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
@@ -235,17 +228,6 @@ class ClassificationTask(Task):
         rows, targets = self.split_rows("train"), self.prepared.labelled.train.targets
         return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
 
-    def next_commands(self, folder: Path) -> tuple[NextCommand, ...]:
-        examples = self.prepared.labelled.valid
-        evaluate = NextCommand(("evaluate", str(folder), "FILE"), "score it on other examples")
-        if isinstance(examples, NumberExamples):
-            return NextCommand(("classify", str(folder), "--file", "rows.csv"), "answer other rows"), evaluate
-        if isinstance(examples, TextExamples):
-            example = examples[0]
-            arguments = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
-            return NextCommand(("classify", str(folder), *arguments), "classify any text"), evaluate
-        return (evaluate,)
-
     def score_split(self, recipe: Recipe, model: nn.Module, split: str, limit: int | None = None) -> LabelledScore:
         """The score on a split, or on `limit` of its examples, evenly spread as files are often sorted by label."""
         examples: Examples = getattr(self.prepared.labelled, split)
@@ -293,8 +275,7 @@ class ClassificationTask(Task):
     def evaluate(
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
-        result, examples, notes = evaluate_files(bundle, expect(corpus, ExamplesConfig), progress)
-        return report.evaluation_report(result, examples, notes, corpus.files)
+        return report.evaluation_report(bundle, expect(corpus, ExamplesConfig), progress)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self)
