@@ -194,17 +194,9 @@ def _load_own(folder: Path, values: MutableSection, device: str) -> Bundle:
     if tokenizer is not None:
         _require_vocabulary(tokenizer, target, folder, config.vocabulary, padded=bool(source))
     model = filled(config, read_weights(folder / WEIGHTS, config), device)
-    return Bundle(
-        model,
-        config,
-        tokenizer,
-        values["documents"],
-        values["step"],
-        folder,
-        _parse_int8_check(values, folder),
-        source,
-        separate_target_tokenizer=target,
-    )
+    check = _parse_int8_check(values, folder)
+    documents, step = values["documents"], values["step"]
+    return Bundle(model, config, tokenizer, documents, step, folder, check, source, separate_target_tokenizer=target)
 
 
 def _require_vocabulary(

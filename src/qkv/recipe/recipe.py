@@ -71,14 +71,9 @@ class Recipe:
 
 
 def parse_recipe(values: Mapping[str, Section], models: LazyClasses, corpus: type, task: type, where: str) -> Recipe:
-    """The recipe with these sections, none of which may be incomplete.
+    """The recipe with these sections, in which nothing may be open.
 
-    Args:
-        values: The sections by name.
-        models: The configs that a task has for the section [model], by kind.
-        corpus: Its config of the section [corpus].
-        task: Its config of the section [task].
-        where: The origin of the sections, for messages.
+    `models`, `corpus` and `task` are a task's config classes for the sections [model] (by kind), [corpus] and [task].
     """
     model = Annotated[ModelConfig, ByKind(models)]
     sections = recipe_class(model=model, tokenizer=TokenizerConfig, corpus=corpus, task=task, training=TrainingConfig)

@@ -85,14 +85,9 @@ def translate_texts(
 ) -> tuple[list[list[TranslatedText]], list[str]]:
     """For each text its translations, the best first; and notes on how the texts were changed.
 
-    Args:
-        bundle: The translator.
-        texts: Texts in the source language.
-        search: How translations are searched for or sampled.
-        to: The target language, for a model that knows several.
-        language: The source language, whose rules decide where sentences end.
-        carry: Copy unseen words from the source where the translation lost them (`carry_over`).
-        first: The index of the first text in the whole input; sampling depends on it.
+    `to` is the target language, for a model that knows several; `language` is the source language, whose rules decide
+    where sentences end. `carry` copies unseen words from the source if the translation lost them (`carry_over`).
+    `first` is the index of the first text in the whole input, on which sampling depends.
     """
     model = require_translator(bundle)
     tokenizer, end, (start, last) = bundle.tokenizer, end_of(bundle.tokenizer), bundle.start_and_end
