@@ -14,7 +14,6 @@ from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.findings import Progress, no_progress
 from qkv.errors import InputError, require_type
 from qkv.generation import compiler, writing
 from qkv.generation.beam import Search, Translator
@@ -23,7 +22,6 @@ from qkv.recipe.bundle import Bundle
 from qkv.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from qkv.data.examples import Examples
     from qkv.evaluation import decisions, vectors
     from qkv.evaluation.labelled_evaluation import LabelledScore
     from qkv.generation.sampling import Sampling
@@ -215,16 +213,10 @@ class Predictor:
         require_type("examples", examples, ExamplesConfig, str, Path)
         if not isinstance(examples, ExamplesConfig):
             examples = ExamplesConfig(files=(str(examples),))
-        return self.evaluate_examples(examples)[0]
-
-    def evaluate_examples(
-        self, config: ExamplesConfig, progress: Progress = no_progress
-    ) -> tuple[LabelledScore, Examples]:
-        """The score on labelled examples, and the examples with the model's own class numbers for their labels."""
         from qkv.tasks.classification.evaluate import evaluate_files
 
-        score, examples, self.notes = evaluate_files(self.bundle, config, progress)
-        return score, examples
+        score, _, self.notes = evaluate_files(self.bundle, examples)
+        return score
 
     @property
     def _module(self) -> torch.nn.Module:
