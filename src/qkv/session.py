@@ -1,7 +1,7 @@
-"""A run from start to finish, for the command line and the library alike.
+"""A run from start to finish, for the command line and the library.
 
-`start` resolves a recipe, builds the model and claims a folder; `resume` takes a run up and decides nothing again;
-`finish` scores the best model, writes card.md and gives the report.
+`start` resolves a recipe, builds the model and creates the run folder; `resume` continues a run with the recipe that it
+saved; `finish` scores the best model, writes card.md and gives the report.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from qkv.training.settings import TrainingConfig
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
 
-LEAST = 4 * 2**20  # bytes to read a recipe and report what is missing: libraries end the program where they get none
-PROBED = 1_000_000  # steps of the copy that is timed, which never ends
-PROBING = 0.06  # of the time at most, about, goes into timing steps before the run
+MIN_MEMORY_BYTES = 4 * 2**20  # to read a recipe and report an error: libraries abort when they get no memory
+PROBE_STEPS = 1_000_000  # length of the run whose first steps are timed; it is never trained to its end
+PROBE_SHARE = 0.06  # of the time budget, about, that may be spent on timing steps before the run
 
 
 def start(
@@ -49,98 +49,102 @@ def start(
     *,
     numbered: bool,
     minutes: float,
-    began: float | None = None,
+    started_at: float | None = None,
     progress: Progress | None = None,
     detected: Detected | None = None,
 ) -> Session:
-    """Resolve `values` into a recipe and start a run in `folder` (or in `folder-2` and so on when `numbered`).
+    """Resolve `values` into a recipe and create a run in `folder`, or if `numbered` and it exists, in `folder-2` etc.
 
-    The minutes count from `began` on (a moment of `time.perf_counter`), or from now. `detected` says what the files
-    hold, where that is known already.
+    The minutes count from `started_at`, a value of `time.perf_counter`, or from now. `detected` is what the files
+    contain, if that is already known.
     """
-    devices.require_allocatable(LEAST)
-    began = time.perf_counter() if began is None else began
-    ends_at = began + 60 * minutes * (1 - time_budget.SPARE_FRACTION)
+    devices.require_allocatable(MIN_MEMORY_BYTES)
+    started_at = time.perf_counter() if started_at is None else started_at
+    ends_at = started_at + 60 * minutes * (1 - time_budget.SPARE_FRACTION)
     draft = Draft.parse(values, "the recipe")
     task = registry.open_task(draft, progress, detected)
     devices.trim_heap()
     timed = draft.training.steps is None
     draft, epochs = task.resolve(draft, ends_at if timed else None)
-    recipe, clock = task.complete(task.resolve_steps(draft, PROBED, timed=timed)), None
+    recipe, clock = task.complete(task.resolve_steps(draft, PROBE_STEPS, timed=timed)), None
     with devices.enough_memory(recipe.training, recipe.model.context):
         task.require_memory(recipe)
         if timed:
-            steps, clock = plan(recipe, task, ends_at, task.useful_steps(draft, epochs))
+            steps, clock = plan_steps(recipe, task, ends_at, task.useful_steps(draft, epochs))
             if steps > clock.longest and epochs:
-                task.add_note(f"more than {clock.longest:,} steps would not help: the run will be over before its time")
+                task.add_note(
+                    f"more than {clock.longest:,} steps would not help: the run will end before its time is over"
+                )
             recipe = task.complete(task.resolve_steps(draft, min(steps, clock.longest), timed=True))
     devices.trim_heap()
-    folder = claim(folder, numbered)
+    folder = create_run_folder(folder, numbered)
     with storage_remedy(REMEDY), storage_errors(folder):
         recipe.save(folder / "recipe.toml")
-    return session(recipe, task, folder, clock)
+    return open_session(recipe, task, folder, clock)
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Session:
-    """Take up the run of `folder` where its newest checkpoint left it."""
+    """Continue the run of `folder` from its newest checkpoint, which is loaded when the training starts."""
     if not (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
-    with hold_folder(folder):  # before anything of it is read: a training that goes on replaces files meanwhile
-        devices.require_allocatable(LEAST)
+    with hold_folder(folder):  # first of all, because another process that trains the run would replace its files
+        devices.require_allocatable(MIN_MEMORY_BYTES)
     recipe = registry.load_recipe(folder / "recipe.toml")
     require_same_place(folder, recipe)
     with devices.enough_memory(recipe.training, recipe.model.context):
         registry.TASKS[recipe.task.kind].require_memory(recipe)
-        known = folder / "best" / bundle.TOKENIZER
-        if known.is_file():
-            verify_files(known.parent, bundle.TOKENIZER)
-        tokenizer = Tokenizer.load(known) if known.is_file() else None
+        tokenizer, tokenizer_file = None, folder / "best" / bundle.TOKENIZER
+        if tokenizer_file.is_file():
+            verify_files(tokenizer_file.parent, bundle.TOKENIZER)
+            tokenizer = Tokenizer.load(tokenizer_file)
         task = registry.resume_task(recipe, tokenizer, folder, progress)
         for log in (folder / "metrics.jsonl", folder / "timings.jsonl"):
             if lines := metrics_log.count_damaged(log):
                 task.add_note(f"{log}: {lines:,} damaged lines are left out of the report; training does not use them.")
-        return session(recipe, task, folder)
+        return open_session(recipe, task, folder)
 
 
 def finish(session: Session, doctor: Doctor | None, progress: Progress = no_progress) -> RunReport:
-    """Score the best model on what was held out, write the card, and report."""
+    """Score the best model on the held-out data, write card.md, and give the report."""
     report = session.task.report(session, doctor, progress)
     write_card(session, report.card)
     return report
 
 
 def require_same_place(folder: Path, recipe: Recipe) -> None:
-    """Refuse a run whose data has a relative path that leads nowhere from here; name the folder from which it does."""
+    """Refuse a run whose data has a relative path that does not exist from the current folder; name the one where it
+    does."""
     corpus = recipe.corpus
     names = [*corpus.files, *corpus.valid, *getattr(corpus, "test", ()), recipe.training.start]
     for name in names:
-        relative = name and name != "-" and not Path(name).is_absolute()
-        if not relative or os.path.lexists(name) or catalog.find(name) is not None:
+        is_relative_path = name and name != "-" and not Path(name).is_absolute()
+        if not is_relative_path or os.path.lexists(name) or catalog.find(name) is not None:
             continue
-        places = [place for place in folder.absolute().parents if os.path.lexists(place / name)]
-        where = f"It is there as seen from {places[0]}: resume" if places else "Resume"
+        parents = [parent for parent in folder.absolute().parents if os.path.lexists(parent / name)]
+        advice = f"The file exists relative to {parents[0]}: resume" if parents else "Resume"
         raise InputError(
-            f"{name}: no such file. The run was started on this relative path, from another folder than {Path.cwd()}. "
-            f"{where} from the folder in which the run was started."
+            f"{name}: no such file. The run was started with this relative path, not from {Path.cwd()}. {advice} from "
+            "the folder in which the run was started."
         )
 
 
-def session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None = None) -> Session:
+def open_session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None = None) -> Session:
+    """Build the model and the optimizers, and connect them with the run folder."""
     devices.set_threads(recipe.training.threads)
     state = fresh_state(recipe)
     task.prepare_model(recipe, state.model)
 
-    def keep(model: nn.Module, step: int) -> None:
+    def save_best(model: nn.Module, step: int) -> None:
         bundle.keep_best(folder, task.bundle(recipe, origin.merged_model(model, recipe.model, recipe.training), step))
 
     def scores(model: nn.Module) -> Scores:
         return task.scores(recipe, model)
 
-    def save_config(changed: TrainingConfig) -> None:
+    def save_recipe(training: TrainingConfig) -> None:
         with storage_remedy(REMEDY), storage_errors(folder):
-            replace(recipe, training=changed).save(folder / "recipe.toml")
+            replace(recipe, training=training).save(folder / "recipe.toml")
 
-    run = Run(folder, recipe.training, scores, keep, save_config, clock)
+    run = Run(folder, recipe.training, scores, save_best, save_recipe, clock)
     return Session(recipe, task, task.objective(recipe), state, run)
 
 
@@ -150,7 +154,7 @@ def fresh_state(recipe: Recipe) -> TrainingState:
 
 
 def build(recipe: Recipe) -> nn.Module:
-    """The model before its first step: a function of the recipe alone, and of the model it starts from."""
+    """The model before its first step, which depends only on the recipe and on the model that it starts from."""
     torch.manual_seed(recipe.training.seed)
     model: nn.Module = recipe.model.build()
     if recipe.training.start:
@@ -158,40 +162,39 @@ def build(recipe: Recipe) -> nn.Module:
     return model.to(recipe.training.device)
 
 
-def plan(recipe: Recipe, task: Task, ends_at: float, longest: int) -> tuple[int, Clock]:
-    """How many steps fit into the time: measured on a copy of the run, which is then forgotten; and the run's clock."""
-    probe = replace(recipe.training, steps=PROBED, warmup=10, compile="off")
+def plan_steps(recipe: Recipe, task: Task, ends_at: float, longest: int) -> tuple[int, Clock]:
+    """The number of steps that fit into the time, measured on a copy of the run; and the clock of the run."""
+    probe = replace(recipe.training, steps=PROBE_STEPS, warmup=10, compile="off")
     devices.set_threads(probe.threads)
     state = loop.initial_state(build(recipe), probe)
     task.prepare_model(recipe, state.model)
-    left = ends_at - time.perf_counter()
+    seconds_left = ends_at - time.perf_counter()
     steps = train(state, task.objective(recipe), probe)
-    a_step = time_budget.median_step_seconds(steps, min_steps=3, seconds=min(6.0, 0.03 * left), patience=PROBING * left)
-    costs = task.costs(recipe, state.model, a_step, ends_at - time.perf_counter())
+    step_seconds = time_budget.median_step_seconds(
+        steps, min_steps=3, seconds=min(6.0, 0.03 * seconds_left), patience=PROBE_SHARE * seconds_left
+    )
+    costs = task.costs(recipe, state.model, step_seconds, ends_at - time.perf_counter())
     clock = Clock(
         ends_at, closing=costs.closing, longest=longest, scoring=costs.final_scoring, evaluation=costs.evaluation
     )
-    left = ends_at - time.perf_counter() - clock.reserve - costs.during_run
-    return max(1, int(left / (a_step + costs.per_step))), clock
+    seconds_left = ends_at - time.perf_counter() - clock.reserve - costs.during_run
+    return max(1, int(seconds_left / (step_seconds + costs.per_step))), clock
 
 
-def claim(folder: Path, numbered: bool) -> Path:
-    """Make the run's folder, under a name that no other run has."""
+def create_run_folder(folder: Path, numbered: bool) -> Path:
+    """Create the folder of a new run; if `numbered`, with a number when the name is taken. Names that are taken or
+    impossible are refused."""
     try:
         os.fspath(folder).encode("utf-8")
-        return _claimed(folder, numbered)
-    except UnicodeEncodeError:  # weights are written by a library that takes no other names
+        return _create_run_folder(folder, numbered)
+    except UnicodeEncodeError:  # the library that writes weights takes only such names
         raise InputError(f"{os.fspath(folder)!r}: the name is not UTF-8. Choose another --run.") from None
-    except (
-        OSError,
-        ValueError,
-        UnusablePathError,
-    ) as error:  # too long, a link to nowhere, a NUL byte
+    except (OSError, ValueError, UnusablePathError) as error:  # too long, a broken link, a zero byte
         reason = getattr(error, "strerror", None) or getattr(error, "reason", error)
         raise InputError(f"{folder}: cannot be a run's folder ({reason}). Choose another --run.") from None
 
 
-def _claimed(folder: Path, numbered: bool) -> Path:
+def _create_run_folder(folder: Path, numbered: bool) -> Path:
     with storage_remedy(REMEDY), storage_errors(folder):
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -201,8 +204,8 @@ def _claimed(folder: Path, numbered: bool) -> Path:
             if folder.exists() and not folder.is_dir():
                 raise InputError(f"{folder}: a file of this name is in the way. Choose another --run.")
             if (folder / "recipe.toml").exists():
-                raise InputError(f"{folder}: a run is there. Continue it with --resume, or choose another --run.")
-            # a run that was killed before it had a recipe leaves only what it had put aside
+                raise InputError(f"{folder}: this run exists. Continue it with --resume, or choose another --run.")
+            # a run that was killed before its recipe was written leaves only temporary files
             if folder.is_dir() and any(path.suffix != PARTIAL_SUFFIX for path in folder.iterdir()):
                 raise InputError(f"{folder}: not empty, and not a run. Choose another --run.")
             folder.mkdir(exist_ok=True)

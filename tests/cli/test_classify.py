@@ -12,8 +12,8 @@ import pytest
 
 import qkv
 from cli.commands import run
+from qkv.cli.batches import text_batches
 from qkv.cli.classify import cells
-from qkv.cli.lines import batches
 from qkv.evaluation.decisions import Decision
 from small_tasks import sentences, trained, write
 
@@ -74,7 +74,7 @@ def test_batches(tmp_path: Path) -> None:
     """Of a file they are full, and no line is lost."""
     texts = [f"text {number}" for number in range(1000)]
     (tmp_path / "texts.txt").write_text("\r\n".join(texts))
-    found = list(batches([], str(tmp_path / "texts.txt"), "classify", 300))
+    found = list(text_batches([], str(tmp_path / "texts.txt"), "classify", 300))
     assert [len(batch) for batch in found] == [300, 300, 300, 100]
     assert [text for batch in found for text in batch] == texts
 

@@ -113,7 +113,7 @@ def test_nothing_left(capsys: pytest.CaptureFixture[str], crawl: str, tmp_path: 
 
 def test_one_document_is_said(capsys: pytest.CaptureFixture[str], book: str) -> None:
     assert clean(book, "--dry-run") == 0
-    assert "one document, filtered as a whole; --documents paragraphs" in capsys.readouterr().err
+    assert "one document, kept or dropped in full; --documents paragraphs" in capsys.readouterr().err
 
 
 def test_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_probe_of_every_layer(model: str, tmp_path: Path, capsys: pytest.Captu
         (["--among", "a.txt", "--word", "river"], "--among and --word: expected one of them"),
         (["--picture", "a.svg"], "only --probe DATA uses it"),
         (["the stone", "--among", "missing.txt"], "missing.txt: cannot be read"),
-        (["--word", "river", "the river"], "two texts at least"),
+        (["--word", "river", "the river"], "at least two texts"),
         (["--word", "river", "the stone", "the river"], "does not occur in 'the stone'"),
         (["--probe", "missing.csv"], "no such file"),
         (["--top", "0", "x"], "--top 0"),

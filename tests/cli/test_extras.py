@@ -155,7 +155,7 @@ def test_baselines_that_need_nothing_stay(
 ) -> None:
     name = {"table": "t.csv", "pictures": "p.npz", "tagged": "t.conll"}[made]
     found = read_examples(ExamplesConfig(files=(getattr(tables, made)(tmp_path / name),), report="valid"))
-    whole = [each.name for each in classical_baselines.fitted(found, PROBLEM_BY_TASK[found.task])]
+    whole = [each.name for each in classical_baselines.fit_baselines(found, PROBLEM_BY_TASK[found.task])]
     hide("sklearn", monkeypatch)
-    assert [each.name for each in classical_baselines.fitted(found, PROBLEM_BY_TASK[found.task])] == left
+    assert [each.name for each in classical_baselines.fit_baselines(found, PROBLEM_BY_TASK[found.task])] == left
     assert len(whole) > len(left)

@@ -13,7 +13,7 @@ import pytest
 
 import small_pairs
 from cli.commands import run
-from qkv.cli.output import Growing, document
+from qkv.cli.output import StreamedJson, print_json
 from small_tasks import origin, sentences, trained, write
 
 PEAK = """
@@ -62,9 +62,9 @@ def models(classifier: str, tagger: str, translator: str, tmp_path_factory: pyte
 def test_the_same_document(
     items: list[dict[str, Any]], after: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    document({"model": "m", "layer": -1, "texts": items, **after})
+    print_json({"model": "m", "layer": -1, "texts": items, **after})
     whole = json.loads(capsys.readouterr().out)
-    grown = Growing({"model": "m", "layer": -1}, "texts")
+    grown = StreamedJson({"model": "m", "layer": -1}, "texts")
     grown.add(items[:1])
     grown.add(items[1:])
     grown.end(after)
@@ -75,7 +75,7 @@ def test_the_same_document(
 
 
 def test_what_ends_early_is_not_json(capsys: pytest.CaptureFixture[str]) -> None:
-    grown = Growing({"model": "m"}, "texts")
+    grown = StreamedJson({"model": "m"}, "texts")
     assert capsys.readouterr().out == ""
     grown.add([{"text": "one"}])
     with pytest.raises(json.JSONDecodeError):

@@ -10,7 +10,7 @@ import pytest
 from cli.commands import run
 from cli.verbs import every_verb
 from qkv.cli.app import help_text
-from qkv.cli.help import MODELS, joined
+from qkv.cli.help import MODELS, unwrapped
 from qkv.models import bert, gpt, transformer
 from qkv.models.registry import LANGUAGE_MODELS
 from qkv.tasks.classification import systems
@@ -60,7 +60,7 @@ def test_the_list_of_verbs_fits() -> None:
 
 def test_commands_keep_their_lines() -> None:
     text = "One\nparagraph of\nlines.\n\nqkv train a.txt\ncat b | qkv tag MODEL -\n\nThe\nend."
-    assert joined(text) == "One paragraph of lines.\n\nqkv train a.txt\ncat b | qkv tag MODEL -\n\nThe end."
+    assert unwrapped(text) == "One paragraph of lines.\n\nqkv train a.txt\ncat b | qkv tag MODEL -\n\nThe end."
 
 
 def test_the_table_of_models_is_true() -> None:

@@ -133,7 +133,7 @@ def test_nothing_steers(
         monkeypatch.setenv("TERM", "dumb")  # without colours of our own: what is left was in the input
         for stream in (sys.stdout, sys.stderr):
             monkeypatch.setattr(stream, "isatty", lambda: True)
-    monkeypatch.setattr("qkv.cli.compare.STARTED", time.perf_counter())
+    monkeypatch.setattr("qkv.cli.compare.PROGRAM_START", time.perf_counter())
     escaped = False
     for words in COMMANDS[verb](models, tmp_path):
         assert run(words, True) == 0, words

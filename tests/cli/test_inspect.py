@@ -51,9 +51,9 @@ def test_anatomy_and_essentials(
 
 def test_a_worked_head(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = said(capsys, model, TEXT, "--head", "2.1", "--token", "1")
-    assert "layer 2, head 1: 'river' asks; scale 0.5000" in found
+    assert "layer 2, head 1: query 'river'; scale 0.5000" in found
     assert found.count("masked") == 3
-    assert "mixed:" in found
+    assert "output of the head:" in found
 
 
 def test_heads_lens_and_why(model: str, capsys: pytest.CaptureFixture[str]) -> None:

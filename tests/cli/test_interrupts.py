@@ -78,11 +78,11 @@ class Dropped:
         {KILL}
         list(range(10))
 
-with interrupts.raising():
+with interrupts.signals_raise():
     Dropped()
 """
 TWICE = f"""
-with interrupts.raising():
+with interrupts.signals_raise():
     try:
         {KILL}
     finally:
@@ -95,7 +95,7 @@ with interrupts.raising():
     [
         pytest.param(DROPPED, (130, "", message(signal.SIGINT)), id="where exceptions are dropped"),
         pytest.param(TWICE, (130, "", message(signal.SIGINT)), id="a second one while the first is handled"),
-        pytest.param(f"interrupts.over(3)\n{KILL}", (3, "", ""), id="after the end"),
+        pytest.param(f"interrupts.command_finished(3)\n{KILL}", (3, "", ""), id="after the end"),
     ],
 )
 def test_a_signal_is_not_lost(code: str, expected: tuple[int, str, str], tmp_path: Path) -> None:

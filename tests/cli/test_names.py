@@ -14,7 +14,7 @@ from data.bad_inputs import prose
 from interop import tiny_folder
 from qkv.cli.app import VERBS
 from qkv.errors import InputError
-from qkv.session import claim
+from qkv.session import create_run_folder
 
 NOT_UTF8 = os.fsdecode(b"a\xff\xfeb")
 
@@ -61,7 +61,7 @@ def test_run_folders_that_cannot_be(kind: str, tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().err
     assert {"bytes": "UTF-8", "zero": "zero byte"}.get(kind, "Choose another --run") in said
     with pytest.raises(InputError, match="Choose another --run"):
-        claim(names[kind], numbered=False)
+        create_run_folder(names[kind], numbered=False)
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
@@ -87,8 +87,8 @@ def test_resume_from_another_folder(
     capsys.readouterr()
     assert run(["train", "--run", "../run", "--resume"], False) == 2
     said = capsys.readouterr().err
-    assert said.startswith("qkv: book.txt: no such file. The run was started on this relative path")
-    assert f"as seen from {tmp_path}" in said
+    assert said.startswith("qkv: book.txt: no such file. The run was started with this relative path")
+    assert f"exists relative to {tmp_path}" in said
     monkeypatch.chdir(tmp_path)
     assert run(["train", "--run", "run", "--resume"], True) == 0
 

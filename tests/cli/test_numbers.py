@@ -20,7 +20,7 @@ import small_tasks
 from cli.commands import run
 from data.bad_inputs import prose
 from qkv.cli.app import VERBS, application
-from qkv.cli.options import Within
+from qkv.cli.options import RangeValidator
 from qkv.data.clean.filters import Limits
 
 ABSURD = ("1e300", "-1e300", "nan", "inf", "-inf", str(10**30), "-1", "0", str(10**11))
@@ -42,13 +42,13 @@ def commands(app: App, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
             yield from inner or [((*words, name), sub)]
 
 
-def options() -> list[tuple[tuple[str, ...], str, Within | None]]:
+def options() -> list[tuple[tuple[str, ...], str, RangeValidator | None]]:
     found = []
     for words, app in commands(application()):
         for each in app.assemble_argument_collection():
             if numeric(each.hint) and each.hint is not bool and each.name not in LIMITS:
                 checks = each.parameter.validator or ()
-                found.append((words, each.name, next((one for one in checks if isinstance(one, Within)), None)))
+                found.append((words, each.name, next((one for one in checks if isinstance(one, RangeValidator)), None)))
     return found
 
 
@@ -66,7 +66,7 @@ def test_they_are_found() -> None:
     ("words", "option", "check"), OPTIONS, ids=[" ".join((*words, name)) for words, name, _ in OPTIONS]
 )
 def test_absurd_numbers_are_refused(
-    words: tuple[str, ...], option: str, check: Within | None, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], option: str, check: RangeValidator | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing of the command exists: who looked at its files or its model first would name those."""
     assert check is not None, f"{' '.join(words)} {option}: give it a range, as in qkv.cli.options"
@@ -81,7 +81,7 @@ def test_absurd_numbers_are_refused(
         assert "nothing" not in said, said
 
 
-def fits(value: str, check: Within) -> bool:
+def fits(value: str, check: RangeValidator) -> bool:
     number = float(value)
     return math.isfinite(number) and number in check.allowed and (number < 2**53)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qkv.cli.options import TrainingOptions
-from qkv.cli.progress import Display, clock
+from qkv.cli.progress import TrainingDisplay, duration_text
 from qkv.cli.train import train
 from qkv.errors import MissingExtraError
 from qkv.recipe import time_budget
@@ -25,7 +25,7 @@ from qkv.training.run import DamagedCheckpoint, Evaluation
 from tiny import TRAINING
 
 
-def display(steps: int) -> Display:
+def display(steps: int) -> TrainingDisplay:
     made: Any = SimpleNamespace(
         recipe=SimpleNamespace(
             training=replace(TRAINING, steps=steps, evaluate_every=max(1, steps // 10)),
@@ -33,7 +33,7 @@ def display(steps: int) -> Display:
         task=LanguageModellingTask,
         run=SimpleNamespace(clock="a clock knows the time"),
     )
-    return Display(made)
+    return TrainingDisplay(made)
 
 
 def counted(folder: Path, steps: int) -> Session:
@@ -56,14 +56,14 @@ def test_how_long_a_run_will_take_is_said_once(
     """After some steps, and not where it is over in a moment."""
     session, now = counted(tmp_path, steps), [50.0]
     monkeypatch.setattr("qkv.cli.progress.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr("qkv.cli.progress.STARTED", 40.0)
-    made, remarks = Display(session), {}
+    monkeypatch.setattr("qkv.cli.progress.PROGRAM_START", 40.0)
+    made, remarks = TrainingDisplay(session), {}
     for number in range(1, steps + 1):
         now[0] += 3.0 if number == 1 else 0.5
-        for remark in made.take(Step(number, 2.0, 1.0, 1.0, 64)):
+        for remark in made.add(Step(number, 2.0, 1.0, 1.0, 64)):
             remarks[number] = remark
     in_all = 10.0 + 3.0 + 5 * 0.5 + seconds_left(session, 6, 0.5)
-    assert remarks == ({6: f"time    about {clock(in_all)} in all, by the first 6 steps"} if said else {})
+    assert remarks == ({6: f"time    about {duration_text(in_all)} in all, by the first 6 steps"} if said else {})
 
 
 def test_what_is_ahead(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_what_is_ahead(tmp_path: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path: Path) -> None:
-    (remark,) = display(10).take(
+    (remark,) = display(10).add(
         DamagedCheckpoint(tmp_path / "000008.damaged", "weights.safetensors: its sha256 is another")
     )
     assert str(tmp_path / "000008.damaged") in remark
@@ -89,12 +89,12 @@ def test_a_long_run_is_shown_as_fast_as_a_short_one() -> None:
     steps = 5000
     made = display(steps)
     for number in range(1, steps + 1):
-        made.take(Step(number, 2.0 if number > steps - 20 else 9.0, 1.0, 1.0, 64))
-    made.take(Evaluation(steps, {"loss": 2.5, "bits_per_byte": 1.25}, True))
+        made.add(Step(number, 2.0 if number > steps - 20 else 9.0, 1.0, 1.0, 64))
+    made.add(Evaluation(steps, {"loss": 2.5, "bits_per_byte": 1.25}, True))
     assert len(made.curve.training.points()) < steps / 5
     assert "loss 2.000" in made.status()
     assert "validation 2.500 (1.250 bits per byte)" in made.status()
-    assert made.picture(60)
+    assert made.chart(60)
 
 
 def test_a_missing_extra_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +121,10 @@ def test_a_run_that_goes_wrong_is_told_once() -> None:
     made.watch = watch
     said = []
     for number in range(1, 41):
-        said += made.take(Step(number, 4.0 / number, 1.0, 1.0, 64))
+        said += made.add(Step(number, 4.0 / number, 1.0, 1.0, 64))
         if number % 4 == 0:
             loss = 2.0 + 0.1 * abs(number - 12)
             scores = {"loss": loss, "bits_per_byte": loss, "parts": [loss + 0.01 * part for part in range(16)]}
-            said += made.take(Evaluation(number, scores, number <= 12))
+            said += made.add(Evaluation(number, scores, number <= 12))
     (warning,) = said
     assert warning.startswith("warning: overfitting: since step 12")

@@ -130,7 +130,7 @@ def test_an_interrupted_command_resumes_to_the_same_bits(qkv: Command, trained: 
     qkv("train", *words, cwd=trained)
     whole = (trained / "runs/names-modern/metrics.jsonl").read_bytes()
     assert (again / "metrics.jsonl").read_bytes() == whole
-    assert "a run is there" in qkv("train", *words, cwd=trained, code=2).err
+    assert "this run exists" in qkv("train", *words, cwd=trained, code=2).err
     qkv("train", "--run", "again", "--resume", cwd=trained)
     assert (again / "metrics.jsonl").read_bytes() == whole
 

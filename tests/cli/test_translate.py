@@ -107,7 +107,7 @@ def test_what_is_no_pair_or_no_translator(
     assert "no data was given" in refused(capsys, "evaluate", other)
     assert "the model learned en to de. Name the source first" in refused(capsys, "evaluate", other, *tested[::-1])
     assert "scored on parallel text. Leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
-    assert "expected a language, as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)
+    assert "expected a language, such as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)
     small = ["--set", "model.width=24", "--set", "model.layers=1", "--steps", "2", "--tokenizer", "characters"]
     assert run(["train", book, "--model", "gpt", *small, "--run", str(tmp_path / "gpt")], True) == 0
     gpt = str(tmp_path / "gpt")
@@ -120,7 +120,7 @@ def test_what_is_no_pair_or_no_translator(
         assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
     wide = tmp_path / "wide.txt"
     wide.write_bytes("eins".encode("utf-16"))
-    assert "Give text in UTF-8, one a line." in refused(capsys, "translate", other, "--file", str(wide))
+    assert "Give text in UTF-8, one per line." in refused(capsys, "translate", other, "--file", str(wide))
 
 
 def test_alignments(model: str, capsys: pytest.CaptureFixture[str]) -> None:

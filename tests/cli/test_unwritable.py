@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qkv.cli import app, progress
+from qkv.cli import app, tensorboard
 from qkv.training.loop import Step
 
 
@@ -34,7 +34,7 @@ def test_tensorboard_files(
         monkeypatch.setattr(writing.RecordWriter, "write", lambda self, data: full.write(data))
     else:
         (tmp_path / "tensorboard").write_text("a file is in the way")
-    with progress.board(tmp_path, True) as record:
+    with tensorboard.tensorboard_writer(tmp_path, True) as record:
         for number in range(200):  # more than tensorboard keeps before it waits for its thread
             record(Step(number, 1.0, 1.0, 1.0, 5))
     if late:

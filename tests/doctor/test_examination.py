@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qkv import session as sessions
-from qkv.doctor.examination import Doctor, Report, spelled
+from qkv.doctor.examination import Doctor, DoctorReport, text_bytes
 from qkv.tasks.language_modelling.report import card_content
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import write_card
@@ -40,7 +40,7 @@ def warnings(session: Session, epoch: float) -> list[str]:
     return [warning for line in lines if (warning := watch.take(line))]
 
 
-def sound(report: Report, session: Session) -> None:
+def sound(report: DoctorReport, session: Session) -> None:
     """Four sentences, every figure finite, options that the recipe has."""
     lines = report.lines()
     assert len(lines) == 4
@@ -62,7 +62,7 @@ def test_the_verdict_is_true(tmp_path: Path, run: Made) -> None:
     report = doctor.report(score)
     assert report.diagnosis.kind in run.verdicts, report.lines()
     sound(report, session)
-    said = warnings(session, doctor.epoch)
+    said = warnings(session, doctor.epoch_steps)
     assert len(said) <= 1
     if not {"overfitting", "memorised", "diverged", "unstable", "noise"} & set(run.verdicts):
         assert said == []
@@ -83,5 +83,5 @@ def test_pieces_spell_the_text(tmp_path: Path) -> None:
         session = sessions.start(values, tmp_path / kind, numbered=False, minutes=1.0)
         train = session.task.prepared.train
         text = (tmp_path / "a.txt").read_text(encoding="utf-8")
-        assert text.startswith(spelled(session.task.prepared.tokenizer, train.tokens).decode())
-        assert len(spelled(session.task.prepared.tokenizer, train.tokens)) == train.bytes
+        assert text.startswith(text_bytes(session.task.prepared.tokenizer, train.tokens).decode())
+        assert len(text_bytes(session.task.prepared.tokenizer, train.tokens)) == train.bytes

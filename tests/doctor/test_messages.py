@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qkv.data.corpus import CorpusConfig
-from qkv.doctor import messages as remarks
+from qkv.doctor import messages
 from qkv.evaluation.text_baselines import Baselines
 from qkv.models.modern import ModernConfig
 from qkv.models.registry import LANGUAGE_MODELS as MODELS
@@ -71,11 +71,11 @@ def recipe(model: str = "modern", **training: Any) -> Recipe:
     ],
 )
 def test_a_loss_among_its_neighbours(bits: float, said: str) -> None:
-    assert remarks.comparison(bits, BASELINES).endswith(said)
+    assert messages.comparison(bits, BASELINES).endswith(said)
 
 
 def test_without_compressors() -> None:
-    assert "xz" not in remarks.comparison(3.0, replace(BASELINES, xz=None))
+    assert "xz" not in messages.comparison(3.0, replace(BASELINES, xz=None))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,48 +84,48 @@ def test_every_kind_has_its_words(kind: Any, since: int | None) -> None:
     if since is None and kind in ("unstable", "diverged"):
         return  # these always know
     found = replace(FOUND, kind=kind, since=since)
-    sentence = remarks.verdict(found, replace(BASELINES, shared=0.62))
+    sentence = messages.verdict(found, replace(BASELINES, shared=0.62))
     assert sentence.endswith(".")
     assert any(character.isdigit() for character in sentence)
     assert "None" not in sentence
-    assert remarks.advice(found, recipe(), 100, 10.0)
+    assert messages.advice(found, recipe(), 100, 10.0)
 
 
 def test_what_is_worth_knowing_besides() -> None:
     calm = replace(FOUND, training=1.6)
-    assert remarks.verdict(calm, BASELINES).count(".") - remarks.verdict(calm, BASELINES).count("0.") == 1
-    assert "24% of the validation text" in remarks.verdict(calm, replace(BASELINES, shared=0.24))
-    assert "more text would help" in remarks.verdict(replace(FOUND, training=1.2), BASELINES)
+    assert messages.verdict(calm, BASELINES).count(".") - messages.verdict(calm, BASELINES).count("0.") == 1
+    assert "24% of the validation text" in messages.verdict(calm, replace(BASELINES, shared=0.24))
+    assert "more text would help" in messages.verdict(replace(FOUND, training=1.2), BASELINES)
 
 
 def test_which_model() -> None:
-    assert "step 120: later ones are worse" in remarks.which(FOUND, 200)
-    assert "later ones are no better" in remarks.which(replace(FOUND, last=1.6), 200)
-    assert "the last evaluation was the best" in remarks.which(FOUND, 120)
+    assert "step 120: later ones are worse" in messages.checkpoint_to_use(FOUND, 200)
+    assert "later ones are no better" in messages.checkpoint_to_use(replace(FOUND, last=1.6), 200)
+    assert "the last evaluation was the best" in messages.checkpoint_to_use(FOUND, 120)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_advice_is_an_option_that_this_model_has(model: str) -> None:
     made = recipe(model)
-    assert remarks.advice(FOUND, made, 100, 10.0) == "more time, --steps 200"
-    assert remarks.advice(FOUND, made, 100, 240.0) == "more time, --minutes 8"
-    assert "--set model.dropout=0.2" in remarks.advice(replace(FOUND, kind="overfitting"), made, 100, 10.0)
+    assert messages.advice(FOUND, made, 100, 10.0) == "more time, --steps 200"
+    assert messages.advice(FOUND, made, 100, 240.0) == "more time, --minutes 8"
+    assert "--set model.dropout=0.2" in messages.advice(replace(FOUND, kind="overfitting"), made, 100, 10.0)
     much = replace(made, model=replace(made.model, dropout=0.3))
-    assert "--set model.layers=2" in remarks.advice(replace(FOUND, kind="memorised"), much, 100, 10.0)
-    level = remarks.advice(replace(FOUND, kind="plateau", training=1.6), made, 100, 10.0)
+    assert "--set model.layers=2" in messages.advice(replace(FOUND, kind="memorised"), much, 100, 10.0)
+    level = messages.advice(replace(FOUND, kind="plateau", training=1.6), made, 100, 10.0)
     assert ("--set model.layers=8" if hasattr(made.model, "heads") else "--set model.width=96") in level
 
 
 def test_rates() -> None:
     usual = "--set training.learning_rate=0.01 --set training.matrix_learning_rate=0.04"
     diverged, underfit = replace(FOUND, kind="diverged"), replace(FOUND, kind="underfit")
-    assert usual in remarks.advice(diverged, recipe(learning_rate=30.0, matrix_learning_rate=30.0), 100, 10.0)
-    assert "learning_rate=0.0033 --set training.matrix_learning_rate=0.013" in remarks.advice(
+    assert usual in messages.advice(diverged, recipe(learning_rate=30.0, matrix_learning_rate=30.0), 100, 10.0)
+    assert "learning_rate=0.0033 --set training.matrix_learning_rate=0.013" in messages.advice(
         diverged, recipe(), 100, 10.0
     )
-    assert usual in remarks.advice(underfit, recipe(learning_rate=1e-6, matrix_learning_rate=1e-6), 100, 10.0)
-    assert remarks.advice(underfit, recipe(), 100, 10.0) == "more time, --steps 1000"
-    assert "larger model" in remarks.advice(underfit, recipe(), 1_000, 10.0)
+    assert usual in messages.advice(underfit, recipe(learning_rate=1e-6, matrix_learning_rate=1e-6), 100, 10.0)
+    assert messages.advice(underfit, recipe(), 100, 10.0) == "more time, --steps 1000"
+    assert "larger model" in messages.advice(underfit, recipe(), 1_000, 10.0)
 
 
 def test_the_plan_in_one_line() -> None:
@@ -143,5 +143,5 @@ def test_a_short_text_that_was_seen_often_enough_is_not_said_to_need_more_time()
     assert not time_budget.seen_enough(replace(model, layers=5), 10.0)
     found = replace(FOUND, enough=True)
     assert (found.gain, found.more_helps) == (0.0, False)
-    assert "memorised" in remarks.verdict(found, BASELINES)
-    assert remarks.advice(found, recipe(), 100, 60.0).startswith("more text")
+    assert "memorised" in messages.verdict(found, BASELINES)
+    assert messages.advice(found, recipe(), 100, 60.0).startswith("more text")

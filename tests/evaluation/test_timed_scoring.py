@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from qkv.cli.progress import BETWEEN, SOON, Lines
+from qkv.cli.progress import FIRST_LINE_SECONDS, LINE_SECONDS, ProgressLines
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.perplexity import score
 from qkv.evaluation.timed_scoring import ENOUGH, Pace, timed
@@ -86,14 +86,14 @@ def test_timing_takes_no_more_rows_than_it_needs() -> None:
 
 def test_lines_come_after_two_seconds_and_then_now_and_again() -> None:
     watch, lines = Watch(), list[str]()
-    report = Lines(lines.append, watch)
+    report = ProgressLines(lines.append, watch)
     for second in range(20):
         watch.time = float(second)
         report("scoring", second, 100)
-    assert lines[0] == f"scoring: {SOON:.0f} of 100"
-    assert len(lines) == 1 + int((19 - SOON) // BETWEEN)
+    assert lines[0] == f"scoring: {FIRST_LINE_SECONDS:.0f} of 100"
+    assert len(lines) == 1 + int((19 - FIRST_LINE_SECONDS) // LINE_SECONDS)
     lines.clear()
-    quick = Lines(lines.append, watch)
+    quick = ProgressLines(lines.append, watch)
     watch.time += 1.0
     quick("scoring", 50, 100)
     watch.time += 9.0

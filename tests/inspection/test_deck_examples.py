@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inspection.subjects import subject
-from qkv.cli.inspect import RUNGS, show_decks
+from qkv.cli.deck_tables import LADDER_COLUMNS, print_decks
 from qkv.errors import InputError
 from qkv.inspection.trace import trace
 from qkv.inspection.worked_example import decks
@@ -31,10 +31,10 @@ def test_the_ladder_stands_on_the_models_own_words(family: str) -> None:
 
 def test_it_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    show_decks(decks(subject("gpt")))
+    print_decks(decks(subject("gpt")))
     said = capsys.readouterr()
     assert "brown  124    15.5    0.982     0.91" in said.out
-    assert all(each in said.out for each in RUNGS)
+    assert all(each in said.out for each in LADDER_COLUMNS)
     assert "heads of d/h, no W_O" in said.out
     assert "illustrative" in said.err
 

@@ -23,7 +23,7 @@ from reliability.nursery import Nursery
 # What a command must have said, by what stands in it: the slide's numbers, not only an end without a fault.
 SAID = {
     "--decks": ["0.018", "0.982", "heads of d/h, no W_O", "softmax(X U Uᵀ Xᵀ) X U"],
-    "--head": ["q·k", "mixed:"],
+    "--head": ["q·k", "output of the head:"],
     "--next": ["probability"],
     "--heads": ["baseline"],
     "--alignments": ["-0 "],

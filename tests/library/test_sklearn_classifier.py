@@ -149,7 +149,7 @@ def test_a_run_that_is_kept(tmp_path: Path) -> None:
     classifier = bag(run=tmp_path / "run").fit(TEXTS, KINDS)
     assert (tmp_path / "run" / "card.md").is_file()
     assert (qkv.load(tmp_path / "run").classify(TEXTS[0])[0].label == "True") == bool(classifier.predict(TEXTS[:1])[0])
-    with pytest.raises(InputError, match="a run is there"):
+    with pytest.raises(InputError, match="this run exists"):
         clone(classifier).fit(TEXTS, KINDS)
 
 

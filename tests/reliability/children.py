@@ -58,7 +58,7 @@ def cli(words: list[str], stdin: str | None = None) -> None:
         os.dup2(opened, 0)
         os.close(opened)
     for verb in (compare, progress, train):  # its time begins now, not when the nursery did
-        verb.STARTED = time.perf_counter()
+        verb.PROGRAM_START = time.perf_counter()
     app.main(words)
 
 

@@ -15,8 +15,8 @@ from qkv.data.read_examples import read_examples
 from qkv.errors import ConfigError, InputError
 from qkv.evaluation.labelled_evaluation import score_answers, score_examples
 from qkv.studies import classical_baselines, picture
-from qkv.studies.comparison import Entry, compare
-from qkv.studies.significance import difference, estimate, measure
+from qkv.studies.comparison import ComparedSystem, compare
+from qkv.studies.significance import difference, estimate, row_statistics
 from qkv.studies.study import ComparisonPlan
 from studies import tables
 
@@ -62,7 +62,7 @@ def test_totals_of_rows_give_the_score(tmp_path: Path, metric: str) -> None:
     found = read_examples(ExamplesConfig(files=(tables.table(tmp_path / "one.csv"),), report="valid"))
     answers = np.random.default_rng(0).dirichlet([1, 1], len(found.train)).astype(np.float32)
     judgement = score_answers(answers, found.train.targets, found.labels.names, "single")
-    made = measure(judgement, found.train, metric)  # type: ignore[arg-type]
+    made = row_statistics(judgement, found.train, metric)  # type: ignore[arg-type]
     assert made.value == pytest.approx(judgement.values()[metric])
     whole = estimate([made])
     assert whole.low is not None
@@ -76,25 +76,25 @@ def test_f1_is_that_of_the_second_class(tmp_path: Path) -> None:
     answers = np.random.default_rng(0).dirichlet([1, 2], len(found.train)).astype(np.float32)
     judgement = score_answers(answers, found.train.targets, found.labels.names, "single")
     expected = f1_score(found.train.targets, answers.argmax(1), pos_label=1)
-    assert measure(judgement, found.train, "f1").value == pytest.approx(expected)
+    assert row_statistics(judgement, found.train, "f1").value == pytest.approx(expected)
     three = score_answers(np.eye(3, dtype=np.float32), np.arange(3), ("a", "b", "c"), "single")
     with pytest.raises(InputError, match="is for two classes"):
-        measure(three, found.train, "f1")
+        row_statistics(three, found.train, "f1")
 
 
 def test_pearson_of_totals(tmp_path: Path) -> None:
     found = read_examples(ExamplesConfig(files=(tables.numbers(tmp_path / "pairs.tsv"),), report="valid"))
     answers = (found.train.targets + np.random.default_rng(0).normal(size=len(found.train)))[:, None]
     judgement = score_answers(answers.astype(np.float32), found.train.targets, (), "regression")
-    assert measure(judgement, found.train).value == pytest.approx(judgement.value, abs=1e-6)
+    assert row_statistics(judgement, found.train).value == pytest.approx(judgement.value, abs=1e-6)
 
 
-def entry(name: str, *tables: np.ndarray) -> Entry:
+def entry(name: str, *tables: np.ndarray) -> ComparedSystem:
     from qkv.evaluation.intervals import mean
-    from qkv.studies.significance import Measure
+    from qkv.studies.significance import RowStatistics
 
-    measures = tuple(Measure("accuracy", each[:, None], mean) for each in tables)
-    return Entry(name, True, measures, None, 0.0)
+    measures = tuple(RowStatistics("accuracy", each[:, None], mean) for each in tables)
+    return ComparedSystem(name, True, measures, None, 0.0)
 
 
 def test_seeds_are_averaged_and_noise_is_told() -> None:
@@ -103,7 +103,7 @@ def test_seeds_are_averaged_and_noise_is_told() -> None:
     both = entry("both", good, same)
     assert both.score.value == pytest.approx((good.mean() + same.mean()) / 2)
     close, far = (
-        difference(one.measures, other.measures)
+        difference(one.statistics, other.statistics)
         for one, other in ((entry("good", good), entry("same", same)), (both, entry("bad", bad)))
     )
     assert close.noise
@@ -120,8 +120,8 @@ def test_systems_without_a_network_learn(tmp_path: Path, make: object) -> None:
     problem = "regression" if found.task == "regression" else "single"
     assert found.test is not None
     scores = {
-        each.name: score_examples(each.answers(found.test), found.test, problem).value
-        for each in classical_baselines.fitted(found, problem)
+        each.name: score_examples(each.predict(found.test), found.test, problem).value
+        for each in classical_baselines.fit_baselines(found, problem)
     }
     first, *others = scores.values()
     assert max(others) > max(0.9 if problem == "single" else 0.2, first)
@@ -135,14 +135,14 @@ def test_a_comparison_of_a_table(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     path = tables.table(tmp_path / "reviews.csv")
     found, folder = compare(plan(path, tmp_path / "runs" / "compare-reviews", models=("linear", "lstm"), seeds=2))
-    names = [each.name for each in found.entries]
+    names = [each.name for each in found.systems]
     assert set(names) == {"majority", "naive Bayes", classical_baselines.TF_IDF, "linear", "lstm"}
     values = json.loads((folder / "compare.json").read_text())
     systems = {each["system"]: each for each in values["systems"]}
     assert systems["lstm"]["training_flops"] > systems["linear"]["training_flops"] == 0
     assert len(systems["lstm"]["by_seed"]) == 2
     assert systems["lstm"]["predictions_per_second"] > 0
-    assert values["best"] == max((each for each in found.entries), key=lambda each: each.held_out or 0).name
+    assert values["best"] == max((each for each in found.systems), key=lambda each: each.held_out_score or 0).name
     assert all(Path(run["run"], "card.md").is_file() for run in systems["lstm"]["runs"])
     assert classical_baselines.TF_IDF in (folder / "compare.md").read_text()
     assert (folder / "compare.svg").read_text().startswith("<svg")
@@ -150,19 +150,19 @@ def test_a_comparison_of_a_table(tmp_path: Path) -> None:
 
 
 def test_a_model_that_was_trained_on_these_files_is_told(tmp_path: Path) -> None:
-    from qkv.studies.compare_labelled import trained_on_these
+    from qkv.studies.compare_labelled import find_leaks
 
     files = tables.table(tmp_path / "reviews.csv"), tables.table(tmp_path / "other.csv")
     (tmp_path / "run" / "best").mkdir(parents=True)
     (tmp_path / "run" / "recipe.toml").write_text('[corpus]\nfiles = ["reviews.csv"]\n')
     for start in ("run", "run/best"):
-        assert [len(list(trained_on_these(start, ExamplesConfig(files=(name,))))) for name in files] == [1, 0]
+        assert [len(list(find_leaks(start, ExamplesConfig(files=(name,))))) for name in files] == [1, 0]
 
 
 def test_a_comparison_of_columns_of_numbers(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     found, _ = compare(plan(tables.columns(tmp_path / "columns.csv"), tmp_path / "out", models=("mlp",)))
-    assert {each.name for each in found.entries} == {"majority", "naive Bayes", "logistic", "mlp"}
+    assert {each.name for each in found.systems} == {"majority", "naive Bayes", "logistic", "mlp"}
     assert not found.failed
 
 
@@ -170,11 +170,11 @@ def test_a_comparison_of_text(tmp_path: Path) -> None:
     torch.set_num_threads(1)
     path = tables.book(tmp_path / "book.txt")
     found, _ = compare(plan(path, tmp_path / "out", models=("mlp", "modern"), equal="parameters"))
-    assert {each.name for each in found.entries if each.learned} == {"mlp", "modern"}
-    sizes = [each.parameters for each in found.entries if each.parameters]
+    assert {each.name for each in found.systems if each.is_network} == {"mlp", "modern"}
+    sizes = [each.parameters for each in found.systems if each.parameters]
     assert max(sizes) < 1.1 * min(sizes)
-    assert found.lower
-    figures = [each.score.value for each in found.entries]
+    assert found.lower_is_better
+    figures = [each.score.value for each in found.systems]
     assert figures == sorted(figures)
 
 
@@ -185,28 +185,28 @@ def test_too_little_time_and_unknown_systems_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'lstm'"):
         compare(plan(path, tmp_path / "b", models=("lstn",)))
     with pytest.raises(InputError, match=r"ends in \.svg"):
-        picture.check(Path("table.pdf"))
+        picture.require_format(Path("table.pdf"))
 
 
 def test_a_picture_in_both_formats(tmp_path: Path) -> None:
     from qkv.evaluation.intervals import Estimate
 
     lines = [
-        picture.Line("a <b>", Estimate(0.9, 0.85, 0.95), True, True),
-        picture.Line("c", Estimate(None, None, None), False),
+        picture.IntervalRow("a <b>", Estimate(0.9, 0.85, 0.95), True, True),
+        picture.IntervalRow("c", Estimate(None, None, None), False),
     ]
     for name, first in (("p.svg", b"<svg"), ("p.png", b"\x89PNG")):
         picture.draw_intervals(tmp_path / name, lines, "title", "axis")
         assert (tmp_path / name).read_bytes().startswith(first)
     assert "a &lt;b&gt; *" in (tmp_path / "p.svg").read_text()
-    low, high, ticks = picture.scale([0.82, 0.97])
+    low, high, ticks = picture.axis([0.82, 0.97])
     assert low <= 0.82 <= 0.97 <= high
     assert ticks[0] == low
 
 
 @pytest.mark.parametrize("values", [[1.0, 1.0 - 2**-53], [0.0, 5e-324], [-3.0, -3.0], [1e9, 1e9 + 1e-6], []])
 def test_an_axis_has_a_length_whatever_the_figures(values: list[float]) -> None:
-    low, high, ticks = picture.scale(values)
+    low, high, ticks = picture.axis(values)
     assert low < high
     assert len(ticks) == len(set(ticks))
     assert all(low <= value <= high for value in values)

@@ -17,7 +17,7 @@ from qkv.data.read_examples import read_examples
 from qkv.errors import InputError
 from qkv.models.bert import BertConfig
 from qkv.recipe import bundle
-from qkv.studies.linear_probe import last_compared_with, layers_of, probe
+from qkv.studies.linear_probe import last_compared_with, layer_vectors, probe
 from text.kinds import tokenizer
 
 
@@ -42,7 +42,7 @@ def table(tmp_path: Path, rows: int = 60) -> ExamplesConfig:
 def test_texts_are_the_means_of_their_tokens(opened: Predictor, tmp_path: Path) -> None:
     side = read_examples(table(tmp_path)).train
     assert isinstance(side, TextExamples)
-    found = layers_of(opened.bundle.model, opened.tokenizer, side)  # type: ignore[arg-type]
+    found = layer_vectors(opened.bundle.model, opened.tokenizer, side)  # type: ignore[arg-type]
     assert len(found) == 3
     for layer, vectors in enumerate(found):
         expected = opened.embed([each.text for each in side], layer=layer)
@@ -58,7 +58,7 @@ def test_words_are_their_first_pieces_in_parts_of_long_sentences_too(opened: Pre
     )
     side = read_examples(ExamplesConfig(files=(str(path),)), purpose="describe").train
     assert isinstance(side, TagExamples)
-    found = layers_of(opened.bundle.model, opened.tokenizer, side)  # type: ignore[arg-type]
+    found = layer_vectors(opened.bundle.model, opened.tokenizer, side)  # type: ignore[arg-type]
     assert {len(each) for each in found} == {len(side.targets)} == {20}
     short = opened.embed(" ".join(words[:4]), layer=1, pool="none")[0]
     starts = [place for place, piece in enumerate(short.pieces) if not piece.startswith(("##", "["))]
@@ -69,7 +69,9 @@ def test_the_figure_is_that_of_logistic_regression(opened: Predictor, tmp_path: 
     found = read_examples(table(tmp_path))
     layers = probe(opened.bundle.model, opened.tokenizer, found)  # type: ignore[arg-type]
     assert [each.layer for each in layers] == [0, 1, 2]
-    train, valid = (layers_of(opened.bundle.model, opened.tokenizer, side)[2] for side in (found.train, found.valid))  # type: ignore[arg-type]
+    train, valid = (
+        layer_vectors(opened.bundle.model, opened.tokenizer, side)[2] for side in (found.train, found.valid)
+    )  # type: ignore[arg-type]
     scaler = StandardScaler().fit(train)
     oracle = LogisticRegression(C=0.1, max_iter=200).fit(scaler.transform(train), found.train.targets)
     assert layers[2].score.value == oracle.score(scaler.transform(valid), found.valid.targets)
@@ -82,5 +84,5 @@ def test_the_figure_is_that_of_logistic_regression(opened: Predictor, tmp_path: 
 def test_numbers_and_pairs_are_refused(opened: Predictor, tmp_path: Path) -> None:
     path = tmp_path / "n.csv"
     path.write_text("text,score\n" + "".join(f"the river {i},{i / 7:.3f}\n" for i in range(40)))
-    with pytest.raises(InputError, match="one class a text"):
+    with pytest.raises(InputError, match="one class for each text"):
         probe(opened.bundle.model, opened.tokenizer, read_examples(ExamplesConfig(files=(str(path),))))  # type: ignore[arg-type]

@@ -18,7 +18,8 @@ import small_pairs
 from qkv.errors import ConfigError, InputError, StorageError
 from qkv.recipe.recipe import read_sections
 from qkv.studies import search_space, trials
-from qkv.studies.search import BEST, JOURNAL, TuningPlan, TuningTask, tune
+from qkv.studies.search import BEST, JOURNAL, TuningPlan, tune
+from qkv.studies.search_space import TuningTask
 from qkv.studies.study import LABELLED_MODELS, TEXT_CLASSIFIERS
 from studies import tables
 
@@ -42,14 +43,14 @@ def test_the_defaults_can_be_drawn(task: str) -> None:
     """Whatever the systems' own figures are, they lie within what is searched."""
     for name in LABELLED_MODELS.get(task, TEXT_CLASSIFIERS):
         space = search_space.labelled_space(name, task)
-        figures = search_space.default_trial(name, space)
+        figures = search_space.default_hyperparameters(name, space)
         fixed = optuna.trial.FixedTrial(figures)
-        values = search_space.labelled(fixed, name, space, 1000)
+        values = search_space.draw_labelled(fixed, name, space, 1000)
         assert fixed.params == figures
         assert values["training"]["steps"] > 0
-    for name in search_space.LANGUAGE_MODELS:
+    for name in search_space.DEFAULT_LANGUAGE_MODELS:
         with trials.quiet():
-            values = search_space.language_model(optuna.create_study().ask(), name)
+            values = search_space.draw_language_model(optuna.create_study().ask(), name)
         assert values["model"]["kind"] == name
 
 
@@ -57,9 +58,9 @@ def test_a_table_of_numbers(tmp_path: Path) -> None:
     """Its systems, the defaults first; linear regression is solved and not searched."""
     for name in search_space.systems.NUMBER_SYSTEMS:
         space = search_space.table_space(name)
-        fixed = optuna.trial.FixedTrial(search_space.default_trial(name, space))
-        search_space.labelled(fixed, name, space, 1000)
-        assert fixed.params == search_space.default_trial(name, space)
+        fixed = optuna.trial.FixedTrial(search_space.default_hyperparameters(name, space))
+        search_space.draw_labelled(fixed, name, space, 1000)
+        assert fixed.params == search_space.default_hyperparameters(name, space)
     for task, target in (("class", lambda n: "ab"[n % 3 == 0]), ("size", lambda n: n / 7)):
         rows = "".join(f"{n % 3},{n % 5},{target(n)}\n" for n in range(90))
         (tmp_path / f"{task}.csv").write_text(f"x,y,{task}\n{rows}")
@@ -91,7 +92,7 @@ def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
     assert values["training"]["steps"] > 0
     assert "checkpoint_every" not in values["training"]
     kept = [path.name for path in (tmp_path / "search" / "trials").iterdir()]
-    assert kept == [f"{found.number:04d}"]
+    assert kept == [f"{found.best_trial:04d}"]
     again = tune(search(tmp_path))
     assert again.trials == found.trials
     longer = tune(search(tmp_path, trials=3))
@@ -114,7 +115,7 @@ def drawn(path: Path, stops: int) -> list[dict[str, object]]:
     """Figures of six trials in a store that is opened anew so many times."""
     with trials.quiet():
         for _ in range(stops):
-            store = trials.Store(str(path), "s", {}, path.parent, 3, lower=False)
+            store = trials.Store(str(path), "s", {}, path.parent, 3, lower_is_better=False)
             for _ in range(6 // stops):
                 trial = store.ask()
                 rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
@@ -153,11 +154,11 @@ def test_bad_wishes_are_told(tmp_path: Path) -> None:
 
 def test_a_trial_that_lags_is_cut_short(tmp_path: Path) -> None:
     with trials.quiet():
-        store = trials.Store(str(tmp_path / "j"), "s", {}, tmp_path, 0, lower=False)
-        for number in range(trials.STARTUP + 1):
+        store = trials.Store(str(tmp_path / "j"), "s", {}, tmp_path, 0, lower_is_better=False)
+        for number in range(trials.UNPRUNED_TRIALS + 1):
             trial = store.ask()
             for look in range(1, 6):
-                trial.report(0.9 if number < trials.STARTUP else 0.1, look)
+                trial.report(0.9 if number < trials.UNPRUNED_TRIALS else 0.1, look)
                 cut = trial.should_prune()
             store.study.tell(trial, 0.9)
     assert cut
@@ -207,9 +208,11 @@ def test_a_killed_search_loses_no_finished_trial(tmp_path: Path) -> None:
 
 
 def test_a_search_on_text_draws_language_models() -> None:
-    subject = TuningTask("language-modelling", {name: {} for name in search_space.LANGUAGE_MODELS}, 0, lower=True)
+    subject = TuningTask(
+        "language-modelling", {name: {} for name in search_space.DEFAULT_LANGUAGE_MODELS}, 0, lower_is_better=True
+    )
     trial = optuna.create_study().ask()
-    assert subject.values(trial)["model"]["kind"] in search_space.LANGUAGE_MODELS
+    assert subject.draw(trial)["model"]["kind"] in search_space.DEFAULT_LANGUAGE_MODELS
     assert subject.defaults() == []
 
 

@@ -15,8 +15,8 @@ import small_tasks
 from doctor.test_messages import BASELINES, FOUND
 from qkv import session as sessions
 from qkv.data.split import even_order
-from qkv.doctor import messages as remarks
-from qkv.doctor.examination import Doctor, spelled
+from qkv.doctor import messages
+from qkv.doctor.examination import Doctor, text_bytes
 from qkv.evaluation import ngram_model as ngrams
 from qkv.evaluation import text_baselines
 from qkv.evaluation.labelled_evaluation import score_answers, score_tags
@@ -63,13 +63,13 @@ def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -
     assert found.bits(found.ngram) == pytest.approx(low)
     assert low < 0.9 * high
     between = (low + high) / 2
-    assert "worse than a 5-gram model" in remarks.comparison(between, replace(found, xz=None))
+    assert "worse than a 5-gram model" in messages.comparison(between, replace(found, xz=None))
 
 
 @pytest.mark.parametrize("bits", [4.0, 2.4, 0.5])
 def test_a_count_of_a_part_never_makes_a_model_better(bits: float) -> None:
     part = replace(BASELINES, counted=500, packed_after=10, packed_of=20)
-    said = remarks.comparison(bits, part)
+    said = messages.comparison(bits, part)
     assert "better than a " not in said
     assert "than xz" not in said
     assert "better than the frequencies of single tokens (4.80)" in said
@@ -88,7 +88,7 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
     whole = doctor.baselines
     windows = len(WindowPlan(len(valid.tokens), 16, 16))
     for part in (range(windows // 4), range(3 * windows // 4, windows)):
-        made = doctor._on(part)
+        made = doctor._baselines_on(part)
         places, reach = WindowPlan(len(valid.tokens), 16, 16).predictions_of(part)
         alone = text_baselines.measure(
             session.task.prepared.train, valid, session.task.prepared.tokenizer.vocabulary, places, reach
@@ -96,7 +96,7 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
         assert made.unigram == pytest.approx(alone.unigram)
         assert made.ngrams == pytest.approx(alone.ngrams)
         both = (valid.tokens[places], session.task.prepared.train.tokens)
-        text, known = (spelled(session.task.prepared.tokenizer, each) for each in both)
+        text, known = (text_bytes(session.task.prepared.tokenizer, each) for each in both)
         assert made.xz == pytest.approx(text_baselines.xz_bits(text, known), rel=0.05, abs=0.01)
         assert made.ngram < 0.5 * whole.ngram or made.ngram > 1.5 * whole.ngram
 
@@ -116,9 +116,9 @@ def test_a_smaller_sample_of_windows_is_part_of_a_larger_one() -> None:
 def test_best_and_last_are_of_the_same_tokens() -> None:
     """The last evaluation looks at more, and at harder, text: no step was worse for it."""
     found = replace(FOUND, kind="overfitting", since=None, validation=1.5, lowest=1.9, last=1.9)
-    assert "at step" not in remarks.verdict(found, BASELINES)
-    assert "later ones are no better" in remarks.which(found, 200)
-    rose = remarks.verdict(replace(found, since=120, lowest=1.7), BASELINES)
+    assert "at step" not in messages.verdict(found, BASELINES)
+    assert "later ones are no better" in messages.checkpoint_to_use(found, 200)
+    rose = messages.verdict(replace(found, since=120, lowest=1.7), BASELINES)
     assert "rose from 1.70 to 1.90" in rose
 
 

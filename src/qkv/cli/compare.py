@@ -1,4 +1,4 @@
-"""`qkv compare`: every architecture that fits the data under one time budget, compared with baselines."""
+"""`qkv compare`: train every architecture that fits the data under one time budget, and compare them with baselines."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from cyclopts import Parameter
 
 from qkv import ranges
 from qkv.cli.options import (
-    DATA,
+    DATA_GROUP,
     DEFAULT_SPLIT,
-    MODEL,
-    TIME,
+    MODEL_GROUP,
+    TIME_GROUP,
     Data,
     SplitOptions,
     TokenizerName,
     TrainingSeed,
     data_files,
-    within,
+    in_range,
 )
-from qkv.cli.output import OUTPUT, STARTED, Json, document, note, print_answer, show
+from qkv.cli.output import OUTPUT_GROUP, PROGRAM_START, Json, print_answer, print_json, print_notes, print_sections
 from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.ranges import Range
 
@@ -28,24 +28,24 @@ from qkv.ranges import Range
 def compare(
     *data: Data,
     reading: SplitOptions = DEFAULT_SPLIT,
-    report: Annotated[Literal["valid", "test"] | None, Parameter(group=DATA)] = None,
-    models: Annotated[str | None, Parameter(group=MODEL)] = None,
-    start: Annotated[list[str] | None, Parameter(name="--from", negative="", group=MODEL)] = None,
+    report: Annotated[Literal["valid", "test"] | None, Parameter(group=DATA_GROUP)] = None,
+    models: Annotated[str | None, Parameter(group=MODEL_GROUP)] = None,
+    start: Annotated[list[str] | None, Parameter(name="--from", negative="", group=MODEL_GROUP)] = None,
     tokenizer: TokenizerName = None,
-    metric: Annotated[ComparedMetric, Parameter(group=MODEL)] = "auto",
-    equal: Annotated[Literal["time", "parameters"], Parameter(group=MODEL)] = "time",
-    seeds: Annotated[int, within(Range(1, 1000), group=MODEL)] = 1,
+    metric: Annotated[ComparedMetric, Parameter(group=MODEL_GROUP)] = "auto",
+    equal: Annotated[Literal["time", "parameters"], Parameter(group=MODEL_GROUP)] = "time",
+    seeds: Annotated[int, in_range(Range(1, 1000), group=MODEL_GROUP)] = 1,
     seed: TrainingSeed = 0,
-    minutes: Annotated[float, within(ranges.MINUTES, group=TIME)] = 10.0,
-    picture: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
-    run: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    minutes: Annotated[float, in_range(ranges.MINUTES, group=TIME_GROUP)] = 10.0,
+    picture: Annotated[Path | None, Parameter(group=OUTPUT_GROUP)] = None,
+    run: Annotated[Path | None, Parameter(group=OUTPUT_GROUP)] = None,
     json: Json = False,
 ) -> None:
     """Compare every architecture that fits the data under one time budget.
 
-    Networks are trained as by `qkv train`, each for the same time, and compared with baselines: majority class,
-    naive Bayes and TF-IDF with logistic regression; of text, n-grams. Which is best is decided on examples held out
-    of the training set, never on those of the table.
+    Networks are trained as `qkv train` does, each for the same time, and compared with baselines: majority class, naive
+    Bayes, and TF-IDF with logistic regression; for plain text, n-grams. The best model of each training is chosen on
+    examples held out of the training set, never on those that the table reports.
 
     qkv compare reviews.csv
     qkv compare sst2/ --minutes 30 --seeds 3
@@ -54,25 +54,25 @@ def compare(
 
     Args:
         report: The data that the table reports: valid or test. Default: valid.
-        models: Which networks, as bag,cnn,lstm. Default: all that fit the data.
-        start: A model to fine-tune as well. Repeat it for more.
-        metric: The metric of classes; f1 is that of the second of two.
-        equal: What networks on text have in common: their time, or also their parameters.
+        models: The networks to train, such as bag,cnn,lstm. Default: all that fit the data.
+        start: A model to fine-tune as well. May be repeated.
+        metric: The metric for classes; f1 is that of the second of two classes.
+        equal: What all networks on plain text get: the same time, or also the same number of parameters.
         seeds: How often each network is trained; scores are means.
-        minutes: The time budget, in all; divided evenly among the networks.
+        minutes: The time budget of all trainings together, divided evenly among them.
         picture: Also plot the scores with their intervals: FILE.svg or FILE.png.
         run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
     """
-    from qkv.cli import progress as shown
+    from qkv.cli.progress import progress_in_bytes, show_training
     from qkv.library.new_run import stem, tokenizer_section
     from qkv.studies import comparison as study
-    from qkv.studies import picture as drawing
+    from qkv.studies import picture as pictures
     from qkv.studies.study import ComparisonPlan
 
     files = data_files(data, "compare")
     if picture is not None:
-        drawing.check(picture)
-    with shown.reading() as progress:
+        pictures.require_format(picture)
+    with progress_in_bytes() as progress:
         plan = ComparisonPlan(
             corpus={"files": files, **reading.given(), **({"report": report} if report else {})},
             folder=run or Path("runs") / f"compare-{stem(files[0])}",
@@ -84,15 +84,15 @@ def compare(
             tokenizer=tokenizer_section(tokenizer),
             metric=metric,
             equal=equal,
-            began=STARTED,
+            started_at=PROGRAM_START,
             progress=progress,
-            note=note,
-            watch=shown.show,
+            note=print_notes,
+            watch=show_training,
         )
         comparison, folder = study.compare(plan)
     if picture is not None:
         comparison.draw(picture)
     if json:
-        return document({"folder": str(folder), **comparison.values()})
-    show(*comparison.sections())
+        return print_json({"folder": str(folder), **comparison.values()})
+    print_sections(*comparison.sections())
     return print_answer("", f"The table, the picture and every run are in {folder}.")

@@ -1,5 +1,4 @@
-"""`qkv embed`: vectors of texts and of their tokens, from any layer of a model; the nearest texts, one word in many
-texts, what each layer knows."""
+"""`qkv embed`: vectors of texts or tokens from any layer of a model; nearest texts, a word in several texts, probes."""
 
 from __future__ import annotations
 
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 import qkv
-from qkv.cli.lines import answer, batches
-from qkv.cli.lines import lines as lines_of
-from qkv.cli.options import DEFAULT_DATA, AnyModel, Flag, Repeatable, TextFile, Texts, read_config, refuse, within
-from qkv.cli.output import Json, document, notes, print_answer, show
+from qkv.cli.batches import answer_batches, read_texts, text_batches
+from qkv.cli.options import DEFAULT_DATA, AnyModel, Flag, Repeatable, TextFile, Texts, data_config, in_range, refuse
+from qkv.cli.output import Json, print_answer, print_json, print_notes, print_sections
 from qkv.errors import InputError, require_package
 from qkv.ranges import COUNT
 from qkv.storage import write_file
@@ -29,14 +27,13 @@ if TYPE_CHECKING:
 
     from qkv.api import Model
     from qkv.evaluation.vectors import Layer, Tokens
-    from qkv.studies.linear_probe import Probed
 
-ENDINGS = (".npy", ".parquet", ".jsonl")
-TOGETHER = 256  # texts that are answered together
-CANDIDATES = 1024  # texts of --among that are embedded at once
-SHOWN = 12  # texts whose cosines are shown on a terminal
-PAIRS = 6  # pairs of texts that are shown for every layer
-TOP = 5
+OUTPUT_ENDINGS = (".npy", ".parquet", ".jsonl")
+BATCH_TEXTS = 256
+BATCH_CANDIDATES = 1024  # texts of --among that are embedded together
+SHOWN_TEXTS = 12
+SHOWN_PAIRS = 6
+DEFAULT_TOP = 5
 
 
 def embed(
@@ -49,14 +46,14 @@ def embed(
     precision: Literal["f32", "bf16"] | None = None,
     out: Path | None = None,
     among: str | None = None,
-    top: Annotated[int | None, within(COUNT)] = None,
+    top: Annotated[int | None, in_range(COUNT)] = None,
     word: str | None = None,
     probe: Repeatable = None,
     label: str | None = None,
     picture: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Turn texts into vectors. Texts that mean the same have vectors that point the same way.
+    """Turn texts into vectors. Texts with similar meanings have vectors with similar directions.
 
     qkv embed MODEL "That is a happy person" "That is a very happy person" "Today is a sunny day"
     qkv embed MODEL --file sentences.txt --out sentences.npy
@@ -65,93 +62,93 @@ def embed(
     qkv embed MODEL --probe wnut17/ --picture layers.svg
 
     Args:
-        layer: 0 is what enters the first layer, 1 what leaves it ..., -1 the last. mean, sum or concat: the last four,
-            joined. Default: -1.
+        layer: 0 is the input of the first layer, 1 its output, and so on; -1 is the output of the last layer. mean, sum
+            or concat joins the last four. Default: -1.
         pool: How a text's tokens become one vector: their mean, the first ([CLS] in BERT), the last, or the largest
-            numbers (max). Default: mean.
-        tokens: A vector for each token instead of one a text.
-        precision: The number format of products. bf16 is about twice as fast where the processor has it, and right to
-            two or three digits. Default: f32.
-        out: Write the vectors to FILE.npy, FILE.parquet or FILE.jsonl. A .npy of tokens holds them all, text after
-            text.
-        among: A file with one text a line: those nearest to each text are shown.
-        top: For --among: how many of them. Default: 5.
-        word: One word in several texts: how alike its vectors are, layer by layer. Of bank, station and it the
-            lectures' own texts are taken when none are given.
-        probe: Labelled examples (a table, CoNLL): linear probes, how well a linear classifier tells the labels from the
-            vectors of each layer. Repeat it for more files.
-        label: The column to learn, for --probe.
-        picture: Plot the scores of --probe into this .svg or .png file.
+            value in each dimension (max). Default: mean.
+        tokens: Give a vector for each token instead of one for each text.
+        precision: The number format of matrix products. bf16 is about twice as fast if the processor supports it, and
+            right to two or three digits. Default: f32.
+        out: Write the vectors to FILE.npy, FILE.parquet or FILE.jsonl. With --tokens, a .npy file holds the vectors of
+            all texts in one array.
+        among: A file with one text per line: show the texts that are nearest to each given text.
+        top: With --among: how many texts to show. Default: 5.
+        word: Compare the vectors of this word in several texts, layer by layer. For bank, station and it, texts of the
+            lectures are used by default.
+        probe: Labelled examples (a table, CoNLL): show how well a linear classifier predicts the labels from the
+            vectors of each layer. May be repeated for several files.
+        label: With --probe: the column with the labels.
+        picture: With --probe: plot the scores into this .svg or .png file.
     """
     modes = {"among": among, "word": word, "probe": probe, "out": out}
-    given = [f"--{name}" for name, value in modes.items() if value is not None]
-    if len(given) > 1:
-        raise InputError(f"{given[0]} and {given[1]}: expected one of them.")
+    given_modes = [f"--{name}" for name, value in modes.items() if value is not None]
+    if len(given_modes) > 1:
+        raise InputError(f"{given_modes[0]} and {given_modes[1]}: expected one of them.")
     if probe is None:
         refuse({"label": label, "picture": picture}, "only --probe DATA uses it")
     if among is None:
         refuse({"top": top}, "only --among FILE uses it")
     else:
         refuse({"tokens": tokens}, "--among compares whole texts")
-    how = {"layer": layer, "pool": pool, "tokens": tokens, "precision": precision}
+    vector_options = {"layer": layer, "pool": pool, "tokens": tokens, "precision": precision}
     if probe is not None:
-        refuse({"file": file, **how}, "--probe reads labelled examples at every layer")
+        refuse({"file": file, **vector_options}, "--probe reads labelled examples at every layer")
         if texts:
             raise InputError(f"{len(texts)} texts and --probe: a probe reads labelled examples. Leave the texts out.")
-        return show_probe(model, probe, label, picture, json)
+        return print_probe(model, probe, label, picture, json)
     if word is not None:
-        refuse({"file": file, **how}, "--word compares the texts of the command at every layer")
-        return show_word(model, word, list(texts), json)
-    all_batches = batches(texts, file, "embed", TOGETHER, piped=False)
+        refuse({"file": file, **vector_options}, "--word compares the texts of the command at every layer")
+        return print_word(model, word, list(texts), json)
+    batches = text_batches(texts, file, "embed", BATCH_TEXTS, piped=False)
     if out is not None:
         require_writable(out)
     options: dict[str, Any] = {"layer": parse_layer(layer or "-1"), "pool": "none" if tokens else pool or "mean"}
     options["precision"] = precision or "f32"
     if json and out is None and among is None:
         opened = qkv.load(model)
-        answer(
+        answer_batches(
             opened,
-            all_batches,
+            batches,
             lambda batch: list(opened.embed(batch, **options)),
-            values,
+            json_values,
             lambda batch, vectors: None,
             {"model": model, **options},
         )
         return None
-    all_texts = [text for batch in all_batches for text in batch]
+    all_texts = [text for batch in batches for text in batch]
     opened = qkv.load(model)
     if among is not None:
-        noted, nearest = nearest_in(opened, all_texts, among, top or TOP, options)
+        notes, nearest = nearest_in_file(opened, all_texts, among, top or DEFAULT_TOP, options)
         if json:
             rows = [
-                {"text": text, "near": [{"text": other, "cosine": cosine} for other, cosine in near]}
-                for text, near in zip(all_texts, nearest, strict=True)
+                {"text": text, "near": [{"text": other, "cosine": cosine} for other, cosine in neighbours]}
+                for text, neighbours in zip(all_texts, nearest, strict=True)
             ]
-            about = {"layer": options["layer"], "pool": options["pool"], "among": among}
-            return document({**about, "texts": rows, "notes": noted})
-        notes(noted)
-        return show(*near_sections(all_texts, nearest))
+            header = {"layer": options["layer"], "pool": options["pool"], "among": among}
+            return print_json({**header, "texts": rows, "notes": notes})
+        print_notes(*notes)
+        return print_sections(*nearest_sections(all_texts, nearest))
     vectors: Any = opened.embed(all_texts, **options)
-    notes(opened.notes)
+    print_notes(*opened.notes)
     if out is not None:
-        write(out, all_texts, vectors)
+        write_vectors(out, all_texts, vectors)
         width = int((vectors[0].vectors if tokens else vectors).shape[-1])
         facts = {"texts": len(all_texts), "width": width, "file": str(out), "notes": opened.notes}
         if json:
-            return document({"model": model, **options, **facts})
+            return print_json({"model": model, **options, **facts})
         return print_answer(f"{counted(len(all_texts), 'text')} -> {out}")
-    show(*(token_tables(all_texts, vectors) if tokens else [cosine_table(all_texts, vectors)]))
-    if len(all_texts) > SHOWN:
-        notes([f"{SHOWN} of {len(all_texts):,} texts are shown; --out FILE.npy or --json gives all."])
+    print_sections(*(token_tables(all_texts, vectors) if tokens else [cosine_table(all_texts, vectors)]))
+    if len(all_texts) > SHOWN_TEXTS:
+        print_notes(f"{SHOWN_TEXTS} of {len(all_texts):,} texts are shown; --out FILE.npy or --json gives all.")
     return None
 
 
 def require_writable(path: Path) -> None:
-    """Refuse a file that could not be written, before anything is computed."""
-    if path.suffix not in ENDINGS:
-        raise InputError(f"--out {path}: expected a name that ends in {', '.join(ENDINGS)}.")
+    """Refuse a name that cannot be written before anything is computed."""
+    if path.suffix not in OUTPUT_ENDINGS:
+        raise InputError(f"--out {path}: expected a name that ends in {', '.join(OUTPUT_ENDINGS)}.")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"--out {path}: there is no folder {path.parent}. Make it, or choose another place.")
+        raise InputError(f"--out {path}: there is no folder {path.parent}. Create it, or choose another one.")
     if path.suffix == ".parquet":
         require_package("pyarrow", f"--out {path}")
 
@@ -166,8 +163,8 @@ def parse_layer(layer: str) -> Layer:
         raise InputError(f"--layer {layer}: expected a number (-1: the last), mean, sum or concat.") from None
 
 
-def values(text: str, vectors: Tensor | Tokens) -> dict[str, Any]:
-    """A text and its vector, or those of its tokens, for JSON."""
+def json_values(text: str, vectors: Tensor | Tokens) -> dict[str, Any]:
+    """A text with its vector or with the vectors of its tokens."""
     from qkv.evaluation.vectors import Tokens
 
     if isinstance(vectors, Tokens):
@@ -175,16 +172,15 @@ def values(text: str, vectors: Tensor | Tokens) -> dict[str, Any]:
     return {"text": text, "vector": vectors.tolist()}
 
 
-def write(path: Path, texts: list[str], vectors: Tensor | list[Tokens]) -> None:
-    """The whole file, or none of it."""
+def write_vectors(path: Path, texts: list[str], vectors: Tensor | list[Tokens]) -> None:
     import numpy as np
     import torch
 
     content = io.BytesIO()
-    rows = map(values, texts, vectors)
+    rows = map(json_values, texts, vectors)
     if path.suffix == ".npy":
-        flat = torch.cat([tokens.vectors for tokens in vectors]) if isinstance(vectors, list) else vectors
-        np.save(content, flat.numpy(), allow_pickle=False)
+        matrix = torch.cat([tokens.vectors for tokens in vectors]) if isinstance(vectors, list) else vectors
+        np.save(content, matrix.numpy(), allow_pickle=False)
     elif path.suffix == ".jsonl":
         for row in rows:
             content.write(json_module.dumps(row, ensure_ascii=False).encode("utf-8") + b"\n")
@@ -197,115 +193,104 @@ def write(path: Path, texts: list[str], vectors: Tensor | list[Tokens]) -> None:
 
 
 def cosine_table(texts: list[str], vectors: Tensor) -> TableSection:
-    """Each text's size; for two or more, how alike they are."""
+    """The width and length of each text's vector; for two or more texts, also their cosines."""
     import torch.nn.functional as F
 
-    unit = F.normalize(vectors[:SHOWN])
-    cosines = (unit @ unit.T).tolist() if len(texts) > 1 else [[]]
-    rows = [
-        (f"{number} {shortened(text, 40)}", len(vector), f"{vector.norm():.3f}", *(f"{cosine:.3f}" for cosine in near))
-        for number, (text, vector, near) in enumerate(zip(texts, vectors[:SHOWN], cosines, strict=False), 1)
-    ]
+    unit_vectors = F.normalize(vectors[:SHOWN_TEXTS])
+    cosines = (unit_vectors @ unit_vectors.T).tolist() if len(texts) > 1 else [[]]
+    rows = []
+    for number, (text, vector, row) in enumerate(zip(texts, vectors[:SHOWN_TEXTS], cosines, strict=False), 1):
+        title = f"{number} {shortened(text, 40)}"
+        rows.append((title, len(vector), f"{vector.norm():.3f}", *(f"{cosine:.3f}" for cosine in row)))
     numbers = [str(number + 1) for number in range(len(cosines[0]))]
     return TableSection("cosines on the right" if numbers else "", ["text", "width", "length", *numbers], rows)
 
 
 def token_tables(texts: list[str], vectors: list[Tokens]) -> Iterator[TableSection]:
-    for text, tokens in list(zip(texts, vectors, strict=True))[:SHOWN]:
+    for text, tokens in list(zip(texts, vectors, strict=True))[:SHOWN_TEXTS]:
         lengths = (f"{length:.3f}" for length in tokens.vectors.norm(dim=-1).tolist())
         rows = list(zip(map(repr, tokens.pieces), tokens.ids, lengths, strict=True))
         yield TableSection(shortened(text, 100), ("token", "id", "length"), rows)
 
 
-def nearest_in(
+def nearest_in_file(
     opened: Model, texts: list[str], file: str, top: int, options: dict[str, Any]
 ) -> tuple[list[str], list[list[tuple[str, float]]]]:
-    """The texts of a file that are nearest to each of those given, with their cosines; before them, the notes."""
+    """The notes, and for each text its `top` nearest texts of the file with their cosines."""
     from qkv.evaluation.vectors import nearest_texts
 
-    noted: set[str] = set()
+    notes: set[str] = set()
 
-    def vectors(part: list[str]) -> Tensor:
-        embedded: Tensor = opened.embed(part, **options)
-        noted.update(opened.notes)
-        return embedded
+    def embedded(part: list[str]) -> Tensor:
+        vectors: Tensor = opened.embed(part, **options)
+        notes.update(opened.notes)
+        return vectors
 
     def candidates() -> Iterator[tuple[list[str], Tensor]]:
-        source = (line for line in lines_of([], file, "embed") if line.strip())
-        while part := list(islice(source, CANDIDATES)):
-            yield part, vectors(part)
+        file_texts = (line for line in read_texts(file, "embed") if line.strip())
+        while part := list(islice(file_texts, BATCH_CANDIDATES)):
+            yield part, embedded(part)
 
-    nearest = nearest_texts(vectors(texts), candidates(), top)
-    return sorted(noted), nearest
+    nearest = nearest_texts(embedded(texts), candidates(), top)
+    return sorted(notes), nearest
 
 
-def near_sections(texts: list[str], nearest: list[list[tuple[str, float]]]) -> Iterator[ReportSection]:
-    for text, near in zip(texts, nearest, strict=True):
+def nearest_sections(texts: list[str], nearest: list[list[tuple[str, float]]]) -> Iterator[ReportSection]:
+    for text, neighbours in zip(texts, nearest, strict=True):
         yield lines(f"Nearest to {shortened(text, 100)!r}:")
-        rows = [(f"{cosine:.3f}", shortened(other, 100)) for other, cosine in near]
+        rows = [(f"{cosine:.3f}", shortened(other, 100)) for other, cosine in neighbours]
         yield TableSection("", ("cosine", "text"), rows, words=("text",))
 
 
-def show_word(model: str, word: str, texts: list[str], json: bool) -> None:
-    """The cosines of one word's vectors in every two texts, layer by layer."""
+def print_word(model: str, word: str, texts: list[str], json: bool) -> None:
+    """Print the cosines of one word's vectors in every two texts, layer by layer."""
     from qkv.evaluation.vectors import CONTEXTS
 
     texts = texts or list(CONTEXTS.get(word, ()))
     if len(texts) < 2:
-        own = ", ".join(CONTEXTS)
-        raise InputError(f"--word {word}: expected two texts at least that hold it ({own} have texts of their own).")
+        examples = ", ".join(CONTEXTS)
+        raise InputError(f"--word {word}: expected at least two texts with it (only {examples} have default texts).")
     layers = qkv.load(model).contexts(word, texts)
     if json:
-        return document({"word": word, "texts": texts, "layers": [cosines.tolist() for cosines in layers]})
+        return print_json({"word": word, "texts": texts, "layers": [cosines.tolist() for cosines in layers]})
     pairs = list(combinations(range(len(texts)), 2))
-    columns = ("layer", *(f"{one + 1} and {other + 1}" for one, other in pairs[:PAIRS]))
-    rows = [(layer, *(f"{near[pair]:.3f}" for pair in pairs[:PAIRS])) for layer, near in enumerate(layers)]
+    shown_pairs = pairs[:SHOWN_PAIRS]
+    columns = ("layer", *(f"{first + 1} and {second + 1}" for first, second in shown_pairs))
+    rows = [(layer, *(f"{cosines[pair]:.3f}" for pair in shown_pairs)) for layer, cosines in enumerate(layers)]
     numbered = (f"{number}  {text}" for number, text in enumerate(texts, 1))
-    show(lines(*numbered, "", f"How alike {word!r} is in two texts, by cosine:"), TableSection("", columns, rows))
-    if len(pairs) > PAIRS:
-        notes([f"{PAIRS} of {len(pairs):,} pairs of texts are shown; --json gives all."])
+    title = f"Similarity of {word!r} in two texts, by cosine:"
+    print_sections(lines(*numbered, "", title), TableSection("", columns, rows))
+    if len(pairs) > SHOWN_PAIRS:
+        print_notes(f"{SHOWN_PAIRS} of {len(pairs):,} pairs of texts are shown; --json gives all.")
     return None
 
 
-def show_probe(model: str, files: list[str], label: str | None, picture: Path | None, json: bool) -> None:
-    """A score for each layer, and whether later layers are better."""
+def print_probe(model: str, files: list[str], label: str | None, picture: Path | None, json: bool) -> None:
+    """Print the score of a linear probe for each layer, and whether later layers are better."""
     from qkv.data.corpus import ExamplesConfig
     from qkv.data.read_examples import read_examples
     from qkv.evaluation.labelled_evaluation import NAMES
-    from qkv.studies import picture as drawing
-    from qkv.studies.linear_probe import NEED, probe
+    from qkv.studies import picture as pictures
+    from qkv.studies.linear_probe import NEED, probe, summarize
 
     require_package("sklearn", NEED)
     if picture is not None:
-        drawing.check(picture)
+        pictures.require_format(picture)
     opened = qkv.load(model)
     reading = replace(DEFAULT_DATA, label=label)
-    data = read_examples(read_config(ExamplesConfig, tuple(files), "embed", reading, "a probe reads labelled examples"))
-    notes(data.notes)
+    data = read_examples(data_config(ExamplesConfig, tuple(files), "embed", reading, "a probe reads labelled examples"))
+    print_notes(*data.notes)
     layers = probe(opened.module.eval(), opened.tokenizer, data)
     metric = layers[0].score.name
     if picture is not None:
         scores = [(float(layer.layer), layer.score.figure) for layer in layers]
-        drawing.draw_curves(picture, {opened.bundle.config.kind: scores}, f"{NAMES[metric]} by layer", "layer")
-    summary = probe_summary(layers)
+        pictures.draw_curves(picture, {opened.bundle.config.kind: scores}, f"{NAMES[metric]} by layer", "layer")
+    summary = summarize(layers)
     if json:
-        return document({"metric": metric, "layers": [layer.values() for layer in layers], "summary": summary})
+        return print_json({"metric": metric, "layers": [layer.values() for layer in layers], "summary": summary})
     rows = []
     for layer in layers:
         score = layer.score.figure
         interval = "" if score.low is None or score.high is None else f"{score.low:.4f} to {score.high:.4f}"
         rows.append((layer.layer, "-" if score.value is None else f"{score.value:.4f}", interval))
-    return show(TableSection("", ("layer", NAMES[metric], "95 %"), rows), lines("", summary))
-
-
-def probe_summary(layers: list[Probed]) -> str:
-    """Are later layers better?"""
-    from qkv.studies.linear_probe import last_compared_with
-
-    best = max(layers, key=lambda layer: layer.score.value)
-    where = "the last layer" if best is layers[-1] else f"layer {best.layer}"
-    difference = last_compared_with(layers, 0)
-    last, first = layers[-1].score.value, layers[0].score.value
-    rise = last - first if difference is None else difference.difference
-    doubt = "; that may be noise" if difference is not None and difference.noise else ""
-    return f"Best: {where}. The last layer has {rise:+.4f} compared with layer 0, which sees no context{doubt}."
+    return print_sections(TableSection("", ("layer", NAMES[metric], "95 %"), rows), lines("", summary))

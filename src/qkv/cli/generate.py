@@ -1,7 +1,4 @@
-"""`qkv generate`: write with a model.
-
-`qkv chat`: a small conversation in the terminal.
-"""
+"""`qkv generate` writes text with a language model; `qkv chat` is a conversation in the terminal."""
 
 from __future__ import annotations
 
@@ -23,11 +20,11 @@ from qkv.cli.options import (
     Temperature,
     TopK,
     TopP,
+    in_range,
+    joined_text,
     positionals,
-    typed_text,
-    within,
 )
-from qkv.cli.output import Json, document, notes, print_answer, print_message, print_text, show
+from qkv.cli.output import Json, print_answer, print_json, print_message, print_notes, print_sections, print_text
 from qkv.errors import InputError
 from qkv.tasks.report import TableSection
 
@@ -39,16 +36,16 @@ def generate(
     model: AnyModel,
     *prompt: Prompt,
     length: Length = 200,
-    samples: Annotated[int, within(ranges.SAMPLES)] = 1,
+    samples: Annotated[int, in_range(ranges.SAMPLES)] = 1,
     temperature: Temperature = 0.8,
     top_k: TopK = 0,
     top_p: TopP = 1.0,
-    min_p: Annotated[float, within(ranges.FRACTION)] = 0.0,
-    repetition_penalty: Annotated[float, within(ranges.REPETITION_PENALTY)] = 1.0,
+    min_p: Annotated[float, in_range(ranges.FRACTION)] = 0.0,
+    repetition_penalty: Annotated[float, in_range(ranges.REPETITION_PENALTY)] = 1.0,
     greedy: Flag = False,
     stop: Repeatable = None,
     seed: Seed = 0,
-    next: Annotated[int | None, within(ranges.COUNT)] = None,
+    next: Annotated[int | None, in_range(ranges.COUNT)] = None,
     cache: bool = True,
     precision: Literal["auto", "f32", "bf16", "int8"] = "auto",
     json: Json = False,
@@ -63,23 +60,23 @@ def generate(
 
     Args:
         prompt: The text to continue. - reads it from standard input.
-        length: Tokens to write, at most.
-        samples: How many continuations, written in one batch.
-        temperature: Below 1 safer, above 1 wilder, 0 greedy.
-        min_p: Leave out what is less likely than this share of the likeliest.
-        repetition_penalty: Above 1, what was written becomes less likely.
-        greedy: Always the likeliest token, as --temperature 0.
-        stop: End before this text. Repeat it for several.
+        length: The largest number of tokens to write.
+        samples: How many continuations to write, in one batch.
+        temperature: Below 1 the text becomes safer, above 1 wilder; 0 is greedy.
+        min_p: Leave out tokens that are less likely than this share of the most likely token.
+        repetition_penalty: Above 1, tokens that were already written become less likely.
+        greedy: Always take the most likely token, like --temperature 0.
+        stop: End before this text. May be repeated.
         seed: The same seed writes the same text.
-        next: Write nothing. Show the table of the N likeliest next tokens.
-        cache: Remember keys and values between tokens. Without it all is computed again for each, in f32.
-        precision: How the weights are kept while writing. auto: as they are (f32); large models as int8 where a check
-            at the end of training allowed it, else as bf16.
+        next: Write nothing; show a table of the N most likely next tokens.
+        cache: Keep keys and values between tokens. Without it, all of them are computed again for each token, in f32.
+        precision: How weights are stored while writing. auto: unchanged (f32); those of large models as int8 if a
+            check at the end of training allowed it, else as bf16.
     """
-    words = typed_text(prompt, "generate")
+    text = joined_text(prompt, "generate")
     opened = qkv.load(model)
     if next is not None:
-        return show_next(opened, words, next, json)
+        return print_next_tokens(opened, text, next, json)
     options: dict[str, Any] = {
         "length": length,
         "seed": seed,
@@ -93,28 +90,27 @@ def generate(
         "repetition_penalty": repetition_penalty,
     }
     if json:
-        return write_json(opened, words, samples, options)
+        return print_samples_as_json(opened, text, samples, options)
     if samples == 1:
-        return write_stream(opened, words, options)
-    for number, written in enumerate(opened.samples(words, samples, **options), 1):
+        return stream_text(opened, text, options)
+    for number, sample in enumerate(opened.samples(text, samples, **options), 1):
         print_answer(f"--- sample {number} ---")
-        print_text(f"{words}{written.text}\n")
-    notes(opened.notes)
+        print_text(f"{text}{sample.text}\n")
+    print_notes(*opened.notes)
     return None
 
 
-def write_stream(model: Model, prompt: str, options: dict[str, Any]) -> None:
+def stream_text(model: Model, prompt: str, options: dict[str, Any]) -> None:
     pieces = model.generate(prompt, stream=True, **options)
     for index, piece in enumerate(pieces):
         if index == 0:
-            notes(model.notes)
+            print_notes(*model.notes)
             print_text(prompt)
         print_text(piece)
     print_answer()
 
 
-def write_json(model: Model, prompt: str, samples: int, options: dict[str, Any]) -> None:
-    written = model.samples(prompt, samples, **options)
+def print_samples_as_json(model: Model, prompt: str, count: int, options: dict[str, Any]) -> None:
     rows = [
         {
             "text": sample.text,
@@ -123,21 +119,21 @@ def write_json(model: Model, prompt: str, samples: int, options: dict[str, Any])
             "logprobs": sample.logprobs,
             "finish": sample.finish,
         }
-        for sample in written
+        for sample in model.samples(prompt, count, **options)
     ]
-    document({"prompt": prompt, "samples": rows, "notes": model.notes})
+    print_json({"prompt": prompt, "samples": rows, "notes": model.notes})
 
 
-def show_next(model: Model, prompt: str, top: int, json: bool) -> None:
-    rows = model.next(prompt, top)
-    notes(model.notes)
+def print_next_tokens(model: Model, prompt: str, count: int, json: bool) -> None:
+    rows = model.next(prompt, count)
+    print_notes(*model.notes)
     if json:
-        return document({"prompt": prompt, "next": [asdict(row) for row in rows], "notes": model.notes})
+        return print_json({"prompt": prompt, "next": [asdict(row) for row in rows], "notes": model.notes})
     cells = [(repr(r.piece), r.token, f"{r.probability:.4f}", f"{math.log(r.probability or 1e-45):.3f}") for r in rows]
-    return show(TableSection(f"after {prompt!r}", ("token", "id", "probability", "log"), cells))
+    return print_sections(TableSection(f"after {prompt!r}", ("token", "id", "probability", "log"), cells))
 
 
-LONGEST = 2**20  # bytes of a line that is typed or piped in
+MAX_MESSAGE_BYTES = 2**20
 
 
 def chat(
@@ -159,52 +155,52 @@ def chat(
     A file or a pipe gets the answer as it is; on a terminal, control characters in it are shown as escapes (\\x1b).
 
     Args:
-        model: A model trained for conversation, as SmolLM2-Instruct.
-        message: Ask once and exit. Without it, what you type is answered line by line.
+        model: A model trained for conversation, such as SmolLM2-Instruct.
+        message: Ask once and exit. Without it, each line that you type is answered.
         system: The system prompt, before everything else.
         format: smollm2, qwen2, chatml, llama3 or llama2. auto: by the model's vocabulary and name.
-        length: Tokens of an answer, at most.
-        temperature: Below 1 safer, above 1 wilder, 0 greedy.
+        length: The largest number of tokens in an answer.
+        temperature: Below 1 answers become safer, above 1 wilder; 0 is greedy.
         seed: The same seed gives the same answers.
     """
     from qkv.text.chat_formats import Message, choose
 
-    words = " ".join(positionals(message, "chat"))
+    only_question = " ".join(positionals(message, "chat"))
     opened = qkv.load(model)
-    notes(opened.notes)
-    opened.language_model.eval()  # a model that only reads is refused here, in its own words
-    chosen, form = choose(opened.tokenizer, format, opened.bundle.source)
-    turns = [Message("system", form.system if system is None else system)] if system is not None or form.system else []
-    once = bool(words)
-    if json and not once:
+    print_notes(*opened.notes)
+    opened.language_model.eval()  # refuses a model that cannot write text
+    format_name, chat_format = choose(opened.tokenizer, format, opened.bundle.source)
+    system_prompt = chat_format.system if system is None else system
+    turns = [Message("system", system_prompt)] if system is not None or system_prompt else []
+    if json and not only_question:
         raise InputError('--json answers one message: qkv chat MODEL "message" --json')
-    if not once and sys.stdin.isatty():
-        print_message(f"{opened.bundle.source or model}, format {chosen}. An empty line or Ctrl-D ends it.")
-    for number, asked in enumerate([words] if once else _lines()):
-        turns.append(Message("user", asked))
+    if not only_question and sys.stdin.isatty():
+        print_message(f"{opened.bundle.source or model}, format {format_name}. An empty line or Ctrl-D ends it.")
+    for turn, question in enumerate([only_question] if only_question else _typed_lines()):
+        turns.append(Message("user", question))
         answer = ""
         for piece in opened.chat(
-            turns, format=chosen, length=length, temperature=temperature, top_p=top_p, seed=seed + number
+            turns, format=format_name, length=length, temperature=temperature, top_p=top_p, seed=seed + turn
         ):
             answer += piece
             if not json:
                 print_text(piece)
-        notes(opened.notes)
+        print_notes(*opened.notes)
         turns.append(Message("assistant", answer))
         if json:
-            return document({"message": asked, "answer": answer, "format": chosen, "notes": opened.notes})
+            return print_json({"message": question, "answer": answer, "format": format_name, "notes": opened.notes})
         print_answer()
     return None
 
 
-def _lines() -> Iterator[str]:
-    """What a person types, line by line, with a prompt before each on a terminal."""
+def _typed_lines() -> Iterator[str]:
+    """The lines of standard input up to an empty one; on a terminal, with a prompt before each."""
     while True:
         if sys.stdin.isatty():
             print_message("> ", end="")
-        line = sys.stdin.buffer.readline(LONGEST)
-        if len(line) == LONGEST:
-            raise InputError(f"standard input: a line of {LONGEST:,} bytes or more. Give a shorter message.")
+        line = sys.stdin.buffer.readline(MAX_MESSAGE_BYTES)
+        if len(line) == MAX_MESSAGE_BYTES:
+            raise InputError(f"standard input: a line of {MAX_MESSAGE_BYTES:,} bytes or more. Give a shorter message.")
         if not line.strip():
             return
         try:

@@ -1,6 +1,6 @@
-"""`--help` of every verb, in plain lines: usage, description, then one group of options after the other.
+"""`--help` of every verb as plain lines: usage, description, then the options by group.
 
-`qkv --install-completion`: the shell completes verbs, options and values from a file, without starting qkv.
+`qkv --install-completion` writes a file from which the shell completes verbs, options and values without starting qkv.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-COMMANDS = ("qkv ", "cat ")  # how the lines of examples begin
-TABLE = "MODELS"  # a paragraph of a docstring that stands for the table of models
+COMMAND_PREFIXES = ("qkv ", "cat ")  # lines of a docstring that are examples start with one of these
+MODEL_TABLE_MARK = "MODELS"  # a paragraph of a docstring that is replaced by the table of models
 GPT_PRESETS = ("gpt-nano", "gpt-micro", "gpt-mini", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 BERT_PRESETS = ("bert-tiny", "bert-mini", "bert-small", "bert-medium", "bert-base", "bert-large")
 ENCODERS = ("cnn", "rnn", "gru", "encoder", "bert", "modern", "gpt")
 MODELS = {
-    "text": GPT_PRESETS,  # after all kinds of language models
+    "text": GPT_PRESETS,  # `model_table_lines` puts the kinds of language models before them
     "masked text": BERT_PRESETS,
     "labelled texts": ("lstm", "linear", "mlp", "bag", *ENCODERS),
     "tagged words": ("lstm", *ENCODERS),
@@ -37,8 +37,7 @@ MODELS = {
         "rnn-translator",
     ),
 }
-"""The models of each task, the default first. Help must not import torch: a test compares this with the
-registry."""
+"""The models of each task, the default first. Help must not import torch, so a test compares this with the registry."""
 
 
 class HelpFormatter(PlainFormatter):
@@ -49,28 +48,27 @@ class HelpFormatter(PlainFormatter):
         indent = 4 + max(map(len, names))
         lines = [f"{panel.title}:"]
         for entry, name in zip(panel.entries, names, strict=True):
-            lines += _row(name, _described(entry), indent, console.width)
-        self._lines(console, lines)
+            lines += _row(name, _entry_text(entry), indent, console.width)
+        self._print_lines(console, lines)
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
         lines: list[str] = []
-        for paragraph in joined(_plain(description)).split("\n\n"):
-            if paragraph == TABLE:
-                lines += models(console.width)
+        for paragraph in unwrapped(_plain_text(description)).split("\n\n"):
+            if paragraph == MODEL_TABLE_MARK:
+                lines += model_table_lines(console.width)
             else:
                 for line in paragraph.split("\n"):
-                    indent = " " * 6 if line.startswith(COMMANDS) else ""
+                    indent = " " * 6 if line.startswith(COMMAND_PREFIXES) else ""
                     lines += textwrap.wrap(line, console.width, subsequent_indent=indent) or [""]
             lines.append("")
-        self._lines(console, lines[:-1])
+        self._print_lines(console, lines[:-1])
 
-    def _lines(self, console: Console, lines: list[str]) -> None:
-        """Print the lines, and a blank one after them."""
+    def _print_lines(self, console: Console, lines: list[str]) -> None:
+        """Print the lines and an empty one."""
         console.print("\n".join(lines), end="\n\n", markup=False, highlight=False, soft_wrap=True)
 
 
-def models(width: int) -> list[str]:
-    """The table of models by task."""
+def model_table_lines(width: int) -> list[str]:
     from qkv.models.registry import LANGUAGE_MODELS
 
     indent = 4 + max(map(len, MODELS))
@@ -92,8 +90,9 @@ def _names(entry: HelpEntry) -> str:
     return ", ".join((*entry.positive_names, *entry.positive_shorts, *entry.negative_names))
 
 
-def _described(entry: HelpEntry) -> str:
-    parts = [" ".join(_plain(entry.description).split())]
+def _entry_text(entry: HelpEntry) -> str:
+    """The description of an option, with its choices and its default if the description does not name them."""
+    parts = [" ".join(_plain_text(entry.description).split())]
     if entry.choices and not all(choice in parts[0] for choice in entry.choices):
         parts.append(f"One of {', '.join(entry.choices)}.")
     if entry.default is not None and "Default:" not in parts[0]:
@@ -104,18 +103,19 @@ def _described(entry: HelpEntry) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _plain(described: Any) -> str:
-    inside = getattr(described, "primary_renderable", described)
-    return str(getattr(inside, "plain", inside if isinstance(inside, str) else "")).rstrip()
+def _plain_text(description: Any) -> str:
+    """The text of a string or of one of rich's renderables."""
+    content = getattr(description, "primary_renderable", description)
+    return str(getattr(content, "plain", content if isinstance(content, str) else "")).rstrip()
 
 
-def joined(text: str) -> str:
-    """Every paragraph on one line; commands keep their own."""
+def unwrapped(text: str) -> str:
+    """Join the lines of each paragraph; each command keeps a line of its own."""
     paragraphs = []
     for paragraph in text.split("\n\n"):
         lines: list[str] = []
         for line in paragraph.splitlines():
-            if lines and not line.startswith(COMMANDS) and not lines[-1].startswith(COMMANDS):
+            if lines and not line.startswith(COMMAND_PREFIXES) and not lines[-1].startswith(COMMAND_PREFIXES):
                 lines[-1] += f" {line.strip()}"
             else:
                 lines.append(line)
@@ -126,20 +126,20 @@ def joined(text: str) -> str:
 SHELLS = ("bash", "zsh", "fish")
 
 
-def install(words: list[str]) -> int:
-    """Write the file for a shell (default: that of $SHELL) and the line that loads it into the shell's settings."""
+def install_completion(arguments: list[str]) -> int:
+    """Write the completion file of a shell, by default of $SHELL, and a line in the shell's settings that loads it."""
     from qkv.cli.app import application
     from qkv.cli.output import print_answer
     from qkv.errors import InputError, StorageError
 
-    shell = words[0] if words else Path(os.environ.get("SHELL", "")).name
-    if shell not in SHELLS or len(words) > 1:
-        given = " ".join(words) or f"for the shell {shell!r}"
+    shell = arguments[0] if arguments else Path(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS or len(arguments) > 1:
+        given = " ".join(arguments) or f"for the shell {shell!r}"
         example = "as in: qkv --install-completion bash"
         raise InputError(f"--install-completion {given}: expected one of {', '.join(SHELLS)}, {example}")
-    chosen: dict[str, Any] = {"shell": shell}  # which one to write for; none is run
+    options: dict[str, Any] = {"shell": shell}
     try:
-        path = application().install_completion(**chosen)
+        path = application().install_completion(**options)
     except OSError as error:
         raise StorageError(f"{error.filename}: {error.strerror}. Make it writable, then try again.") from None
     print_answer(f"written: {path}. A new {shell} completes qkv's verbs and options.")

@@ -1,7 +1,4 @@
-"""`qkv inspect`: a model's parts and what it does with a text, in the terminal, as JSON, or as a page.
-
-What `qkv inspect --decks` shows: the decks' numbers, their ladder on your sentence, their variants in numbers.
-"""
+"""`qkv inspect`: show the parts of a model and what it computes from a text: as tables, JSON, pictures or a page."""
 
 from __future__ import annotations
 
@@ -14,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import qkv
-from qkv.cli.lines import lines as lines_of
-from qkv.cli.options import AnyModel, Flag, refuse, within
-from qkv.cli.output import Json, document, notes, show
+from qkv.cli.batches import read_texts
+from qkv.cli.deck_tables import print_decks
+from qkv.cli.options import AnyModel, Flag, in_range, refuse
+from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.errors import InputError, require_package
 from qkv.ranges import Range
 from qkv.tasks.report import ReportSection, TableSection, lines
@@ -26,13 +24,12 @@ if TYPE_CHECKING:
     from qkv.inspection.head_roles import Head
     from qkv.inspection.logit_lens import LikelyToken
     from qkv.inspection.subject import Subject
-    from qkv.inspection.worked_example import Decks
 
-SHOWN = 16  # rows of a table on a terminal
-TOKENS = 64  # of a text
-WORDS = 40  # words of an attribution
-TEXTS = 200  # sentences that the finder reads of a file
-PAIRS = 20_000  # and pairs: the dictionary that marks alignments learns from them
+SHOWN_HEADS = 16
+SHOWN_TOKENS = 64
+SHOWN_WORDS = 40
+MAX_TEXTS = 200  # sentences that the head finder reads from a file
+MAX_PAIRS = 20_000  # pairs of texts that it reads for a translator; a word dictionary is learned from them
 
 
 def inspect(
@@ -42,10 +39,10 @@ def inspect(
     second: str | None = None,
     target: str | None = None,
     head: str | None = None,
-    token: Annotated[int | None, within(Range(-(2**20), 2**20), allow_leading_hyphen=True)] = None,
+    token: Annotated[int | None, in_range(Range(-(2**20), 2**20), allow_leading_hyphen=True)] = None,
     heads: Flag = False,
     data: str | None = None,
-    ablate: Annotated[int | None, within(Range(0, 1_000_000))] = None,
+    ablate: Annotated[int | None, in_range(Range(0, 1_000_000))] = None,
     lens: Flag = False,
     why: Flag = False,
     decks: Flag = False,
@@ -63,24 +60,25 @@ def inspect(
     qkv inspect MODEL "she sat on the river bank" --head 2.5 --svg head.svg
 
     Args:
-        text: The text to inspect. Default: deck 004's sentence.
-        second: The second text, where the model classifies pairs.
+        text: The text to inspect. Default: the sentence of deck 004.
+        second: The second text, if the model classifies pairs.
         target: The translation to inspect. Default: the model's own.
-        head: LAYER.HEAD, both from 1, as 2.5: the worked example of that head, every number.
-        token: For --head and --decks: the token that asks, from 0. Default: -1, the last.
-        heads: The head finder: what every head attends to, with intervals, and the loss without it.
-        data: For --heads: a CoNLL-U file (grammar too), or a file with one text a line; for a translator, pairs with a
-            tab.
-        ablate: For --heads: how many of the first heads are taken out, one at a time. Default: 5.
-        lens: What the model would predict after each layer.
-        why: Which words made the answer.
-        decks: The lectures' sums: deck 002's numbers, from nothing learned to several heads, the variants' costs.
-        html: Write one page that opens from disk, with all of it.
-        svg: Draw the attention into this file: of --head, or of every head, small.
-        png: The same as PNG; needs the extra images.
+        head: LAYER.HEAD, both counted from 1, such as 2.5: show every number of that head's attention.
+        token: With --head or --decks: the position of the query token, counted from 0. Default: -1, the last.
+        heads: Show what every head attends to, with intervals, and the loss without it.
+        data: With --heads: a CoNLL-U file (also gives grammatical relations), or a file with one text per line; for a
+            translator, with one pair per line, separated by a tab.
+        ablate: With --heads: how many of the listed heads to remove, one at a time. Default: 5.
+        lens: Show what the model would predict after each layer.
+        why: Show which words contributed to the answer.
+        decks: Show the calculations of the lecture decks: the example of deck 002, attention from no parameters to
+            several heads, the costs of the variants.
+        html: Write all views into one page that opens from disk.
+        svg: Draw the attention of --head, or small pictures of all heads, into this file.
+        png: The same as a PNG; needs the extra images.
     """
     from qkv.inspection import page
-    from qkv.inspection.worked_example import decks as lectures
+    from qkv.inspection.worked_example import decks as deck_examples
     from qkv.studies.attention_picture import draw
     from qkv.tasks.inspected import inspected
 
@@ -88,46 +86,47 @@ def inspect(
         refuse({"data": data, "ablate": ablate}, "only --heads uses it")
     if head is None and not decks:
         refuse({"token": token}, "only --head and --decks use it")
-    asking = -1 if token is None else token
+    query_token = -1 if token is None else token
     if png is not None:
         require_package("PIL", "--png (--svg needs nothing)")
-    given: Any = text if second is None else (text or "", second)
-    subject = inspected(qkv.load(model).bundle, given, target=target)
-    place = parse_head(subject, head) if head is not None else None
+    given_text: Any = text if second is None else (text or "", second)
+    subject = inspected(qkv.load(model).bundle, given_text, target=target)
+    layer_and_head = parse_head(subject, head) if head is not None else None
     pictures = [path for path in (svg, png) if path is not None]
     if pictures:
-        draw(subject, place, to_svg=svg, to_png=png)
-    head_table = find_heads(subject, data, 5 if ablate is None else ablate) if heads else []
+        draw(subject, layer_and_head, to_svg=svg, to_png=png)
+    head_rows = find_heads(subject, data, 5 if ablate is None else ablate) if heads else []
     if heads and data is None:
-        notes(["without --data the heads are measured on this text and the decks' sentences: a file tells more."])
-    noted = [*subject.notes, *(f"the picture is {path}" for path in pictures)]
+        texts = "this text and the sentences of the decks" if subject.inputs.source is None else "this text"
+        print_notes(f"without --data the heads are measured only on {texts}; a file gives better estimates.")
+    notes = [*subject.notes, *(f"the picture is {path}" for path in pictures)]
     if json or html is not None:
         explain: page.Explain = "whole" if why else "quick" if html else ""
-        content = page.document(subject, heads=head_table, head=place, explain=explain)
+        content = page.document(subject, heads=head_rows, head=layer_and_head, explain=explain)
         if html is not None:
             page.write(html, content)
         if json:
-            more = {"decks": lectures(subject, asking).document()} if decks else {}
-            return document({**content, **more, "notes": list(subject.notes)})
-        return notes([*noted, f"the page is {html}"])
-    notes(noted)
+            decks_part = {"decks": deck_examples(subject, query_token).document()} if decks else {}
+            return print_json({**content, **decks_part, "notes": list(subject.notes)})
+        return print_notes(*notes, f"the page is {html}")
+    print_notes(*notes)
     if pictures and not (heads or lens or why):
         return None
-    show(*essentials(subject))
-    if place is None and not (heads or lens or why or decks):
-        show(anatomy_table(subject), *next_table(subject))
-    if place is not None:
-        show_worked(subject, *place, asking)
+    print_sections(*summary_lines(subject))
+    if layer_and_head is None and not (heads or lens or why or decks):
+        print_sections(anatomy_table(subject), *next_token_table(subject))
+    if layer_and_head is not None:
+        print_worked_example(subject, *layer_and_head, query_token)
     if heads:
-        show(heads_table(head_table))
-        if len(head_table) > SHOWN:
-            notes([f"{SHOWN} of {len(head_table)} rows are shown; --json gives all."])
+        print_sections(heads_table(head_rows))
+        if len(head_rows) > SHOWN_HEADS:
+            print_notes(f"{SHOWN_HEADS} of {len(head_rows)} rows are shown; --json gives all.")
     if lens:
-        show(lens_table(subject))
+        print_sections(lens_table(subject))
     if why:
-        show_why(subject)
+        print_attribution(subject)
     if decks:
-        show_decks(lectures(subject, asking))
+        print_decks(deck_examples(subject, query_token))
     return None
 
 
@@ -152,12 +151,13 @@ def find_heads(subject: Subject, data: str | None, ablate: int) -> list[Head]:
     if data is None:
         return head_table.found(subject, ablate=ablate)
     if data.removesuffix(".gz").endswith(".conllu"):
-        return head_table.found(subject, sentences=edges.read(data, TEXTS), ablate=ablate)
-    most = TEXTS if subject.inputs.source is None else PAIRS
-    return head_table.found(subject, texts=list(islice(lines_of([], data, "inspect"), most)), ablate=ablate)
+        return head_table.found(subject, sentences=edges.read(data, MAX_TEXTS), ablate=ablate)
+    max_lines = MAX_TEXTS if subject.inputs.source is None else MAX_PAIRS
+    return head_table.found(subject, texts=list(islice(read_texts(data, "inspect"), max_lines)), ablate=ablate)
 
 
-def essentials(subject: Subject) -> Iterator[ReportSection]:
+def summary_lines(subject: Subject) -> Iterator[ReportSection]:
+    """The size of the model and the tokens of the text."""
     from qkv.inspection.page import described
 
     facts = described(subject)
@@ -168,10 +168,10 @@ def essentials(subject: Subject) -> Iterator[ReportSection]:
         f"{facts['name']}: {facts['kind']}, {attention}, "
         f"width {facts['width']}, {facts['parameters']:,} parameters, context {facts['context']:,}"
     )
-    read = subject.inputs.read
-    tokens = " | ".join(shortened(token, 30) or repr(token) for token in subject.pieces(read[:TOKENS]))
-    more = f" … and {len(read) - TOKENS:,} more" if len(read) > TOKENS else ""
-    yield lines(f"{counted(len(read), 'token')}: {tokens}{more}")
+    ids = subject.inputs.read
+    tokens = " | ".join(shortened(token, 30) or repr(token) for token in subject.pieces(ids[:SHOWN_TOKENS]))
+    more = f" … and {len(ids) - SHOWN_TOKENS:,} more" if len(ids) > SHOWN_TOKENS else ""
+    yield lines(f"{counted(len(ids), 'token')}: {tokens}{more}")
     if subject.inputs.source is not None:
         yield lines(f"output: {subject.tokenizer.decode(subject.inputs.tokens)}")
 
@@ -182,16 +182,16 @@ def anatomy_table(subject: Subject) -> TableSection:
     rows = []
     for part in anatomy(subject):
         if re.search(r"(blocks|encoder|decoder)\.[1-9]\d*\.", part.path):
-            continue  # as the first block, line for line
+            continue  # all blocks have the parts of the first one
         name = " " * part.depth + (part.path.rsplit(".", 1)[-1] or "model")
         shape = "x".join(map(str, part.shape)) or "-"
-        cells = (short(part.parameters), short(part.flops), short(part.memory), part.source.removeprefix("qkv/"))
-        rows.append((name, part.kind, shape, *cells))
-    columns = ("part", "kind", "gives", "numbers", "FLOPs", "bytes", "source")
+        sizes = (with_unit(part.parameters), with_unit(part.flops), with_unit(part.memory))
+        rows.append((name, part.kind, shape, *sizes, part.source.removeprefix("qkv/")))
+    columns = ("part", "kind", "output", "parameters", "FLOPs", "bytes", "source")
     return TableSection("", columns, rows, words=("kind", "source"))
 
 
-def short(number: int) -> str:
+def with_unit(number: int) -> str:
     """1234567 as 1.23M."""
     for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
         if number >= 10**power:
@@ -199,11 +199,12 @@ def short(number: int) -> str:
     return str(number)
 
 
-def likeliest(rows: Iterable[LikelyToken]) -> str:
-    return "  ".join(f"{row.text!r} {row.p:.3f}" for row in rows)
+def tokens_with_probabilities(tokens: Iterable[LikelyToken]) -> str:
+    return "  ".join(f"{token.text!r} {token.p:.3f}" for token in tokens)
 
 
-def next_table(subject: Subject) -> Iterator[TableSection]:
+def next_token_table(subject: Subject) -> Iterator[TableSection]:
+    """The most likely next tokens after each sampling knob, if the model predicts the next token."""
     from qkv.inspection.logit_lens import next_words
 
     if subject.answer != "next":
@@ -211,38 +212,42 @@ def next_table(subject: Subject) -> Iterator[TableSection]:
     rows = []
     for step in next_words(subject, top=5):
         knob = step.name if step.knob is None else f"{step.name} {step.knob:g}"
-        rows.append((knob, f"{step.left:,}", likeliest(step.rows)))
-    yield TableSection("the next word, knob by knob", ("step", "left", "likeliest"), rows, words=("likeliest",))
+        rows.append((knob, f"{step.left:,}", tokens_with_probabilities(step.rows)))
+    title = "the next token after each sampling knob"
+    yield TableSection(title, ("knob", "tokens left", "most likely"), rows, words=("most likely",))
 
 
-def show_worked(subject: Subject, layer: int, head: int, token: int) -> None:
+def print_worked_example(subject: Subject, layer: int, head: int, query_token: int) -> None:
+    """Print the attention of one head from one query token: scores, weights and values of all key tokens."""
     from qkv.inspection.trace import trace
     from qkv.inspection.worked_example import slide, worked
 
     attended = trace(subject, layers=[layer], heads=[head]).layer(layer)
-    example = worked(attended, head, token)
-    asking = subject.pieces(subject.inputs.tokens)
-    answering = asking if attended.stack in ("self", "decoder") else subject.pieces(subject.inputs.source or ())
+    example = worked(attended, head, query_token)
+    queries = subject.pieces(subject.inputs.tokens)
+    keys = queries if attended.stack in ("self", "decoder") else subject.pieces(subject.inputs.source or ())
     rows = []
-    for place, piece in enumerate(answering):
-        value = " ".join(f"{number:+.2f}" for number in example.values[place, :4].tolist())
-        weight = f"{example.weights[place]:.4f}" if bool(example.allowed[place]) else "masked"
-        scores = f"{example.dots[place]:.4f}", f"{example.scaled[place]:.4f}"
-        rows.append((f"{place} {piece!r}", *scores, weight, f"{value} …"))
-    where = f"layer {layer + 1}, head {head + 1}"
-    title = f"{where}: {asking[example.token]!r} asks; scale {example.scale:.4f} (deck 002, steps 1 to 4)"
-    mixed = " ".join(f"{number:+.4f}" for number in example.mixed[:8].tolist())
-    show(TableSection(title, ("answers", "q·k", "scaled", "weight", "value"), rows), lines(f"mixed: {mixed} …"))
-    notes([f"deck 002: {slide().note}"])
+    for position, key in enumerate(keys):
+        value = " ".join(f"{number:+.2f}" for number in example.values[position, :4].tolist())
+        weight = f"{example.weights[position]:.4f}" if bool(example.allowed[position]) else "masked"
+        scores = f"{example.dots[position]:.4f}", f"{example.scaled[position]:.4f}"
+        rows.append((f"{position} {key!r}", *scores, weight, f"{value} …"))
+    head_name = f"layer {layer + 1}, head {head + 1}"
+    query = repr(queries[example.token])
+    title = f"{head_name}: query {query}; scale {example.scale:.4f} (deck 002, steps 1 to 4)"
+    output = " ".join(f"{number:+.4f}" for number in example.mixed[:8].tolist())
+    table = TableSection(title, ("key", "q·k", "scaled", "weight", "value"), rows)
+    print_sections(table, lines(f"output of the head: {output} …"))
+    print_notes(f"deck 002: {slide().note}")
 
 
 def heads_table(heads: list[Head]) -> TableSection:
     rows = []
-    for head in heads[:SHOWN]:
-        worth = [f"{value:.3f}" if value is not None else "-" for value in (head.whole, head.without, head.only)]
+    for head in heads[:SHOWN_HEADS]:
+        losses = [f"{loss:.3f}" if loss is not None else "-" for loss in (head.whole, head.without, head.only)]
         name = head.name if head.stack == "self" else f"{head.stack} {head.name}"
         scores = (f"{head.score:.3f}", f"{head.low:.3f}-{head.high:.3f}", f"{head.baseline:.3f}")
-        rows.append((name, head.role, *scores, *worth, head.measured or "-"))
+        rows.append((name, head.role, *scores, *losses, head.measured or "-"))
     columns = ("head", "role", "score", "95 %", "baseline", "loss", "without it", "only it", "loss on")
     return TableSection("heads, the clearest first", columns, rows, words=("role", "loss on"))
 
@@ -251,50 +256,21 @@ def lens_table(subject: Subject) -> TableSection:
     from qkv.inspection.logit_lens import lens
 
     last = len(subject.inputs.tokens) - 1
-    rows = [(layer.layer, likeliest(layer.top[0])) for layer in lens(subject, places=[last])]
-    return TableSection("after each layer, the next word would be", ("layer", "likeliest"), rows, words=("likeliest",))
+    rows = [(layer.layer, tokens_with_probabilities(layer.top[0])) for layer in lens(subject, places=[last])]
+    title = "the next token, predicted after each layer"
+    return TableSection(title, ("layer", "most likely"), rows, words=("most likely",))
 
 
-def show_why(subject: Subject) -> None:
+def print_attribution(subject: Subject) -> None:
+    """Print how much each word contributed to the answer, by every method."""
     from qkv.inspection.attribution import why
 
     answer = why(subject)
     scores = [answer.of_words(method) for method in answer.methods]
-    ranked = sorted(range(len(answer.words)), key=lambda place: -abs(scores[0][place]))[:WORDS]
-    rows = [(answer.words[place], *(f"{values[place]:+.4f}" for values in scores)) for place in sorted(ranked)]
+    strongest = sorted(range(len(answer.words)), key=lambda word: -abs(scores[0][word]))[:SHOWN_WORDS]
+    rows = [(answer.words[word], *(f"{values[word]:+.4f}" for values in scores)) for word in sorted(strongest)]
     columns = ("word", *(method.name for method in answer.methods))
-    show(TableSection(f"why {answer.target!r} ({answer.p:.3f})", columns, rows))
-    some = f"of {len(answer.words):,} words the {WORDS} that count most are shown; --json gives all."
-    notes([answer.verdict, answer.how, *([some] if len(answer.words) > WORDS else [])])
-
-
-RUNGS = ("nothing", "U", "Q K V", "scaled", "masked", "all heads")
-
-
-def show_decks(decks: Decks) -> None:
-    slide = decks.slide
-    numbers = zip(slide.words, slide.dots, slide.scaled, slide.true, slide.printed, strict=True)
-    rows = [
-        (word, f"{dot:g}", f"{scaled:g}", f"{true:.3f}", f"{printed:.2f}")
-        for word, dot, scaled, true, printed in numbers
-    ]
-    show(TableSection("deck 002, step 3: 'brown' asks", ("word", "q·k", "over 8", "softmax", "printed"), rows))
-    notes([slide.note])
-    shares = [decks.shares(step) for step in decks.ladder]
-    rungs = [
-        (f"{place} {piece!r}", *(f"{rung[place]:.3f}" for rung in shares)) for place, piece in enumerate(decks.tokens)
-    ]
-    title = f"from nothing learned to several heads: {decks.tokens[decks.token]!r} asks"
-    formulas = [f"{name}: {step.formula} (deck {step.deck})" for name, step in zip(RUNGS, decks.ladder, strict=True)]
-    sizes = []
-    for variant in decks.variants:
-        costs = ((variant.parameters, variant.more_parameters), (variant.flops, variant.more_flops))
-        sizes.append((variant.name, variant.deck, *(f"{all_:,} ({more:+,})" for all_, more in costs)))
-    columns = ("variant", "deck", "weights (more)", "FLOPs (more)")
-    variants = "one layer's attention in the decks' variants, at this model's sizes"
-    show(
-        lines(""),
-        TableSection(title, ("word", *RUNGS), rungs),
-        lines(*formulas, ""),
-        TableSection(variants, columns, sizes, words=("deck",)),
-    )
+    print_sections(TableSection(f"why {answer.target!r} ({answer.p:.3f})", columns, rows))
+    print_notes(answer.verdict, answer.how)
+    if len(answer.words) > SHOWN_WORDS:
+        print_notes(f"the {SHOWN_WORDS} strongest of {len(answer.words):,} words are shown; --json gives all.")

@@ -1,48 +1,49 @@
-"""Ctrl-C and its kin, from the first moment of the command on: one line and exit code 128 + signal, no traceback.
+"""Signals that stop a command (Ctrl-C, SIGTERM, SIGHUP): one line and exit code 128 + signal, never a traceback.
 
-Inside a verb a signal raises `SignalReceived`, a KeyboardInterrupt, so that everything cleans up behind itself. But an
-exception raised while modules are imported may be swallowed there, or end the process by SIGABRT: torch and others
-run Python code from C++. During imports, before a verb has begun and after it has ended, and at a second signal, the
-process ends at once instead. That is safe at any time: files get their names only when they are whole (storage.py).
+While a verb runs, a signal raises `SignalReceived`, a KeyboardInterrupt, so that `with` and `finally` clean up. But an
+exception raised during an import may be swallowed there, or abort the process with SIGABRT, because torch and others
+run Python code from C++. So during imports, before a verb starts, after it has ended, and at a second signal, the
+process exits immediately instead. That is safe at any time: files get their names only when they are complete
+(storage.py).
 
-A training has its own handlers while it runs (training/run.py).
+Training installs its own handlers while it runs (training/run.py).
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` without its enums, whose import takes longer than all this
+import _signal  # type: ignore[import-not-found]  # as `signal`, whose enums take longer to import than this whole file
 import os
 import sys
 
-TYPE_CHECKING = False  # as in `typing`, whose import takes as long
+TYPE_CHECKING = False  # as in `typing`, which takes equally long to import
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any
 
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+SIGNAL_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 class _State:
-    """What a signal does now."""
+    """How the next signal is handled."""
 
-    raises = False  # raise an exception: a verb is at work
-    code: int | None = None  # the exit code of a command that is over
+    raises = False  # whether it raises an exception, because a verb is running
+    exit_code: int | None = None  # that of a command that has finished
 
 
 def install() -> None:
-    """Handle signals from now on, but leave alone those that are ignored, as under nohup."""
-    _State.raises, _State.code = False, None
+    """Install the handlers, except for signals that are ignored, for example by nohup."""
+    _State.raises, _State.exit_code = False, None
     try:
-        for number in _numbers():
+        for number in _signal_numbers():
             if _signal.getsignal(number) is not _signal.SIG_IGN:
                 _signal.signal(number, _handle)
-    except ValueError:  # only the main thread can
+    except ValueError:  # only the main thread can install handlers
         return
-    sys.unraisablehook = _unraisable
+    sys.unraisablehook = _handle_unraisable
 
 
-class raising:  # noqa: N801  (used as a function, as contextlib's own; importing that takes longer)
-    """Within it, the first signal raises `SignalReceived`."""
+class signals_raise:  # noqa: N801  (used like a function of contextlib, which takes longer to import)
+    """A context in which the first signal raises `SignalReceived`."""
 
     def __enter__(self) -> None:
         _State.raises = True
@@ -53,31 +54,32 @@ class raising:  # noqa: N801  (used as a function, as contextlib's own; importin
         _State.raises = False
 
 
-def over(code: int) -> None:
-    """All is done; a signal can only make the process end sooner."""
-    _State.code = code
+def command_finished(exit_code: int) -> None:
+    """From now on a signal makes the process exit immediately, with this code."""
+    _State.exit_code = exit_code
 
 
 def message(number: int) -> str:
-    name = next((name for name, value in zip(NAMES, _numbers(), strict=False) if value == number), str(number))
-    what = "interrupted" if name == "SIGINT" else f"stopped by {name}"
-    return f"{what}; nothing was left half-written."
+    numbers = zip(SIGNAL_NAMES, _signal_numbers(), strict=False)
+    name = next((name for name, other in numbers if other == number), str(number))
+    event = "interrupted" if name == "SIGINT" else f"stopped by {name}"
+    return f"{event}; nothing was left half-written."
 
 
-def _numbers() -> list[int]:
-    return [getattr(_signal, name) for name in NAMES if hasattr(_signal, name)]
+def _signal_numbers() -> list[int]:
+    return [getattr(_signal, name) for name in SIGNAL_NAMES if hasattr(_signal, name)]
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    if not _State.raises or _importing(frame):
-        _leave(number)
+    if not _State.raises or _is_importing(frame):
+        _exit(number)
     from qkv.errors import SignalReceived
 
     _State.raises = False
     raise SignalReceived(number)
 
 
-def _importing(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -85,17 +87,17 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _leave(number: int) -> None:
-    if _State.code is not None:
-        os._exit(_State.code)
+def _exit(number: int) -> None:
+    if _State.exit_code is not None:
+        os._exit(_State.exit_code)
     try:
         os.write(2, f"qkv: {message(number)}\n".encode())
-    finally:  # also where nobody can read it
+    finally:  # also if standard error is closed
         os._exit(128 + number)
 
 
-def _unraisable(unraisable: Any) -> None:
-    """The interpreter drops what is raised in `__del__` and in callbacks from C; a request to stop must not be lost."""
+def _handle_unraisable(unraisable: Any) -> None:
+    """Exit if a signal was raised in `__del__` or in a callback from C, where the interpreter drops exceptions."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        _leave(getattr(unraisable.exc_value, "number", _signal.SIGINT))
+        _exit(getattr(unraisable.exc_value, "number", _signal.SIGINT))
     sys.__unraisablehook__(unraisable)

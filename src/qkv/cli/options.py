@@ -1,4 +1,4 @@
-"""The options that verbs share: which data to read and how, the numbers and their ranges, the tokenizer."""
+"""The options that several verbs share, and the checks of what was given on the command line."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from typing import Annotated, Literal, TypedDict, TypeVar, Unpack, get_args
 from cyclopts import Group, Parameter
 
 from qkv import ranges
-from qkv.cli.output import OUTPUT, notes
+from qkv.cli.output import OUTPUT_GROUP, print_notes
 from qkv.errors import DataError, InputError
 from qkv.ranges import ExampleTask, Range
 from qkv.tasks import TaskName
 
 Config = TypeVar("Config")
-DATA, MODEL, TIME = (Group(name, sort_key=at) for at, name in enumerate(("Data", "Model", "Time")))
+DATA_GROUP, MODEL_GROUP, TIME_GROUP = (
+    Group(title, sort_key=position) for position, title in enumerate(("Data", "Model", "Time"))
+)
 
 
-class Within:
-    """The parser's check that a number is in its range: no file is opened for one that cannot be meant."""
+class RangeValidator:
+    """Lets the parser refuse a number outside its range, before any file is opened."""
 
     def __init__(self, allowed: Range) -> None:
         self.allowed = allowed
@@ -34,93 +36,104 @@ class Within:
             raise ValueError(str(self.allowed))
 
 
-class _More(TypedDict, total=False):
+class _ParameterSettings(TypedDict, total=False):
     help: str
     group: Group
     allow_leading_hyphen: bool
 
 
-def within(allowed: Range, **more: Unpack[_More]) -> Parameter:
-    return Parameter(validator=Within(allowed), **more)
+def in_range(allowed: Range, **settings: Unpack[_ParameterSettings]) -> Parameter:
+    """An option whose value must be in this range."""
+    return Parameter(validator=RangeValidator(allowed), **settings)
 
 
-Top = Annotated[int, within(ranges.COUNT)]
-Seed = Annotated[int, within(ranges.SEED)]
-Length = Annotated[int, within(ranges.LENGTH)]
-Temperature = Annotated[float, within(ranges.TEMPERATURE)]
-TopK = Annotated[int, within(ranges.TOP_K, help="Choose among the k likeliest tokens only. 0 for all.")]
+Top = Annotated[int, in_range(ranges.COUNT)]
+Seed = Annotated[int, in_range(ranges.SEED)]
+Length = Annotated[int, in_range(ranges.LENGTH)]
+Temperature = Annotated[float, in_range(ranges.TEMPERATURE)]
+TopK = Annotated[int, in_range(ranges.TOP_K, help="Sample from the k most likely tokens only. 0 for all.")]
 TopP = Annotated[
-    float, within(ranges.POSITIVE_FRACTION, help="Choose among the likeliest tokens that together reach this share.")
+    float,
+    in_range(
+        ranges.POSITIVE_FRACTION, help="Sample from the most likely tokens whose probabilities add up to this share."
+    ),
 ]
-MinutesOrNone = Annotated[float | None, within(ranges.MINUTES, group=TIME)]
-TrainingSeed = Annotated[int, within(ranges.TRAINING_SEED, group=MODEL, help="The seed of all randomness.")]
+MinutesOrNone = Annotated[float | None, in_range(ranges.MINUTES, group=TIME_GROUP)]
+TrainingSeed = Annotated[int, in_range(ranges.TRAINING_SEED, group=MODEL_GROUP, help="The seed of all randomness.")]
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Repeatable = Annotated[list[str] | None, Parameter(negative="")]  # --stop a --stop b
 ValueList = Annotated[list[str] | None, Parameter(negative="", consume_multiple=1)]  # --valid val.en val.de
-Force = Annotated[Flag, Parameter(help="Replace a model folder of this name.")]
+Force = Annotated[Flag, Parameter(help="Replace an existing model folder of this name.")]
 
 TOKENIZERS = ("auto", "characters", "words", "bpe", "wordpiece")
 TokenizerName = Annotated[
-    str | None, Parameter(group=MODEL, help=f"{', '.join(TOKENIZERS)}, a file or model folder. Default: auto.")
+    str | None, Parameter(group=MODEL_GROUP, help=f"{', '.join(TOKENIZERS)}, a file or model folder. Default: auto.")
 ]
 Data = Annotated[
     str,
-    Parameter(group=DATA, help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True),
+    Parameter(
+        group=DATA_GROUP, help="Files, folders, a named data set, or - for standard input.", allow_leading_hyphen=True
+    ),
 ]
-OPENED = "run folder, model folder, Hugging Face folder, .gguf file or .bin of llama2.c"
-AnyModel = Annotated[str, Parameter(help=f"A {OPENED}.")]
+MODEL_SOURCES = "run folder, model folder, Hugging Face folder, .gguf file or .bin file of llama2.c"
+AnyModel = Annotated[str, Parameter(help=f"A {MODEL_SOURCES}.")]
 Prompt = Annotated[str, Parameter(allow_leading_hyphen=True)]
 Texts = Annotated[
-    str, Parameter(help="The texts, one each. - reads them from standard input, one a line.", allow_leading_hyphen=True)
+    str,
+    Parameter(
+        help="One text per argument. - reads texts from standard input, one per line.", allow_leading_hyphen=True
+    ),
 ]
-TextFile = Annotated[str | None, Parameter(help="A file with one text a line.")]
-Column = Annotated[str | None, Parameter(help="The column of the text, in tables, .jsonl and .parquet.")]
-SecondColumn = Annotated[str | None, Parameter(help="The column of the second text, for pairs of texts.")]
-Metric = Annotated[
-    Literal["bleu", "errors"] | None, Parameter(help="The score of translations: bleu, or errors (of symbols).")
+TextFile = Annotated[str | None, Parameter(help="A file with one text per line.")]
+TextColumn = Annotated[str | None, Parameter(help="The column with the text, in tables, .jsonl and .parquet.")]
+SecondTextColumn = Annotated[str | None, Parameter(help="The column with the second text, for pairs of texts.")]
+TranslationMetric = Annotated[
+    Literal["bleu", "errors"] | None, Parameter(help="The metric of translations: bleu, or errors (of symbols).")
 ]
 
 
-@Parameter(name="*", group=DATA)
+@Parameter(name="*", group=DATA_GROUP)
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
     """How text is read."""
 
-    text: Column = None
+    text: TextColumn = None
     documents: Literal["files", "lines", "paragraphs"] | None = None
     """What one document is. Default: files."""
-    filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, as '*.md'.")] = None
-    encoding: Annotated[str | None, Parameter(help="The encoding of text files, as cp1252. Default: utf-8.")] = None
+    filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, such as '*.md'.")] = None
+    encoding: Annotated[str | None, Parameter(help="The encoding of text files, such as cp1252. Default: utf-8.")] = (
+        None
+    )
 
     def given(self) -> dict[str, str | list[str]]:
-        """The options that were given, by the names of a recipe's section [corpus]."""
+        """The options that were given, under the names that they have in the section [corpus] of a recipe."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         require_languages(values.get("languages"))
         return {name: value for name, value in values.items() if value is not None}
 
 
-@Parameter(name="*", group=DATA)
+@Parameter(name="*", group=DATA_GROUP)
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(CorpusOptions):
-    """How data of any kind are read: the same options for every verb that reads them."""
+    """How text, labelled examples and parallel text are read."""
 
     task: TaskName | None = None
     """The task. Default: by the files."""
-    text2: SecondColumn = None
+    text2: SecondTextColumn = None
     label: str | None = None
-    """The column of the label; of words also upos, xpos, feats, deprel."""
+    """The column with the label; for tagged words also upos, xpos, feats or deprel."""
     id: Annotated[str | None, Parameter(help="The column that identifies the examples.")] = None
     source: str | None = None
     """The column to translate from: its name, or its number from 1."""
     target: Annotated[str | None, Parameter(help="The column to translate to.")] = None
     languages: ValueList = None
-    """Source and target language, as --languages en de. Default: by the file names."""
+    """Source and target language, such as en de. Default: those of the file names."""
 
 
-@Parameter(name="*", group=DATA)
+@Parameter(name="*", group=DATA_GROUP)
 @dataclass(frozen=True, kw_only=True)
 class SplitOptions(DataOptions):
-    """The same, with the validation and the test set."""
+    """The options of `DataOptions`, and the validation and test data."""
 
     valid: ValueList = None
     """Validation data. Default: a tenth is held out, of parallel text a 20th."""
@@ -130,26 +143,30 @@ class SplitOptions(DataOptions):
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What `qkv train` and `qkv finetune` share, apart from the data."""
+    """The options that `qkv train` and `qkv finetune` share, apart from those for the data."""
 
-    class_weights: Annotated[Flag, Parameter(group=MODEL, help="Weight the classes equally, however rare.")] = False
-    seed: Annotated[int | None, within(ranges.TRAINING_SEED, group=MODEL)] = None
+    class_weights: Annotated[Flag, Parameter(group=MODEL_GROUP, help="Weight the classes equally, however rare.")] = (
+        False
+    )
+    seed: Annotated[int | None, in_range(ranges.TRAINING_SEED, group=MODEL_GROUP)] = None
     """The seed of all randomness. Default: 0."""
-    recipe: Annotated[Path | None, Parameter(group=MODEL)] = None
-    """A recipe: a file, or a name, as gpt-nano. Other options and --set override it."""
-    set: Annotated[Repeatable, Parameter(group=MODEL)] = None
-    """One value of the recipe, as --set model.layers=4. Repeat it for more."""
+    recipe: Annotated[Path | None, Parameter(group=MODEL_GROUP)] = None
+    """A recipe file or name, such as gpt-nano. Other options and --set override it."""
+    set: Annotated[Repeatable, Parameter(group=MODEL_GROUP)] = None
+    """One value of the recipe, such as model.layers=4. May be repeated."""
     minutes: MinutesOrNone = None
-    """The time budget, in all: sets size, batch and steps for this machine. Default: 5."""
-    steps: Annotated[int | None, within(ranges.STEPS, group=TIME)] = None
+    """The time budget of the run: sets size, batch and steps for this machine. Default: 5."""
+    steps: Annotated[int | None, in_range(ranges.STEPS, group=TIME_GROUP)] = None
     """The number of steps, instead of a time budget."""
-    run: Annotated[Path | None, Parameter(group=OUTPUT)] = None
+    run: Annotated[Path | None, Parameter(group=OUTPUT_GROUP)] = None
     """The run's folder. Default: runs/DATA-MODEL, numbered when taken."""
     resume: Annotated[
         Flag,
-        Parameter(group=OUTPUT, help="Continue the run in --run, as in: qkv train --run runs/book-modern --resume"),
+        Parameter(
+            group=OUTPUT_GROUP, help="Continue the run in --run, as in: qkv train --run runs/book-modern --resume"
+        ),
     ] = False
-    tensorboard: Annotated[Flag, Parameter(group=OUTPUT)] = False
+    tensorboard: Annotated[Flag, Parameter(group=OUTPUT_GROUP)] = False
     """Also write TensorBoard files into the run folder."""
 
 
@@ -158,7 +175,7 @@ DEFAULT_TRAINING = TrainingOptions()
 
 
 def positionals(words: tuple[str, ...], verb: str) -> list[str]:
-    """The words as they were typed; a lone - is standard input, any other hyphen is an option that does not exist."""
+    """Give the positional arguments as a list; refuse a misspelled option among them. A lone - is no option."""
     for word in words:
         if word.startswith("-") and word != "-":
             near = difflib.get_close_matches(word, _option_names(verb), 1)
@@ -170,23 +187,23 @@ def positionals(words: tuple[str, ...], verb: str) -> list[str]:
 def _option_names(verb: str) -> list[str]:
     from qkv.cli.app import application
 
-    part = application()
+    command = application()
     for word in verb.split():
-        part = part[word]
-    return [name for argument in part.assemble_argument_collection() for name in argument.names]
+        command = command[word]
+    return [name for argument in command.assemble_argument_collection() for name in argument.names]
 
 
 def refuse(options: dict[str, object], reason: str) -> None:
-    """Refuse the first of these options that was given, whose value is neither None nor False."""
+    """Refuse the first of these options that was given: its value is neither None nor False."""
     for option, value in options.items():
         if value is not None and value is not False:
-            shown = "" if value is True else " ".join(map(str, value if isinstance(value, list | tuple) else [value]))
-            name = f"--{option.replace('_', '-')} {shown}".rstrip()
-            raise InputError(f"{name}: does not apply, because {reason}. Leave it out.")
+            text = "" if value is True else " ".join(map(str, value if isinstance(value, list | tuple) else [value]))
+            typed = f"--{option.replace('_', '-')} {text}".rstrip()
+            raise InputError(f"{typed}: does not apply, because {reason}. Leave it out.")
 
 
 def data_files(words: tuple[str, ...], verb: str, example: str = "reviews.csv") -> list[str]:
-    """The files, folders and data sets to read: at least one."""
+    """Give the files, folders and data sets to read; refuse a command that names none."""
     if files := positionals(words, verb):
         return files
     raise InputError(
@@ -194,8 +211,8 @@ def data_files(words: tuple[str, ...], verb: str, example: str = "reviews.csv") 
     )
 
 
-def read_config(
-    kind: type[Config],
+def data_config(
+    config_type: type[Config],
     data: tuple[str, ...],
     verb: str,
     options: CorpusOptions,
@@ -206,34 +223,35 @@ def read_config(
 ) -> Config:
     """The `CorpusConfig`, `ExamplesConfig` or `ParallelConfig` that the data and the options describe.
 
-    An option that the config does not have, or that the verb does `without`, is refused by name.
+    An option that the config does not have, or that is listed in `without`, is refused with the `reason`.
     """
     from qkv.config import parse
 
-    own = set(inspect.get_annotations(kind)).difference(without)
+    allowed = set(inspect.get_annotations(config_type)).difference(without)
     given = options.given()
-    if (task := given.get("task")) not in (None, *get_args(ExampleTask)):  # as what the files are read follows from it
+    task = given.get("task")
+    if task not in (None, *get_args(ExampleTask)):  # this task decides which config is read, and is no key of it
         from qkv.tasks.registry import TASKS
 
-        if TASKS[str(task)].corpus_config is kind:
+        if TASKS[str(task)].corpus_config is config_type:
             del given["task"]
         else:
-            own.discard("task")
-    refuse({name: value for name, value in given.items() if name not in own}, reason)
-    config: Config = parse(kind, {"files": data_files(data, verb, example), **given}, "the options")
+            allowed.discard("task")
+    refuse({name: value for name, value in given.items() if name not in allowed}, reason)
+    config: Config = parse(config_type, {"files": data_files(data, verb, example), **given}, "the options")
     return config
 
 
 def require_languages(languages: list[str] | None) -> None:
-    """Refuse files among the languages: --languages takes every word up to the next option."""
+    """Refuse file names among the languages: --languages takes all arguments up to the next option."""
     for word in languages or ():
         if os.path.lexists(word) or "." in word or "/" in word:
-            raise InputError(f"--languages {word}: expected a language, as en. Name the files before --languages.")
+            raise InputError(f"--languages {word}: expected a language, such as en. Name the files before --languages.")
 
 
-def typed_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> str:
-    """The words of a command as one text; a lone - stands for what is piped in. More than a text can be is refused
-    before it fills the memory."""
+def joined_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> str:
+    """The positional arguments as one text. For a lone - it is read from standard input, up to MAX_ROW_CHARACTERS
+    characters."""
     text = " ".join(positionals(words, verb))
     if text != "-":
         return text
@@ -243,13 +261,13 @@ def typed_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> st
     from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 
     require_encoding(encoding)
-    findings, parts, size = Findings(), list[str](), 0
+    findings, parts, characters = Findings(), list[str](), 0
     for part in decode(iter(lambda: sys.stdin.buffer.read(CHUNK_SIZE), b""), "standard input", encoding, findings):
         parts.append(part)
-        size += len(part)
-        if size > MAX_ROW_CHARACTERS:
+        characters += len(part)
+        if characters > MAX_ROW_CHARACTERS:
             raise DataError(
                 "standard input", f"a text of more than {MAX_ROW_CHARACTERS:,} characters", "Give a shorter one."
             )
-    notes(findings.notes())
+    print_notes(*findings.notes())
     return "".join(parts)

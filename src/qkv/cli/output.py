@@ -1,7 +1,7 @@
-"""What verbs print: lines, tables, the sections of a report, JSON.
+"""Printing for all verbs: lines, tables, the sections of a report, JSON.
 
-Answers go to standard output; notes, progress and pictures go to standard error. On a terminal lines wrap at blanks; a
-pipe or a file gets every sentence as one line, and tables of 80 columns or of COLUMNS.
+Answers go to standard output; notes and progress go to standard error. On a terminal, lines wrap at spaces; in a pipe
+or a file every sentence is one line, and tables are as wide as COLUMNS, by default 80.
 """
 
 from __future__ import annotations
@@ -27,119 +27,114 @@ from qkv.visible import visible, visible_json, visible_lines
 if TYPE_CHECKING:
     from rich.console import Console
 
-STARTED = time.perf_counter()  # of this program: minutes that a verb is given count from here
+PROGRAM_START = time.perf_counter()  # the time budget of a verb counts from here
 
-OUTPUT = Group("Output", sort_key=3)
+OUTPUT_GROUP = Group("Output", sort_key=3)
 Json = Annotated[
     bool,
     Parameter(
-        name="--json", negative="", show_default=False, group=OUTPUT, help="One JSON document on standard output."
+        name="--json", negative="", show_default=False, group=OUTPUT_GROUP, help="One JSON document on standard output."
     ),
 ]
 
 
-def program() -> str:
-    """How to call this program again: by its name where the shell finds it, else as it was called."""
+def program_name() -> str:
+    """The words that call this program again: `qkv` if the shell finds it, else what it was called by."""
     if shutil.which("qkv"):
         return "qkv"
-    called = Path(sys.argv[0])
-    if called.stem != "qkv":
+    path = Path(sys.argv[0])
+    if path.stem != "qkv":
         return f"{Path(sys.executable).name} -m qkv"
-    return os.path.relpath(called) if called.is_absolute() and called.is_relative_to(Path.cwd()) else str(called)
+    return os.path.relpath(path) if path.is_absolute() and path.is_relative_to(Path.cwd()) else str(path)
 
 
-def console() -> Console:
-    """Where people look: standard error, so that standard output stays clean for pipes."""
+def stderr_console() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-_WITHIN_INTERVAL = re.compile(r"(?<=\d) (?=to [-+\d])|(?<=\d to) (?=[-+\d])|(?<=\d) (?=%)")
-_KEPT = "\ue000"  # stands for a blank that is not broken at
+_SPACE_IN_INTERVAL = re.compile(r"(?<=\d) (?=to [-+\d])|(?<=\d to) (?=[-+\d])|(?<=\d) (?=%)")
+_UNBREAKABLE_SPACE = "\ue000"  # replaces a space while a line is wrapped
 
 
 def wrapped(line: str, width: int | None) -> list[str]:
-    """A line in parts of this width, broken at blanks: never inside a path, a number or an interval."""
+    """Split a line at spaces into lines of this width; paths, numbers and intervals are never split."""
     if width is None or len(line) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    whole = textwrap.TextWrapper(width, "", indent, break_long_words=False, break_on_hyphens=False)
-    return [part.replace(_KEPT, " ") for part in whole.wrap(_WITHIN_INTERVAL.sub(_KEPT, line))] or [""]
+    wrapper = textwrap.TextWrapper(width, "", indent, break_long_words=False, break_on_hyphens=False)
+    parts = wrapper.wrap(_SPACE_IN_INTERVAL.sub(_UNBREAKABLE_SPACE, line))
+    return [part.replace(_UNBREAKABLE_SPACE, " ") for part in parts] or [""]
 
 
-def _columns() -> int:
+def _terminal_width() -> int:
     return max(20, shutil.get_terminal_size().columns)
 
 
-def _parts(lines: Iterable[object], *, wrap: bool) -> list[str]:
-    return [part for line in lines for part in wrapped(visible(str(line)), _columns() if wrap else None)]
+def _escaped_lines(lines: Iterable[object], *, wrap: bool) -> list[str]:
+    return [part for line in lines for part in wrapped(visible(str(line)), _terminal_width() if wrap else None)]
 
 
 def print_answer(*lines: object, end: str = "\n", flush: bool = False) -> None:
-    """Lines on standard output, one an argument: what the command was called for.
+    """Print each argument as a line on standard output: the answer of the command.
 
-    Verbs print through the four functions here only. Whatever names and values hold, a line stays one line, and
-    nothing in it steers a terminal: see `qkv.visible`.
+    Verbs print only with the functions of this module. Control characters in names and values are escaped, so that
+    they neither break a line nor change the terminal: see `qkv.visible`.
     """
-    print(*_parts(lines, wrap=sys.stdout.isatty()), sep="\n", end=end, file=sys.stdout, flush=flush)
+    print(*_escaped_lines(lines, wrap=sys.stdout.isatty()), sep="\n", end=end, file=sys.stdout, flush=flush)
 
 
 def print_message(*lines: object, end: str = "\n") -> None:
-    """Lines on standard error, one an argument: what a person wants to know meanwhile."""
-    print(*_parts(lines, wrap=sys.stderr.isatty()), sep="\n", end=end, file=sys.stderr, flush=True)
+    """Print each argument as a line on standard error."""
+    print(*_escaped_lines(lines, wrap=sys.stderr.isatty()), sep="\n", end=end, file=sys.stderr, flush=True)
 
 
 def print_rows(rows: Iterable[Iterable[str]]) -> None:
-    """Lines of cells with tabs between them, for other programs: a tab or a line end within a cell is an escape."""
+    """Print tab-separated rows for other programs; tabs and line ends within a cell are escaped."""
     for row in rows:
         print("\t".join(map(visible, row)), file=sys.stdout)
     sys.stdout.flush()
 
 
 def print_text(text: str) -> None:
-    """What a model wrote: to files and pipes as it is, to a terminal without what could steer it."""
+    """Print what a model wrote: unchanged to files and pipes, to a terminal with control characters escaped."""
     print(visible_lines(text) if sys.stdout.isatty() else text, end="", file=sys.stdout, flush=True)
 
 
-def notes(lines: Iterable[str]) -> None:
-    """Things that were done to the input or decided for the user, one line each."""
-    for line in lines:
-        print_message(f"note: {line}")
+def print_notes(*notes: str) -> None:
+    """Print what was done to the input or decided for the user."""
+    for note in notes:
+        print_message(f"note: {note}")
 
 
-def note(line: str) -> None:
-    """One of them."""
-    notes([line])
-
-
-def document(values: Mapping[str, Any]) -> None:
-    """The one JSON document of `--json`. Not-a-number is written as null: JSON has no other word for it."""
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print the only document of `--json`. Numbers that are not finite are written as null."""
     print(_json(values), file=sys.stdout)
 
 
-class Growing:
-    """The same document, written while its answers come: `before`, a list that grows, and what is known at its end.
+class StreamedJson:
+    """A JSON document that is printed while it is computed: `header`, then a list item by item, then closing values.
 
-    An answer is a line, whole as soon as it is there: commas stand before the next. Nothing is held, and nothing is
-    printed before the first one. What ends early, by whatever failure, is not JSON.
+    Every item is printed as a line as soon as it is added, with its comma before it. Nothing is printed before the
+    first item. If the command fails before `end`, the output is not valid JSON.
     """
 
-    def __init__(self, before: Mapping[str, Any], name: str) -> None:
-        self.opening = f"{_json(before).removesuffix('}').rstrip()},\n  {_json(name)}: ["
-        self.items = 0
+    def __init__(self, header: Mapping[str, Any], list_name: str) -> None:
+        self.opening = f"{_json(header).removesuffix('}').rstrip()},\n  {_json(list_name)}: ["
+        self.item_count = 0
 
-    def add(self, values: Iterable[Mapping[str, Any]]) -> None:
-        """More of the list, at once where somebody waits for it."""
-        for value in values:
-            lead = "  , " if self.items else f"{self.opening}\n    "
-            print(lead + _json(value, indent=None), file=sys.stdout)
-            self.items += 1
+    def add(self, items: Iterable[Mapping[str, Any]]) -> None:
+        """Print more items of the list, and flush them."""
+        for item in items:
+            lead = "  , " if self.item_count else f"{self.opening}\n    "
+            print(lead + _json(item, indent=None), file=sys.stdout)
+            self.item_count += 1
         sys.stdout.flush()
 
-    def end(self, after: Mapping[str, Any]) -> None:
-        lead = "  ]" if self.items else f"{self.opening}]"
-        print(f"{lead},{_json(after)[1:]}" if after else f"{lead}\n}}", file=sys.stdout, flush=True)
+    def end(self, values: Mapping[str, Any]) -> None:
+        lead = "  ]" if self.item_count else f"{self.opening}]"
+        print(f"{lead},{_json(values)[1:]}" if values else f"{lead}\n}}", file=sys.stdout, flush=True)
 
 
 def _json(value: Any, indent: int | None = 2) -> str:
@@ -148,53 +143,58 @@ def _json(value: Any, indent: int | None = 2) -> str:
     return visible_json(json_module.dumps(value, ensure_ascii=ascii_only, indent=indent, allow_nan=False))
 
 
-def show(*sections: ReportSection) -> None:
-    """Print the lines and tables of a report in their order."""
+def print_sections(*sections: ReportSection) -> None:
+    """Print the lines and tables of a report."""
     from rich.console import Console
     from rich.text import Text
 
-    screen = Console(soft_wrap=True)
+    console = Console(soft_wrap=True)
     for section in sections:
         if isinstance(section, LinesSection):
             print_answer(*section.lines)
             continue
-        for line in wrapped(visible(section.title), _columns()) if section.title else ():
-            screen.print(Text(line, style="italic"))
-        header, *rows = table_lines(section, _columns())
+        for line in wrapped(visible(section.title), _terminal_width()) if section.title else ():
+            console.print(Text(line, style="italic"))
+        header, *rows = table_lines(section, _terminal_width())
         for line in header:
-            screen.print(Text(line, style="bold"))
+            console.print(Text(line, style="bold"))
         for row in rows:
             print_answer(*row)
 
 
 def table_lines(section: TableSection, width: int) -> list[list[str]]:
-    """The lines of each row of a table, the header first. Words wrap at blanks, numbers and intervals never; where that
-    is not enough, the last column of words stands on lines of its own, below its row."""
+    """Lay out a table and give the lines of each row, the header first. Text columns wrap at spaces, number columns
+    never. If the table is still too wide, the last text column is printed on lines of its own below each row."""
     from rich.cells import cell_len
 
     grid = [[visible(str(cell)) for cell in row] for row in (section.columns, *section.rows)]
     columns = list(zip(*grid, strict=True))
-    words = [number for number, name in enumerate(section.columns) if number == 0 or name in section.words]
+    text_columns = [index for index, name in enumerate(section.columns) if index == 0 or name in section.words]
     widths = [max(map(cell_len, column)) for column in columns]
-    least = [
-        max(cell_len(part) for cell in column for part in wrapped(cell, 1)) if number in words else widths[number]
-        for number, column in enumerate(columns)
+    min_widths = [
+        max(cell_len(part) for cell in column for part in wrapped(cell, 1)) if index in text_columns else widths[index]
+        for index, column in enumerate(columns)
     ]
-    below = words.pop() if len(words) > 1 and sum(least) + 2 * (len(columns) - 1) > width else None
-    beside = [number for number in range(len(columns)) if number != below]
-    room = width - 2 * (len(beside) - 1)
-    while sum(widths[number] for number in beside) > room:
-        wide = [number for number in words if widths[number] > least[number]]
-        if not wide:
+    too_wide = sum(min_widths) + 2 * (len(columns) - 1) > width
+    column_below = text_columns.pop() if len(text_columns) > 1 and too_wide else None
+    row_columns = [index for index in range(len(columns)) if index != column_below]
+    available = width - 2 * (len(row_columns) - 1)
+    while sum(widths[index] for index in row_columns) > available:
+        shrinkable = [index for index in text_columns if widths[index] > min_widths[index]]
+        if not shrinkable:
             break
-        widths[max(wide, key=widths.__getitem__)] -= 1
+        widths[max(shrinkable, key=widths.__getitem__)] -= 1
     rows = []
     for row in grid:
-        cells = [wrapped(row[number], widths[number]) for number in beside]
+        cells = [wrapped(row[index], widths[index]) for index in row_columns]
         lines = []
         for parts in zip_longest(*cells, fillvalue=""):
-            blanks = [" " * (widths[number] - cell_len(part)) for number, part in zip(beside, parts, strict=True)]
-            both = zip(beside, parts, blanks, strict=True)
-            lines.append("  ".join(p + b if number in words else b + p for number, p, b in both).rstrip())
-        rows.append([*lines, *([] if below is None else (f"    {part}" for part in wrapped(row[below], width - 4)))])
+            padded = []
+            for index, part in zip(row_columns, parts, strict=True):
+                padding = " " * (widths[index] - cell_len(part))
+                padded.append(part + padding if index in text_columns else padding + part)
+            lines.append("  ".join(padded).rstrip())
+        if column_below is not None:
+            lines += [f"    {part}" for part in wrapped(row[column_below], width - 4)]
+        rows.append(lines)
     return rows

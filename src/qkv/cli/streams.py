@@ -1,9 +1,9 @@
-"""Standard output and standard error that fail in the right way.
+"""Replacements of standard output and standard error that handle failed writes.
 
-Whatever is written to standard output is what was asked for: when it cannot be written, the command stops with exit
-code 4, and when its reader has gone (`qkv generate ... | head`) it stops with 0. Standard error holds messages and
-progress only: what cannot be written there is dropped, so a full log never ends a training. All writers (`print`,
-rich, cyclopts, warnings) go through `sys.stdout` and `sys.stderr`, so this one place serves them all.
+Standard output carries the answer. When it cannot be written, the command stops with exit code 4; when its reader has
+gone (`qkv generate ... | head`), with 0. Standard error carries only messages and progress: what cannot be written
+there is dropped, so a full disk under a log never ends a training. All writers (`print`, rich, cyclopts, warnings) use
+`sys.stdout` and `sys.stderr`, so this holds for all of them.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-# EINVAL is what Windows answers when the reader of a pipe has gone
-_GONE = {errno.EPIPE, errno.ECONNRESET, *([errno.EINVAL] if os.name == "nt" else [])}
+# Windows reports EINVAL when the reader of a pipe has gone
+_READER_GONE_CODES = {errno.EPIPE, errno.ECONNRESET, *([errno.EINVAL] if os.name == "nt" else [])}
 
 
-class ReaderGone(Exception):  # noqa: N818  (no error: the reader has seen enough)
+class ReaderGone(Exception):  # noqa: N818  (not an error: the reader has seen enough)
     """Nobody reads standard output any more.
 
-    It is not a BrokenPipeError because rich answers that one with exit code 1.
+    It is not a BrokenPipeError, because rich turns that into exit code 1.
     """
 
 
-class _Raw(io.RawIOBase):
-    """The bytes of a standard stream. After its first failure it takes everything and writes nothing.
-
-    So the buffers above it can be flushed and closed without failing once more.
-    """
+class _RawStream(io.RawIOBase):
+    """The raw bytes of a standard stream. After its first failure it accepts everything and writes nothing, so that
+    the buffers above it can be flushed and closed without a second failure."""
 
     def __init__(self, inner: Any, name: str, *, optional: bool) -> None:
         self.inner, self.name, self.optional = inner, name, optional
-        self.dead = False
+        self.failed = False
 
     def writable(self) -> bool:
         return True
@@ -48,77 +46,77 @@ class _Raw(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            while not self.dead:
+            while not self.failed:
                 written = self.inner.write(data)
                 if written is not None:
                     return int(written)
-                select.select([], [self.fileno()], [])  # a pipe that does not block, and is full for now
+                select.select([], [self.fileno()], [])  # wait: this is a full, non-blocking pipe
         except OSError as error:
-            self.dead = True
+            self.failed = True
             if not self.optional:
-                raise _failure(self.name, error) from error
+                raise _write_error(self.name, error) from error
         return len(data)
 
 
-def _failure(name: str, error: OSError) -> Exception:
+def _write_error(name: str, error: OSError) -> Exception:
     from qkv.errors import OutputError
 
-    if error.errno in _GONE:
+    if error.errno in _READER_GONE_CODES:
         return ReaderGone()
     if error.errno == errno.EBADF:
         return OutputError(f"{name}: closed, or not open for writing; the answer is lost. Send it to a file with >.")
     return OutputError(
-        f"{name}: {error.strerror or error}; the answer is not whole. Make room, or send it to another place."
+        f"{name}: {error.strerror or error}; the answer is incomplete. Free some space, or send it to another place."
     )
 
 
 def install() -> None:
-    """Put the safe streams in the place of the interpreter's own; streams that a caller has put there stay."""
-    _occupy()
+    """Replace the interpreter's own streams; streams that a caller has put in their place stay."""
+    _reserve_descriptors()
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
-    if sys.stdout is sys.__stdout__ or _ours(sys.stdout):
-        sys.stdout = _wrapped(sys.stdout, 1, "standard output", optional=False)
-    if sys.stderr is sys.__stderr__ or _ours(sys.stderr):
-        sys.stderr = _wrapped(sys.stderr, 2, "standard error", optional=True)
+    if sys.stdout is sys.__stdout__ or _is_replaced(sys.stdout):
+        sys.stdout = _replacement(sys.stdout, 1, "standard output", optional=False)
+    if sys.stderr is sys.__stderr__ or _is_replaced(sys.stderr):
+        sys.stderr = _replacement(sys.stderr, 2, "standard error", optional=True)
 
 
 def finish() -> None:
-    """Write out what is left after a failure, whose exit code stands whether or not this can be written."""
+    """Flush standard output; a failure here does not change the exit code."""
     with suppress(Exception):
         sys.stdout.flush()
 
 
-def _ours(stream: Any) -> bool:
-    return isinstance(getattr(getattr(stream, "buffer", None), "raw", None), _Raw)
+def _is_replaced(stream: Any) -> bool:
+    return isinstance(getattr(getattr(stream, "buffer", None), "raw", None), _RawStream)
 
 
-def _occupy() -> None:
-    """Where a standard stream is closed, take its number: else the next file that is opened would get it.
+def _reserve_descriptors() -> None:
+    """Open the null device for each standard stream that is closed: else the next file would get its descriptor.
 
-    Reading such an input gives nothing. Writing to such an output must fail, so it is opened for reading.
+    Reading such an input gives nothing. Writing to such an output must fail, so it is opened for reading; standard
+    error drops what is written.
     """
-    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, mode)
 
 
-def _wrapped(stream: Any, number: int, name: str, *, optional: bool) -> io.TextIOWrapper:
+def _replacement(stream: Any, descriptor: int, name: str, *, optional: bool) -> io.TextIOWrapper:
     if stream is None:
-        inner: Any = io.FileIO(number, "w", closefd=False)
-        encoding, by_line, at_once = "utf-8", optional, False
+        inner: Any = io.FileIO(descriptor, "w", closefd=False)
+        encoding, line_buffering, write_through = "utf-8", optional, False
     else:
         stream.flush()
-        inner = getattr(stream.buffer, "raw", stream.buffer)  # with -u there is no buffer
-        inner = inner.inner if isinstance(inner, _Raw) else inner
-        encoding, by_line, at_once = stream.encoding, stream.line_buffering, stream.write_through
-    # a character that the terminal cannot show is no reason to stop
+        inner = getattr(stream.buffer, "raw", stream.buffer)  # with `python -u` there is no buffer
+        inner = inner.inner if isinstance(inner, _RawStream) else inner
+        encoding, line_buffering, write_through = stream.encoding, stream.line_buffering, stream.write_through
     return io.TextIOWrapper(
-        io.BufferedWriter(_Raw(inner, name, optional=optional)),
+        io.BufferedWriter(_RawStream(inner, name, optional=optional)),
         encoding=encoding,
-        errors="backslashreplace",
-        line_buffering=by_line or at_once,
-        write_through=at_once,
+        errors="backslashreplace",  # characters that the terminal cannot show
+        line_buffering=line_buffering or write_through,
+        write_through=write_through,
     )

@@ -1,7 +1,4 @@
-"""`qkv train`: a file, files or a folder in, a trained and evaluated model out.
-
-`qkv finetune`: from a trained or imported model to one for your own task.
-"""
+"""`qkv train` trains and evaluates a model on files or folders; `qkv finetune` starts from a trained model."""
 
 from __future__ import annotations
 
@@ -15,42 +12,52 @@ from cyclopts import Parameter
 
 import qkv
 from qkv import ranges
-from qkv.cli import progress as shown
 from qkv.cli.options import (
-    DATA,
+    DATA_GROUP,
     DEFAULT_SPLIT,
     DEFAULT_TRAINING,
-    MODEL,
-    OPENED,
+    MODEL_GROUP,
+    MODEL_SOURCES,
     Data,
     Flag,
-    Metric,
     SplitOptions,
     TokenizerName,
     TrainingOptions,
+    TranslationMetric,
+    in_range,
     positionals,
-    within,
 )
-from qkv.cli.output import STARTED, Json, document, notes, print_answer, print_message, program, show
+from qkv.cli.output import (
+    PROGRAM_START,
+    Json,
+    print_answer,
+    print_json,
+    print_message,
+    print_notes,
+    print_sections,
+    program_name,
+)
+from qkv.cli.progress import progress_in_bytes, progress_in_items, show_training
+from qkv.cli.tensorboard import require_tensorboard, tensorboard_writer
 from qkv.errors import InputError, InterruptedRun, OutputError, signal_number_of
 from qkv.ranges import Range
 
 if TYPE_CHECKING:
-    from qkv.data.detect import Detected
     from qkv.doctor.examination import Doctor
     from qkv.tasks.protocol import Session
     from qkv.tasks.report import NextCommand
 
-OPTION_NAMES = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", "task.kind": "task"}  # by their keys
+OPTION_NAMES = {"tokenizer.kind": "tokenizer", "task.weights": "class-weights", "task.kind": "task"}
+"""The options whose names differ from those of their recipe keys."""
 
 
 def train(
     *data: Data,
     reading: SplitOptions = DEFAULT_SPLIT,
-    directions: Annotated[Literal["forward", "both"] | None, Parameter(group=DATA)] = None,
-    model: Annotated[str | None, Parameter(group=MODEL)] = None,
+    directions: Annotated[Literal["forward", "both"] | None, Parameter(group=DATA_GROUP)] = None,
+    model: Annotated[str | None, Parameter(group=MODEL_GROUP)] = None,
     tokenizer: TokenizerName = None,
-    metric: Annotated[Metric, Parameter(group=MODEL)] = None,
+    metric: Annotated[TranslationMetric, Parameter(group=MODEL_GROUP)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
@@ -70,23 +77,23 @@ def train(
         directions: both also learns from target to source (`qkv translate --to`). Default: forward.
         model: A model of the table above. Default: by the task.
     """
-    own = {"model.kind": model, "tokenizer.kind": tokenizer, "corpus.directions": directions, "task.metric": metric}
-    perform("train", data, reading, training, own, json)
+    options = {"model.kind": model, "tokenizer.kind": tokenizer, "corpus.directions": directions, "task.metric": metric}
+    train_or_resume("train", data, reading, training, options, json)
 
 
 def finetune(
-    model: Annotated[str, Parameter(help=f"The model to start from: a {OPENED}.")],
+    model: Annotated[str, Parameter(help=f"The model to start from: a {MODEL_SOURCES}.")],
     *data: Data,
     reading: SplitOptions = DEFAULT_SPLIT,
-    freeze: Annotated[Flag, Parameter(group=MODEL)] = False,
-    lora: Annotated[int | None, within(Range(1, 2**16, "a rank, as 8"), group=MODEL)] = None,
-    layer_decay: Annotated[float | None, within(ranges.POSITIVE_FRACTION, group=MODEL)] = None,
+    freeze: Annotated[Flag, Parameter(group=MODEL_GROUP)] = False,
+    lora: Annotated[int | None, in_range(Range(1, 2**16, "a rank, such as 8"), group=MODEL_GROUP)] = None,
+    layer_decay: Annotated[float | None, in_range(ranges.POSITIVE_FRACTION, group=MODEL_GROUP)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
     """Fine-tune a trained or imported model on a task of your own.
 
-    A table with labels makes a classifier or a tagger of it; text continues the training of a language model.
+    With labelled examples it becomes a classifier or a tagger; with text, a language model is trained further.
 
     qkv finetune MINILM reviews.csv
     qkv finetune runs/sotu-modern reviews.csv --freeze
@@ -94,34 +101,35 @@ def finetune(
 
     Args:
         freeze: Train only the head; the model is frozen.
-        lora: Train LoRA adapters of this rank, as 8.
-        layer_decay: Each layer's learning rate, relative to the layer above, as 0.9.
+        lora: Train LoRA adapters of this rank, such as 8.
+        layer_decay: Each layer's learning rate, relative to the layer above, such as 0.9.
     """
     from qkv.library.new_run import stem
 
     if freeze and lora:
-        raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers as they are.")
-    own = {
+        raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers unchanged.")
+    options = {
         "training.start": None if training.resume else model,
         "training.frozen": "encoder" if freeze else None,
         "training.lora": lora,
         "training.layer_decay": layer_decay,
     }
-    perform("finetune", data, reading, training, own, json, stem(model.rstrip("/")))
+    train_or_resume("finetune", data, reading, training, options, json, stem(model.rstrip("/")))
 
 
-def perform(
+def train_or_resume(
     verb: str,
     data: tuple[str, ...],
     reading: SplitOptions,
     training: TrainingOptions,
-    own: dict[str, Any],
+    verb_options: dict[str, Any],
     json: bool,
-    model: str = "",
+    model_name: str = "",
 ) -> None:
-    """Start or resume the run that the options describe, and train it; `model` is its part of the run's name."""
+    """Start or resume the run that the options describe, and train it. `verb_options` are those of the verb alone, by
+    their recipe keys; `model_name` is the model's part of the run's name, by default the model's kind."""
     options = {
-        **own,
+        **verb_options,
         "training.steps": training.steps,
         "training.seed": training.seed,
         "corpus.files": positionals(data, verb) or None,
@@ -130,124 +138,121 @@ def perform(
     }
     given = {key: value for key, value in options.items() if value is not None}
     if training.tensorboard:
-        shown.require_tensorboard()
-    session = resumed(data, training, given) if training.resume else started(given, training, model)
-    work(session, training.tensorboard, json)
+        require_tensorboard()
+    session = resume_run(data, training, given) if training.resume else start_run(given, training, model_name)
+    train_and_report(session, training.tensorboard, json)
 
 
-def started(options: dict[str, Any], training: TrainingOptions, model: str) -> Session:
-    """A new run from a recipe file, the options above it and every --set above those."""
+def start_run(options: dict[str, Any], training: TrainingOptions, model_name: str) -> Session:
+    """Start a run from a recipe. Options override the recipe, and --set overrides both."""
     from qkv.config import parse_assignment
     from qkv.library.new_run import start
 
-    with shown.reading() as progress:
+    with progress_in_bytes() as progress:
         return start(
             options,
             recipe=training.recipe,
             settings=dict(map(parse_assignment, training.set or [])),
             minutes=training.minutes,
             run=training.run,
-            names=("", model),
+            names=("", model_name),
             progress=progress,
-            began=STARTED,
+            started_at=PROGRAM_START,
         )
 
 
-def model_name(values: dict[str, Any], detected: Detected) -> str:
-    """The model's part of a run's name: as given, or by the data."""
-    from qkv.tasks.registry import default_model
-
-    return str(values.get("model", {}).get("kind") or default_model(values, detected))
-
-
-def resumed(data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any]) -> Session:
-    """The run to continue: --run, or the newest of the default name. Nothing that was resolved may be given again."""
+def resume_run(data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any]) -> Session:
+    """Continue the run of --run or, without it, the newest run on this data. Options that would change its recipe are
+    refused."""
     from qkv import session as sessions
-    from qkv.library.new_run import stem
-    from qkv.tasks.registry import detect_corpus, load_recipe
+    from qkv.tasks.registry import load_recipe
 
-    run = training.run
     names = [OPTION_NAMES.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
     names += [name for name in ("minutes", "recipe", "set") if getattr(training, name) is not None]
-    changed = [f"--{name.rpartition('.')[2]}" for name in names]
-    if changed:
+    if refused := [f"--{name.rpartition('.')[2]}" for name in names]:
         raise InputError(
-            f"--resume continues the run's own recipe; {', '.join(changed)} cannot change it. "
+            f"--resume continues the run's own recipe; {', '.join(refused)} cannot change it. "
             "Start a new run, as in: qkv train --recipe runs/book-modern/recipe.toml --steps 2000"
         )
-    if run is None:
-        if not data:
-            raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
-        values: dict[str, Any] = {"corpus": {"files": list(data)}, "model": {"kind": options.get("model.kind")}}
-        base = Path("runs") / f"{stem(data[0])}-{model_name(values, detect_corpus(values))}"
-        taken = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
-        existing = [folder for folder in taken if (folder / "recipe.toml").is_file()]
-        if not existing:
-            raise InputError(f"{base}: no run to resume. Name its folder with --run.")
-        run = max(existing, key=lambda folder: (folder / "recipe.toml").stat().st_mtime)
+    run = training.run or newest_run(data, options.get("model.kind"))
     if data and (run / "recipe.toml").is_file():
         files = load_recipe(run / "recipe.toml").corpus.files
         if [Path(name).resolve() for name in data] != [Path(name).resolve() for name in files]:
             raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
-    with shown.reading() as progress:
+    with progress_in_bytes() as progress:
         return sessions.resume(run, progress)
 
 
-def work(session: Session, tensorboard: bool, json: bool) -> None:
-    """Run the training, show it, then evaluate the best model, write the card and suggest what to do next."""
+def newest_run(data: tuple[str, ...], model_kind: str | None) -> Path:
+    """The run folder of the default name, with or without a number, whose recipe was written last."""
+    from qkv.library.new_run import stem
+    from qkv.tasks.registry import default_model, detect_corpus
+
+    if not data:
+        raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
+    values: dict[str, Any] = {"corpus": {"files": list(data)}, "model": {"kind": model_kind}}
+    base = Path("runs") / f"{stem(data[0])}-{model_kind or default_model(values, detect_corpus(values))}"
+    folders = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
+    runs = [folder for folder in folders if (folder / "recipe.toml").is_file()]
+    if not runs:
+        raise InputError(f"{base}: no run to resume. Name its folder with --run.")
+    return max(runs, key=lambda run: (run / "recipe.toml").stat().st_mtime)
+
+
+def train_and_report(session: Session, tensorboard: bool, json: bool) -> None:
+    """Train, show the progress, and finish the run with its report."""
     folder = session.run.folder
-    notes(session.task.notes)
+    print_notes(*session.task.notes)
     doctor = session.task.examine(session)
     print_message(*session.task.plan(session, doctor))
     events = session.run.events(session.state, session.objective)
-    with shown.board(folder, tensorboard) as record:
-        for event in shown.show(events, session, doctor.watch if doctor else None):
-            record(event)
+    with tensorboard_writer(folder, tensorboard) as write_event:
+        for event in show_training(events, session, doctor.watch if doctor else None):
+            write_event(event)
     try:
         values = finish(session, doctor, quiet=json)
         if json:
-            document(values)
+            print_json(values)
         print_answer(end="", flush=True)
     except OutputError as error:
-        raise OutputError(f"{error} The model is whole, in {folder}/best.") from error
+        raise OutputError(f"{error} The model is complete, in {folder}/best.") from error
     except KeyboardInterrupt as stop:
-        number = signal.Signals(signal_number_of(stop))
+        received = signal.Signals(signal_number_of(stop))
         raise InterruptedRun(
-            f"stopped by {number.name} after the last step, before the last evaluation; the model and the state are "
+            f"stopped by {received.name} after the last step, before the last evaluation; the model and the state are "
             f"saved. {session.run.resume_hint()}",
-            number,
+            received,
         ) from None
 
 
 def finish(session: Session, doctor: Doctor | None, quiet: bool) -> dict[str, Any]:
-    """Score the best model, write the card and, unless `quiet`, print the report. Gives what --json prints."""
+    """Score the best model, write card.md and, unless `quiet`, print the report. Give the values for --json."""
     from qkv import session as sessions
 
-    with shown.waiting() as progress:
+    with progress_in_items() as progress:
         report = sessions.finish(session, doctor, progress)
     values = report.values
     if report.samples_wanted:
-        values["sample"] = samples(session, quiet)
+        values["sample"] = write_samples(session, quiet)
     if not quiet:
-        show(*report.sections)
-        print_answer(*next_commands(report.commands, session.run.folder))
+        print_sections(*report.sections)
+        print_answer(*next_command_lines(report.commands, session.run.folder))
     return values
 
 
-def samples(session: Session, quiet: bool) -> str:
-    """Let the model write, and print that unless `quiet`; gives the first sample."""
+def write_samples(session: Session, quiet: bool) -> str:
+    """Let the model write two samples and print them, or only one if `quiet`. Give the first."""
     training = session.recipe.training
-    written = qkv.load(session.run.folder, training.device).samples(
-        "", 1 if quiet else 2, length=200, seed=training.seed
-    )
-    for number, sample in enumerate([] if quiet else written, 1):
+    model = qkv.load(session.run.folder, training.device)
+    samples = model.samples("", 1 if quiet else 2, length=200, seed=training.seed)
+    for number, sample in enumerate([] if quiet else samples, 1):
         print_answer("", f"--- sample {number} (temperature 0.8) ---", *sample.text.strip().split("\n"))
-    return written[0].text
+    return samples[0].text
 
 
-def next_commands(commands: Iterable[NextCommand], folder: Path) -> list[str]:
-    """Give the commands to try next as lines, their purposes in one column."""
-    rows = [(f"{program()} {shlex.join(command.words)}", command.purpose) for command in commands]
+def next_command_lines(commands: Iterable[NextCommand], folder: Path) -> list[str]:
+    """The commands to try next, with their purposes in one column."""
+    rows = [(f"{program_name()} {shlex.join(command.words)}", command.purpose) for command in commands]
     width = max(len(command) for command, _ in rows)
-    texts = [f"  {command:<{width}}   {purpose}".rstrip() for command, purpose in rows]
-    return ["", f"The model is in {folder}/best; card.md describes the run. Next:", *texts]
+    lines = [f"  {command:<{width}}   {purpose}".rstrip() for command, purpose in rows]
+    return ["", f"The model is in {folder}/best; card.md describes the run. Next:", *lines]

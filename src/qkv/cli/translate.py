@@ -1,4 +1,4 @@
-"""`qkv translate`: texts in one language in, texts in another out."""
+"""`qkv translate`: translate texts with a trained or imported translator."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import qkv
 from qkv import ranges
-from qkv.cli.lines import answer, batches
-from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, within
-from qkv.cli.output import Json, notes, print_answer, print_rows, print_text
+from qkv.cli.batches import answer_batches, text_batches
+from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, in_range
+from qkv.cli.output import Json, print_answer, print_notes, print_rows, print_text
 from qkv.errors import InputError, installation_hint, is_installed, require_package
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qkv.api import Model
     from qkv.tasks.translation.predict import TranslatedText
 
-TOGETHER = 256  # texts that are translated at once
+BATCH_TEXTS = 256
 
 
 def translate(
@@ -25,10 +25,10 @@ def translate(
     *texts: Texts,
     file: TextFile = None,
     to: str | None = None,
-    beams: Annotated[int, within(ranges.BEAMS)] = 5,
-    nbest: Annotated[int, within(ranges.BEAMS)] = 1,
-    penalty: Annotated[float, within(ranges.LENGTH_PENALTY, allow_leading_hyphen=True)] = 1.0,
-    temperature: Annotated[float | None, within(ranges.TEMPERATURE)] = None,
+    beams: Annotated[int, in_range(ranges.BEAMS)] = 5,
+    nbest: Annotated[int, in_range(ranges.BEAMS)] = 1,
+    penalty: Annotated[float, in_range(ranges.LENGTH_PENALTY, allow_leading_hyphen=True)] = 1.0,
+    temperature: Annotated[float | None, in_range(ranges.TEMPERATURE)] = None,
     top_k: TopK = 0,
     top_p: TopP = 1.0,
     seed: Seed = 0,
@@ -36,30 +36,28 @@ def translate(
     alignments: Flag = False,
     json: Json = False,
 ) -> None:
-    """Translate texts. Long ones are cut into sentences and put back with their spacing; the order is kept.
+    """Translate texts, in their order. Long ones are split into sentences and joined again with their spacing.
 
     qkv translate runs/multi30k-transformer "Ein Hund läuft."
     cat news.de | qkv translate runs/multi30k-transformer -
 
-    A line of a file or pipe gets one line. On a terminal, control characters are shown as escapes (\\x1b).
+    Each line of a file or pipe gives one line. On a terminal, control characters are shown as escapes (\\x1b).
 
     Args:
-        model: A run folder or a model folder, of a translator.
-        to: The language to translate into, where the model knows several. A text may also begin with the tag that
-            Marian's models know, as in ">>fra<< A dog."
-        beams: How many translations are followed at once; 1 takes the likeliest token each time.
-        nbest: How many translations are shown of each text, with their log-probabilities; --penalty decides their
-            order.
-        penalty: Scores are divided by the length to this power: larger ones favour longer translations.
-        temperature: Sample the tokens instead of searching for the best: below 1 safer, above 1 wilder. --nbest says
-            how many translations are sampled of each text. --top-k, --top-p and --seed apply to it.
+        model: The run folder or model folder of a translator.
+        to: The language to translate into, if the model knows several. A text may also begin with a tag of Marian's
+            multilingual models, as in ">>fra<< A dog."
+        beams: The beam width: how many partial translations are kept. 1 takes the most likely token each time.
+        nbest: How many translations of each text to show, with their log-probabilities; --penalty decides their order.
+        penalty: Scores are divided by the length to this power: larger values favour longer translations.
+        temperature: Sample the tokens instead of searching for the best translation: below 1 safer, above 1 wilder.
+            --nbest says how many translations of each text to sample. --top-k, --top-p and --seed apply to sampling.
         seed: With --temperature, the same seed gives the same translations.
-        carry: Names, numbers of two digits or more and characters that the model does not know are carried over from
-            the text when the translation lost them: each takes the place of what was written while the model attended
-            to it. `qkv evaluate` scores the model's own words.
-        alignments: Below each translation, for each of its words the word of the text with the most attention: numbers
-            as 0-0 1-2 (source-target, counted from 0), then the words. With --json also the weights, token by token.
-            The words are those that the model itself wrote.
+        carry: Copy names, numbers of two or more digits and unknown characters from the text when the translation lost
+            them: each replaces the words that the model wrote while attending to it. `qkv evaluate` does not do this.
+        alignments: Below each translation, show for each of its words the source word with the most attention: pairs of
+            numbers such as 0-0 1-2 (source-target, counted from 0), then pairs of words. --json adds the weights of
+            all tokens. Words are aligned before --carry changes them.
     """
     from qkv.generation.sampling import Sampling
 
@@ -70,37 +68,42 @@ def translate(
         )
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
-    early(list(texts), file)
+    require_sentence_splitter(list(texts), file)
     opened = qkv.load(model)
-    first, typed = 0, file is None and texts != ("-",)
+    translated_texts = 0
+    from_command = file is None and texts != ("-",)
 
-    def respond(batch: list[str]) -> list[list[TranslatedText]]:
-        nonlocal first
-        translations = opened.translate(batch, first=first, **options)
-        first += len(batch)
+    def translate_batch(batch: list[str]) -> list[list[TranslatedText]]:
+        nonlocal translated_texts
+        translations = opened.translate(batch, first=translated_texts, **options)
+        translated_texts += len(batch)
         return translations
 
-    def show(batch: list[str], answers: Sequence[list[TranslatedText]]) -> None:
-        for translation in (one for best in answers for one in best):
+    def print_batch(batch: list[str], translations_of_texts: Sequence[list[TranslatedText]]) -> None:
+        for translation in (translation for best in translations_of_texts for translation in best):
             if nbest > 1:
                 print_rows([[f"{translation.logprob:.3f}", translation.text]])
-            else:  # the answer to a line of a file is a line, so that both stay aligned
-                print_text(f"{translation.text if typed else one_line(translation.text)}\n")
+            else:
+                print_text(f"{translation.text if from_command else one_line(translation.text)}\n")
             if alignments:
-                print_answer(*aligned(opened, translation))
+                print_answer(*alignment_lines(opened, translation))
 
-    answer(
+    answer_batches(
         opened,
-        batches(texts, file, "translate", TOGETHER),
-        respond,
-        lambda text, best: {"text": text, "translations": [values(opened, one, alignments) for one in best]},
-        show,
+        text_batches(texts, file, "translate", BATCH_TEXTS),
+        translate_batch,
+        lambda text, best: {
+            "text": text,
+            "translations": [json_values(opened, translation, alignments) for translation in best],
+        },
+        print_batch,
         {"model": model} if json else None,
     )
 
 
-def early(texts: list[str], file: str | None) -> None:
-    """Refuse long texts before the model is opened where they cannot be cut into sentences; of a file, warn."""
+def require_sentence_splitter(texts: list[str], file: str | None) -> None:
+    """Without the package that splits long texts into sentences, refuse long texts of the command and warn of those
+    in a file."""
     from qkv.tasks.translation.predict import LONG_TEXT, SPLITTING, is_long
 
     if file is None and texts != ["-"]:
@@ -108,35 +111,35 @@ def early(texts: list[str], file: str | None) -> None:
             require_package("sentencex", SPLITTING)
     elif not is_installed("sentencex"):
         hint = installation_hint("sentencex")
-        notes([f"sentencex is not installed: a line of {LONG_TEXT} characters or more is refused; {hint}."])
+        print_notes(f"sentencex is not installed: a line of {LONG_TEXT} characters or more is refused; {hint}.")
 
 
 def one_line(text: str) -> str:
+    """The text with its line ends escaped, so that the lines of a file and of its translation stay aligned."""
     return text.replace("\n", "\\n")
 
 
-def aligned(opened: Model, translation: TranslatedText) -> list[str]:
-    """Numbers of the words, then the words."""
+def alignment_lines(opened: Model, translation: TranslatedText) -> list[str]:
+    """A line with pairs of word numbers, and a line with pairs of words."""
     from qkv.tasks.translation.predict import join_alignments
 
-    pairs, sources, written = join_alignments(opened.align(translation))
-    words = " ".join(f"{sources[one]}-{written[other]}" for one, other in pairs)
-    return [" ".join(f"{one}-{other}" for one, other in pairs), words]
+    pairs, source_words, target_words = join_alignments(opened.align(translation))
+    words = " ".join(f"{source_words[source]}-{target_words[target]}" for source, target in pairs)
+    return [" ".join(f"{source}-{target}" for source, target in pairs), words]
 
 
-def values(opened: Model, translation: TranslatedText, alignments: bool) -> dict[str, Any]:
-    """A translation for JSON."""
+def json_values(opened: Model, translation: TranslatedText, alignments: bool) -> dict[str, Any]:
     from qkv.tasks.translation.predict import join_alignments
 
     facts = {"text": translation.text, "logprob": translation.logprob, "carried": list(translation.carried)}
     if not alignments:
         return facts
     sentences = opened.align(translation)
-    pairs, sources, written = join_alignments(sentences)
+    pairs, source_words, target_words = join_alignments(sentences)
     return {
         **facts,
-        "source_words": sources,
-        "words": written,
+        "source_words": source_words,
+        "words": target_words,
         "alignment": [list(pair) for pair in pairs],
         "sentences": [sentence.values() for sentence in sentences],
     }

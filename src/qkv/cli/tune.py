@@ -1,4 +1,4 @@
-"""`qkv tune`: a search for the hyperparameters and parts that suit the data, by validation score."""
+"""`qkv tune`: search for the hyperparameters and parts that give the best validation score."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from cyclopts import Parameter
 from qkv import ranges
 from qkv.cli.options import (
     DEFAULT_SPLIT,
-    MODEL,
-    TIME,
+    MODEL_GROUP,
+    TIME_GROUP,
     Data,
     MinutesOrNone,
     SplitOptions,
     TokenizerName,
     TrainingSeed,
     data_files,
-    within,
+    in_range,
 )
-from qkv.cli.output import OUTPUT, Json, document, note, print_answer, program, show
-from qkv.cli.progress import reading as reading_bar
+from qkv.cli.output import OUTPUT_GROUP, Json, print_answer, print_json, print_notes, print_sections, program_name
+from qkv.cli.progress import progress_in_bytes
 from qkv.errors import InputError
 from qkv.tasks.report import TableSection
 
-SHOWN = 10  # trials of the table, the best
+SHOWN_TRIALS = 10
 
 
 def tune(
     *data: Data,
     reading: SplitOptions = DEFAULT_SPLIT,
-    model: Annotated[str | None, Parameter(group=MODEL)] = None,
+    model: Annotated[str | None, Parameter(group=MODEL_GROUP)] = None,
     tokenizer: TokenizerName = None,
     seed: TrainingSeed = 0,
     minutes: MinutesOrNone = None,
-    trials: Annotated[int | None, within(ranges.COUNT, group=TIME)] = None,
+    trials: Annotated[int | None, in_range(ranges.COUNT, group=TIME_GROUP)] = None,
     each: MinutesOrNone = None,
-    store: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    run: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    store: Annotated[str | None, Parameter(group=OUTPUT_GROUP)] = None,
+    run: Annotated[Path | None, Parameter(group=OUTPUT_GROUP)] = None,
     json: Json = False,
 ) -> None:
     """Search for the learning rate, width, dropout, batch size and parts that suit the data.
 
-    Every trial is a short training, evaluated on the validation set; those that
+    Every trial is a short training, evaluated on the validation set; trials that
     lag behind are pruned. The same command continues a search that was stopped or
-    killed. The best trial is a recipe, best.toml, for qkv train.
+    killed. The best trial is saved as a recipe for qkv train, best.toml.
 
     qkv tune reviews.csv --minutes 20
     qkv tune reviews.csv --trials 30 --model lstm
@@ -55,17 +55,17 @@ def tune(
 
     Args:
         model: The model to tune. Default: several are tried.
-        minutes: The time budget, in all; that of an earlier call counts.
-        trials: The number of trials; those of an earlier call count.
-        each: Minutes of a trial. Default: an eighth of --minutes.
-        store: A file, or an SQL address as sqlite:///study.db. Default: a journal in --run.
+        minutes: The time budget of all trials, including those of earlier calls.
+        trials: The number of trials, including those of earlier calls.
+        each: The minutes of a trial. Default: an eighth of --minutes.
+        store: A file, or an SQL address such as sqlite:///study.db. Default: a journal in --run.
         run: The folder of the search. Default: runs/tune-DATA.
     """
     from qkv.library.new_run import stem, tokenizer_section
     from qkv.studies import search
 
     files = data_files(data, "tune")
-    with reading_bar() as progress:
+    with progress_in_bytes() as progress:
         result = search.tune(
             search.TuningPlan(
                 corpus={"files": files, **reading.given()},
@@ -78,14 +78,14 @@ def tune(
                 seed=seed,
                 tokenizer=tokenizer_section(tokenizer),
                 progress=progress,
-                note=note,
+                note=print_notes,
             )
         )
     values = result.values()
     if json:
-        return document(values)
+        return print_json(values)
     if result.recipe is None:
-        raise InputError(f"{result.folder}: no trial came to its end. Give more minutes, or fewer examples.")
+        raise InputError(f"{result.folder}: no trial was completed. Give more minutes, or fewer examples.")
     complete = [trial for trial in result.trials if trial["state"] == "complete"]
     complete.sort(key=lambda trial: abs((trial["score"] or 0.0) - (result.score or 0.0)))
     rows = [
@@ -93,11 +93,11 @@ def tune(
             str(trial["trial"]),
             f"{trial['score']:.4f}",
             f"{trial['seconds']:.1f}",
-            " ".join(f"{key}={value}" for key, value in search.shown(trial["figures"]).items()),
+            " ".join(f"{key}={value}" for key, value in search.readable(trial["figures"]).items()),
         )
-        for trial in complete[:SHOWN]
+        for trial in complete[:SHOWN_TRIALS]
     ]
-    show(TableSection("", ("trial", "score", "seconds", "parameters"), rows, words=("parameters",)))
+    print_sections(TableSection("", ("trial", "score", "seconds", "parameters"), rows, words=("parameters",)))
     print_answer("", f"{values['finished']} trials, {values['pruned']} of them pruned. The best, {result.recipe}:", "")
     print_answer(*result.recipe.read_text(encoding="utf-8").split("\n"))
-    return print_answer(f"Next:  {program()} {shlex.join(['train', '--recipe', str(result.recipe)])}")
+    return print_answer(f"Next:  {program_name()} {shlex.join(['train', '--recipe', str(result.recipe)])}")

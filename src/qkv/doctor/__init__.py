@@ -1,1 +1,1 @@
-"""The doctor: what a loss can be compared with, what a run did, and what to try next."""
+"""The doctor: baselines to compare a loss with, a diagnosis of a run, and what to try next."""

@@ -1,9 +1,8 @@
-"""The doctor: measures what a run's loss can be compared with, watches it, and reports on it when it is over.
+"""The doctor of a language model: measures baselines before a run, watches the run, and reports on it at the end.
 
-Before training the text is examined (`evaluation/text_baselines.py`): in a few seconds, and in no more than a twentieth
-of the run's time. An `EarlyWarning` follows the run; after it the metrics are diagnosed (`training/diagnosis.py`) and
-put into words (`messages.py`).
-Every number that is compared with the score is computed on the windows of the validation text that were scored.
+Baselines (`evaluation/text_baselines.py`) take a few seconds, or about a twentieth of a short run's time. An
+`EarlyWarning` follows the run; at the end the metrics are diagnosed (`training/diagnosis.py`) and `messages.py` puts
+the diagnosis into sentences. The baselines are computed on the same windows of the validation text as the final score.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.data.prepare import Prepared
-from qkv.doctor import messages as remarks
+from qkv.doctor import messages
 from qkv.evaluation import text_baselines
 from qkv.evaluation.perplexity import Score, WindowPlan
 from qkv.evaluation.text_baselines import Baselines
@@ -30,14 +29,14 @@ from qkv.training.history import History
 from qkv.training.loop import TrainingState
 from qkv.training.run import Run
 
-FEWEST = 50_000  # training tokens are counted in any case
-COUNTING = 0.05  # of a run's time, at most
-ASKED = 2**18  # validation tokens for which counts are asked before it is known how many the last evaluation scores
+MIN_COUNTED_TOKENS = 50_000  # training tokens that are counted even if there is little time
+COUNTING_SHARE = 0.05  # of a run's time, for counting
+MIN_MEASURED_TOKENS = 2**18  # validation tokens of the baselines, because the final score may use more than planned
 
 
 @dataclass(frozen=True)
-class Report:
-    """The end of a run in a few lines."""
+class DoctorReport:
+    """The doctor's report on a run: the diagnosis, and four sentences on it."""
 
     diagnosis: Diagnosis
     baselines: Baselines
@@ -56,8 +55,8 @@ class Report:
 
 
 @runtime_checkable
-class Examined(Protocol):
-    """A training run of a language model: what the doctor examines."""
+class ExaminedSession(Protocol):
+    """The parts of a session that the doctor reads."""
 
     @property
     def recipe(self) -> Recipe: ...
@@ -70,29 +69,34 @@ class Examined(Protocol):
 
 
 class Doctor:
-    def __init__(self, session: Examined, prepared: Prepared) -> None:
+    def __init__(self, session: ExaminedSession, prepared: Prepared) -> None:
         self.session, self.prepared = session, prepared
-        self.epoch = session.objective.samples / session.recipe.training.batch  # steps
-        self.watch = EarlyWarning(self.epoch, metrics_log.read(session.run.folder / "metrics.jsonl"))
-        self.most = self._most()
-        self.baselines = self._measured()
+        self.epoch_steps = session.objective.samples / session.recipe.training.batch
+        self.watch = EarlyWarning(self.epoch_steps, metrics_log.read(session.run.folder / "metrics.jsonl"))
+        self.max_counted = self._max_counted()
+        self.baselines = self._measure_baselines()
 
     @property
-    def plan(self) -> WindowPlan:
+    def window_plan(self) -> WindowPlan:
         """The windows of the validation text."""
         tokens = len(self.prepared.valid.tokens)
         window = min(self.session.recipe.model.context, tokens - 1)
         return WindowPlan(tokens, window, window)
 
-    def _measured(self, scored: Sequence[int] | None = None) -> Baselines:
-        """The baselines on the windows that were scored; before, on those that will be, and on more in case of need."""
-        recipe, prepared, plan = self.session.recipe, self.prepared, self.plan
+    def _measure_baselines(self, scored: Sequence[int] | None = None) -> Baselines:
+        """The baselines on the scored windows or, before training, on those that are planned to be scored. Before
+        training, more windows are measured, so that `_baselines_on` can choose among them later."""
+        recipe, prepared, plan = self.session.recipe, self.prepared, self.window_plan
         limit = resolve.final_tokens(recipe)
-        planned = plan.spread(limit) if scored is None else scored
-        self.windows = np.asarray(plan.spread(max(ASKED, limit + limit // 4)) if scored is None else scored)
-        places, reach = plan.predictions_of(self.windows.tolist())
-        sizes = [plan[index].fresh for index in self.windows.tolist()]
-        self.scored = np.asarray(planned)
+        if scored is None:
+            planned = plan.spread(limit)
+            self.measured_windows = np.asarray(plan.spread(max(MIN_MEASURED_TOKENS, limit + limit // 4)))
+        else:
+            planned = scored
+            self.measured_windows = np.asarray(scored)
+        self.planned_windows = np.asarray(planned)
+        places, reach = plan.predictions_of(self.measured_windows.tolist())
+        sizes = [plan[window].fresh for window in self.measured_windows.tolist()]
         with devices.enough_memory(recipe.training, recipe.model.context):
             self.measured = text_baselines.measure(
                 prepared.train,
@@ -101,36 +105,37 @@ class Doctor:
                 places,
                 reach,
                 spell=self.spell,
-                most=self.most,
+                most=self.max_counted,
                 groups=np.repeat(np.arange(len(sizes)), sizes),
                 packed=plan.predictions_of(planned)[0],
             )
-        return self.measured.on(np.searchsorted(self.windows, self.scored))
+        return self.measured.on(np.searchsorted(self.measured_windows, self.planned_windows))
 
-    def _on(self, windows: Sequence[int]) -> Baselines:
-        """On these of the windows for which counts were asked."""
+    def _baselines_on(self, windows: Sequence[int]) -> Baselines:
+        """The baselines on some of the measured windows."""
         prepared, clock = self.prepared, self.session.run.clock
-        late = clock is not None and not clock.minutes_left()  # compressors would take another second
-        places, _ = self.plan.predictions_of(windows)
-        spell = None if late else self.spell
-        packed = text_baselines.compressors(prepared.train, prepared.valid, places, spell, self.most)
-        return replace(self.measured.on(np.searchsorted(self.windows, windows)), **packed)
+        no_time = clock is not None and not clock.minutes_left()  # for compressors, which take about a second
+        places, _ = self.window_plan.predictions_of(windows)
+        spell = None if no_time else self.spell
+        compressed = text_baselines.compressors(prepared.train, prepared.valid, places, spell, self.max_counted)
+        return replace(self.measured.on(np.searchsorted(self.measured_windows, windows)), **compressed)
 
     @property
     def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
-        """How tokens become text; a special one, which a model has to predict as well, is one byte."""
+        """A function from tokens to the bytes of their text, in which a special token is one byte; None if the
+        tokenizer loses text."""
         tokenizer = self.prepared.tokenizer
-        return (lambda tokens: spelled(tokenizer, tokens, b"\0")) if tokenizer.lossless else None
+        return (lambda tokens: text_bytes(tokenizer, tokens, b"\0")) if tokenizer.lossless else None
 
-    def _most(self) -> int:
-        """How many training tokens there is time to count."""
+    def _max_counted(self) -> int:
+        """The number of training tokens that can be counted in the time."""
         if self.session.run.clock is None:
             return text_baselines.COUNTED
-        seconds = COUNTING * 60 * self.session.run.clock.minutes_left()
-        return min(text_baselines.COUNTED, max(FEWEST, int(seconds * text_baselines.A_SECOND)))
+        seconds = COUNTING_SHARE * 60 * self.session.run.clock.minutes_left()
+        return min(text_baselines.COUNTED, max(MIN_COUNTED_TOKENS, int(seconds * text_baselines.A_SECOND)))
 
-    def before(self) -> str:
-        """What counting alone reaches: baselines to compare a loss with while it falls."""
+    def baselines_line(self) -> str:
+        """The baselines in one line, to compare the falling loss with."""
         baselines = self.baselines
         part = "" if baselines.whole else f" (of {baselines.counted:,} tokens)"
         counts = [
@@ -143,38 +148,38 @@ class Doctor:
             counts.append(f"{baselines.xz:.2f} xz{part}")
         return f"bits per byte by counting alone: {', '.join(counts)}"
 
-    def report(self, score: Score) -> Report:
+    def report(self, score: Score) -> DoctorReport:
         recipe, state = self.session.recipe, self.session.state
-        if not np.isin(score.windows, self.windows).all():
-            self.baselines = self._measured(score.windows)  # the run became much longer than planned
-        elif not np.array_equal(score.windows, self.scored):
-            self.baselines = self._on(score.windows)
+        if not np.isin(score.windows, self.measured_windows).all():
+            self.baselines = self._measure_baselines(score.windows)  # the run became much longer than planned
+        elif not np.array_equal(score.windows, self.planned_windows):
+            self.baselines = self._baselines_on(score.windows)
         folder = self.session.run.folder
         history = History.of(metrics_log.read(folder / "metrics.jsonl"))
-        diagnosis = diagnose(history, self.baselines, score.loss, self.epoch)
-        diagnosis = replace(diagnosis, enough=time_budget.seen_enough(recipe.model, state.step / self.epoch))
-        evaluated = history.stages[-1].step if history.stages else 0
+        diagnosis = diagnose(history, self.baselines, score.loss, self.epoch_steps)
+        diagnosis = replace(diagnosis, enough=time_budget.seen_enough(recipe.model, state.step / self.epoch_steps))
+        last_evaluation = history.stages[-1].step if history.stages else 0
         seconds = metrics_log.elapsed_seconds(folder / "timings.jsonl")
-        return Report(
+        return DoctorReport(
             diagnosis,
             self.baselines,
-            verdict=remarks.verdict(diagnosis, self.baselines),
-            comparison=remarks.comparison(score.bits_per_byte, self.baselines),
-            model=remarks.which(diagnosis, evaluated),
-            advice=remarks.advice(diagnosis, recipe, state.step, seconds),
+            verdict=messages.verdict(diagnosis, self.baselines),
+            comparison=messages.comparison(score.bits_per_byte, self.baselines),
+            model=messages.checkpoint_to_use(diagnosis, last_evaluation),
+            advice=messages.advice(diagnosis, recipe, state.step, seconds),
         )
 
 
-def spelled(tokenizer: Tokenizer, tokens: NDArray[Any], special: bytes = b"") -> bytes:
-    """The bytes of the text, with `special` for each special token; a table of the tokens that occur is many times
-    faster than the library's decoder."""
-    kinds, places = np.unique(tokens, return_inverse=True)
+def text_bytes(tokenizer: Tokenizer, tokens: NDArray[Any], special: bytes = b"") -> bytes:
+    """The bytes of the tokens' text, with `special` for each special token. A table of the distinct tokens makes this
+    many times faster than the decoder of the tokenizers library."""
+    distinct, indices = np.unique(tokens, return_inverse=True)
     table = [
         special
-        if tokenizer.is_special(number)
-        else token_bytes(tokenizer.token(number))
+        if tokenizer.is_special(token)
+        else token_bytes(tokenizer.token(token))
         if tokenizer.kind == "bpe"
-        else tokenizer.token(number).encode()
-        for number in kinds.tolist()
+        else tokenizer.token(token).encode()
+        for token in distinct.tolist()
     ]
-    return b"".join(table[place] for place in places.tolist())
+    return b"".join(table[index] for index in indices.tolist())

@@ -34,7 +34,7 @@ def start(
     run: Path | None,
     names: tuple[str, str],
     progress: Progress | None = None,
-    began: float | None = None,
+    started_at: float | None = None,
 ) -> Session:
     """A new run from a recipe, `options` by their keys above it, and `settings` above those.
 
@@ -78,7 +78,7 @@ def start(
         run or Path("runs") / f"{data_name}-{model_name}",
         numbered=run is None,
         minutes=minutes or DEFAULT_MINUTES,
-        began=began,
+        started_at=started_at,
         progress=progress,
         detected=detected,
     )

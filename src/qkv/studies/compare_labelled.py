@@ -1,4 +1,4 @@
-"""Systems that label texts, words and images, on the same data and under the same time."""
+"""Comparison of systems on labelled examples: the same data, and the same training time for every network."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from qkv.recipe import bundle
 from qkv.recipe.draft import Values
 from qkv.recipe.recipe import read_sections
 from qkv.studies import classical_baselines
-from qkv.studies.comparison import Entry, ScoredRun, SystemComparison, in_order, network_entry
-from qkv.studies.significance import measure, require_metric
+from qkv.studies.comparison import ComparedSystem, ScoredRun, SystemComparison, network_system, sorted_systems
+from qkv.studies.significance import require_metric, row_statistics
 from qkv.studies.study import ComparisonPlan, TrainedRun, labelled_models
 from qkv.tasks.classification import report
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK
@@ -33,7 +33,7 @@ from qkv.tasks.classification.task import ClassificationTask
 from qkv.tasks.protocol import Session, autocast_factory, expect
 from qkv.tasks.report import write_card
 
-WITHOUT = (
+SKLEARN_MISSING = (
     "scikit-learn is not installed: naive Bayes, logistic regression and ridge are left out of the comparison; "
     f"{installation_hint('sklearn')}."
 )
@@ -45,8 +45,8 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
             f"--equal {plan.equal}: is for text; networks on labelled examples have equal time. Leave it out."
         )
     config = parse(ExamplesConfig, {"report": "valid", **plan.corpus}, "the options")
-    missing = () if is_installed("sklearn") else (WITHOUT,)
-    for note in missing:
+    missing_notes = () if is_installed("sklearn") else (SKLEARN_MISSING,)
+    for note in missing_notes:
         plan.note(note)
     data = read_examples(config, plan.progress or no_progress)
     for note in data.notes:
@@ -55,37 +55,40 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     require_metric(plan.metric, main_metric(data.test, PROBLEM_BY_TASK[data.task]), len(data.labels))
     names = labelled_models(data, plan, plan.models, "--models")
     for start in plan.starts:
-        bundle.find(start)  # a name that leads nowhere is refused before anything is trained
-    given = {key: value for key, value in toml_values(config).items() if value is not None}
-    plan = replace(plan, corpus={**given, "task": data.task})
-    baselines = list(_baselines(plan, data))
-    jobs: dict[str, Values] = {name: {"model": {"kind": name}} for name in names}
-    jobs |= {f"from {model_name(start)}": {"training": {"start": start}} for start in plan.starts}
-    leaks = [note for start in plan.starts for note in trained_on_these(start, config)]
-    for note in leaks:
+        bundle.find(start)  # a missing model is reported before anything is trained
+    corpus = {key: value for key, value in toml_values(config).items() if value is not None}
+    plan = replace(plan, corpus={**corpus, "task": data.task})
+    baselines = list(_scored_baselines(plan, data))
+    recipes: dict[str, Values] = {name: {"model": {"kind": name}} for name in names}
+    recipes |= {f"from {model_name(start)}": {"training": {"start": start}} for start in plan.starts}
+    leak_notes = [note for start in plan.starts for note in find_leaks(start, config)]
+    for note in leak_notes:
         plan.note(note)
-    minutes = plan.share((len(names) + len(plan.starts)) * plan.seeds)
+    minutes = plan.minutes_per_training((len(names) + len(plan.starts)) * plan.seeds)
+
+    def train(name: str) -> ComparedSystem:
+        return network_system(name, plan.train_seeds(name, recipes[name], minutes, score))
 
     def score(run: TrainedRun, session: Session, model: Any) -> ScoredRun:
-        return _scored(plan, run, session, model)
+        return _score_network(plan, run, session, model)
 
-    networks, failed = plan.each(jobs, lambda name: network_entry(name, plan.trained(name, jobs[name], minutes, score)))
+    networks, failed = plan.train_all(recipes, train)
     return SystemComparison(
         data=tuple(config.files),
         task=data.task,
-        entries=in_order([*baselines, *networks.values()], lower=False),
+        systems=sorted_systems([*baselines, *networks.values()], lower_is_better=False),
         failed=failed,
-        reported=len(data.test),
-        chosen_on=len(data.valid),
+        reported_count=len(data.test),
+        held_out_count=len(data.valid),
         unit="sentences" if isinstance(data.test, TagExamples) else "rows",
         minutes_each=minutes,
-        notes=(*missing, *data.notes, *leaks),
+        notes=(*missing_notes, *data.notes, *leak_notes),
         baseline=baselines[-1].name if baselines else None,
     )
 
 
-def trained_on_these(start: str, config: ExamplesConfig) -> Iterator[str]:
-    """A model whose own run read these files may have learned what is reported: its score would flatter it."""
+def find_leaks(start: str, config: ExamplesConfig) -> Iterator[str]:
+    """Warn if the run of a starting model read the compared files: the model may have learned reported rows."""
     folder = Path(start)
     recipe = next((path for path in (folder / "recipe.toml", folder.parent / "recipe.toml") if path.is_file()), None)
     if recipe is None:
@@ -101,58 +104,58 @@ def model_name(start: str) -> str:
     return path.parent.name if path.name == "best" else path.name.split(".")[0] or "model"
 
 
-def _baselines(plan: ComparisonPlan, data: Labelled) -> Iterator[Entry]:
+def _scored_baselines(plan: ComparisonPlan, data: Labelled) -> Iterator[ComparedSystem]:
     problem, test = PROBLEM_BY_TASK[data.task], data.test
     assert test is not None
-    for system in classical_baselines.fitted(data, problem):
-        held_out = measure(
-            score_examples(system.answers(data.valid), data.valid, problem), data.valid, plan.metric
-        ).value
-        began = time.perf_counter()
-        answers = system.answers(test)
-        speed = len(test) / max(time.perf_counter() - began, 1e-9)
-        result = score_examples(answers, test, problem)
-        yield Entry(
-            name=system.name,
-            learned=False,
-            measures=(measure(result, test, plan.metric),),
-            held_out=held_out if np.isfinite(held_out) else None,
-            train_seconds=system.seconds,
+    for baseline in classical_baselines.fit_baselines(data, problem):
+        valid_result = score_examples(baseline.predict(data.valid), data.valid, problem)
+        held_out_score = row_statistics(valid_result, data.valid, plan.metric).value
+        started_at = time.perf_counter()
+        predictions = baseline.predict(test)
+        speed = len(test) / max(time.perf_counter() - started_at, 1e-9)
+        result = score_examples(predictions, test, problem)
+        yield ComparedSystem(
+            name=baseline.name,
+            is_network=False,
+            statistics=(row_statistics(result, test, plan.metric),),
+            held_out_score=held_out_score if np.isfinite(held_out_score) else None,
+            train_seconds=baseline.seconds,
             macro_f1=macro_f1(result),
-            parameters=system.parameters,
+            parameters=baseline.parameters,
             predictions_per_second=speed,
-            more={"scores": result.values()},
+            more_values={"scores": result.values()},
         )
         value = result.figure.value
         score = "undefined" if value is None else f"{value:.4f}"
-        plan.note(f"{system.name}: {result.name} {score} in {system.seconds:.1f} s")
+        plan.note(f"{baseline.name}: {result.name} {score} in {baseline.seconds:.1f} s")
 
 
-def _scored(plan: ComparisonPlan, run: TrainedRun, session: Session, model: Any) -> ScoredRun:
-    """Score a network on the validation set and, from its texts on, on the reported one; writes the run's card."""
+def _score_network(plan: ComparisonPlan, run: TrainedRun, session: Session, model: Any) -> ScoredRun:
+    """Score a network on the validation and the test split, and write the card of its run. The speed counts from the
+    texts, with their tokenization."""
     recipe, task = session.recipe, expect(session.task, ClassificationTask)
-    chosen: LabelledScore = task.score_split(recipe, model, "valid")
+    valid_result: LabelledScore = task.score_split(recipe, model, "valid")
     data = task.prepared.labelled
     assert data.test is not None
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     rows = task.prepared.rows(data.test, task.context)
     answers = decisions.answers(model, rows, task.problem, autocast_factory(recipe.training))
-    speed = len(data.test) / max(time.perf_counter() - began, 1e-9)
-    result = score_examples(answers, data.test, task.problem)
-    both = {"valid": chosen, "test": result}
-    write_card(session, report.card_content(session, task, both, report.remarks(session, task, both)))
+    speed = len(data.test) / max(time.perf_counter() - started_at, 1e-9)
+    test_result = score_examples(answers, data.test, task.problem)
+    results = {"valid": valid_result, "test": test_result}
+    write_card(session, report.card_content(session, task, results, report.remarks(session, task, results)))
     return ScoredRun(
         run,
-        measure(result, data.test, plan.metric),
-        measure(chosen, data.valid, plan.metric).value,
+        row_statistics(test_result, data.test, plan.metric),
+        row_statistics(valid_result, data.valid, plan.metric).value,
         speed,
-        macro_f1(result),
-        result.values(),
+        macro_f1(test_result),
+        test_result.values(),
     )
 
 
 def macro_f1(result: LabelledScore) -> float | None:
-    """Reported with every score; of spans it is that of their types, of numbers there is none."""
+    """The macro-F1, which is reported with every score: for spans the mean over their types; None for regression."""
     match result.score:
         case ClassScore(macro_f1=estimate):
             return estimate.value

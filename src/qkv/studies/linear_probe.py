@@ -1,7 +1,7 @@
-"""What each layer of a model knows, by linear probes: a linear classifier on its vectors; the model is not trained.
+"""Linear probes: how well a linear classifier predicts labels from the vectors of each layer; the model is frozen.
 
-Deck 002 draws that later layers are better. Whether they are is measured here on examples of your own: a text is the
-mean of its tokens, a word with a tag the vector of its first piece (Devlin et al. 2019, section 5.3).
+Deck 002 claims that later layers are better; a probe measures it on your own examples. The vector of a text is the mean
+over its tokens, the vector of a tagged word is that of its first token (Devlin et al. 2019, section 5.3).
 """
 
 from __future__ import annotations
@@ -24,38 +24,44 @@ from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from qkv.text.tokenizer import Tokenizer
 
-MOST = 2000  # texts or sentences of each side
-ITERATIONS = 200
-NEED = "a probe of layers"
+MAX_EXAMPLES = 2000  # texts or sentences of each split
+MAX_ITERATIONS = 200
+NEED = "a probe of layers"  # in messages: what needs scikit-learn
 
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Probed:
-    """The score of one layer."""
+class LayerScore:
+    """The score of the probe of one layer."""
 
     layer: int
     score: LabelledScore
 
     def values(self) -> dict[str, Any]:
-        figure = self.score.figure
-        return {"layer": self.layer, "metric": self.score.name, **figure.values("value")}
+        return {"layer": self.layer, "metric": self.score.name, **self.score.figure.values("value")}
 
 
-def probe(model: nn.Module, tokenizer: Tokenizer, data: Labelled, most: int = MOST, seed: int = 0) -> list[Probed]:
-    """A score for each layer from 0 on: learned on the training set, reported on the validation set."""
+def probe(
+    model: nn.Module, tokenizer: Tokenizer, data: Labelled, max_examples: int = MAX_EXAMPLES, seed: int = 0
+) -> list[LayerScore]:
+    """Fit a probe for each layer, from 0, on the training set, and score it on the validation set."""
     require_package("sklearn", NEED)
     if PROBLEM_BY_TASK[data.task] != "single" or not isinstance(data.train, TextExamples | TagExamples) or data.pairs:
-        raise InputError(f"a probe learns one class a text, or a tag a word; these examples are for {data.task}.")
-    train, valid = (_some(side, most, seed) for side in (data.train, data.valid))
-    layers = zip(layers_of(model, tokenizer, train), layers_of(model, tokenizer, valid), strict=True)
-    answers = (_linear(known, train.targets, asked, len(data.labels)) for known, asked in layers)
-    return [Probed(number, score_examples(scores, valid, "single")) for number, scores in enumerate(answers)]
+        raise InputError(
+            f"a probe learns one class for each text, or one tag for each word; these examples are for {data.task}."
+        )
+    train, valid = (_sample(split, max_examples, seed) for split in (data.train, data.valid))
+    layers = zip(layer_vectors(model, tokenizer, train), layer_vectors(model, tokenizer, valid), strict=True)
+    predictions = (
+        _fit_and_predict(train_vectors, train.targets, valid_vectors, len(data.labels))
+        for train_vectors, valid_vectors in layers
+    )
+    return [LayerScore(layer, score_examples(rows, valid, "single")) for layer, rows in enumerate(predictions)]
 
 
-def last_compared_with(layers: list[Probed], other: int) -> Difference | None:
-    """The last layer compared with another one, answer by answer; of spans there is no comparison."""
+def last_compared_with(layers: list[LayerScore], other: int) -> Difference | None:
+    """The last layer compared with another one by a paired test; None for scores of spans."""
     scores: list[Any] = [layer.score.score for layer in (layers[-1], layers[other])]
     if not all(hasattr(score, "correct") for score in scores):
         return None
@@ -63,42 +69,52 @@ def last_compared_with(layers: list[Probed], other: int) -> Difference | None:
     return paired(first, second)
 
 
-def _some(side: Any, most: int, seed: int) -> Any:
-    if len(side) <= most:
-        return side
-    chosen = np.sort(np.random.default_rng(seed).permutation(len(side))[:most])
-    return replace(side, rows=side.rows[chosen])
+def summarize(layers: list[LayerScore]) -> str:
+    """A sentence on the best layer, and on the gain from layer 0 to the last layer."""
+    best = max(layers, key=lambda layer: layer.score.value)
+    best_name = "the last layer" if best is layers[-1] else f"layer {best.layer}"
+    difference = last_compared_with(layers, 0)
+    gain = layers[-1].score.value - layers[0].score.value if difference is None else difference.difference
+    doubt = "; that may be noise" if difference is not None and difference.noise else ""
+    return f"Best: {best_name}. The last layer has {gain:+.4f} compared with layer 0, which sees no context{doubt}."
 
 
-def layers_of(model: nn.Module, tokenizer: Tokenizer, side: TextExamples | TagExamples) -> list[Array]:
-    """For each layer a row a text, or a row a word."""
+def _sample(split: Any, max_examples: int, seed: int) -> Any:
+    if len(split) <= max_examples:
+        return split
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(split))[:max_examples])
+    return replace(split, rows=split.rows[chosen])
+
+
+def layer_vectors(model: nn.Module, tokenizer: Tokenizer, split: TextExamples | TagExamples) -> list[Array]:
+    """A matrix for each layer, with a row for each text or each tagged word."""
     context = int(getattr(model, "context", 0)) or int(model.encoder.context)  # type: ignore[union-attr,arg-type]
-    if isinstance(side, TagExamples):
-        rows = encode_words(tokenizer, sentences_of(side), context)
+    if isinstance(split, TagExamples):
+        rows = encode_words(tokenizer, sentences_of(split), context)
     else:
-        rows = encode_texts(tokenizer, texts_of(side), context, pairs=False)
-    given = [rows.row(number).tolist() for number in range(len(rows))]
-    wanted = range(vectors.last(model) + 1)
-    found: list[Any] = [None] * len(rows)
-    for where, layers, present in vectors.batches(model, given, wanted):
-        for place, taken in zip(where, _taken(layers, present, rows, where), strict=True):
-            found[place] = taken
-    return [torch.cat([row[layer] for row in found]).numpy() for layer in wanted]
+        rows = encode_texts(tokenizer, texts_of(split), context, pairs=False)
+    ids = [rows.row(index).tolist() for index in range(len(rows))]
+    layers = range(vectors.last(model) + 1)
+    vectors_of_rows: list[Any] = [None] * len(rows)
+    for batch_rows, outputs, present in vectors.batches(model, ids, layers):
+        for row, by_layer in zip(batch_rows, _row_vectors(outputs, present, rows, batch_rows), strict=True):
+            vectors_of_rows[row] = by_layer
+    return [torch.cat([by_layer[layer] for by_layer in vectors_of_rows]).numpy() for layer in layers]
 
 
-def _taken(layers: list[Any], present: Any, rows: EncodedRows, where: list[int]) -> Iterator[list[Any]]:
-    """Of each row its vectors at each layer: one of the text, or one of each word."""
-    for number, row in enumerate(where):
+def _row_vectors(outputs: list[Any], present: Any, rows: EncodedRows, batch_rows: list[int]) -> Iterator[list[Any]]:
+    """For each row of a batch, its vectors at each layer: one of the text, or one for each word."""
+    for index, row in enumerate(batch_rows):
         if rows.places is None or rows.words is None:
-            kept = present[number]
-            yield [x[number, kept].mean(0, keepdim=True).float().cpu() for x in layers]
+            kept = present[index]
+            yield [output[index, kept].mean(0, keepdim=True).float().cpu() for output in outputs]
         else:
             places = torch.as_tensor(rows.places[rows.words[row] : rows.words[row + 1]])
-            yield [x[number, places].float().cpu() for x in layers]
+            yield [output[index, places].float().cpu() for output in outputs]
 
 
-def _linear(known: Array, targets: NDArray[Any], asked: Array, labels: int) -> Array:
-    """Logistic regression on numbers of equal spread; the shares of all labels for every row that is asked."""
+def _fit_and_predict(train: Array, targets: NDArray[Any], valid: Array, labels: int) -> Array:
+    """Fit logistic regression on standardized vectors; give the probabilities of all labels for the rows of `valid`."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -106,10 +122,10 @@ def _linear(known: Array, targets: NDArray[Any], asked: Array, labels: int) -> A
     from sklearn.preprocessing import StandardScaler
 
     scaler = StandardScaler()
-    model = LogisticRegression(C=0.1, max_iter=ITERATIONS)
+    model = LogisticRegression(C=0.1, max_iter=MAX_ITERATIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(scaler.fit_transform(known), targets)
-    shares = np.zeros((len(asked), labels), dtype=np.float32)
-    shares[:, model.classes_] = model.predict_proba(scaler.transform(asked))
-    return shares
+        model.fit(scaler.fit_transform(train), targets)
+    probabilities = np.zeros((len(valid), labels), dtype=np.float32)
+    probabilities[:, model.classes_] = model.predict_proba(scaler.transform(valid))
+    return probabilities

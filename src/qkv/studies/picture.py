@@ -1,6 +1,6 @@
-"""Plots of scores with intervals, a row for each system or a curve over layers; the shapes of all plots, as SVG or PNG.
+"""Plots of scores with intervals, with a row for each system or a curve over layers.
 
-Shapes are listed once and written as SVG by hand, or as PNG by Pillow. Attention: attention_picture.py.
+A plot is a list of shapes, which `svg` writes as text and `png` draws with Pillow. attention_picture.py uses them too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.sax.saxutils import escape
 
 from qkv.errors import InputError, require_package
@@ -19,22 +19,24 @@ from qkv.evaluation.intervals import Estimate
 from qkv.storage import write_file
 
 ENDINGS = (".svg", ".png")
-LEFT, RIGHT, TOP, BOTTOM, ROW, WIDTH = 210.0, 90.0, 62.0, 46.0, 30.0, 860
-SIZE = 15  # of letters
-SCALE = 2  # dots of a PNG for one of the picture
-INK, PALE, GRID = "#1f2430", "#6b7280", "#e5e7eb"
-NETWORK, BASELINE = "#1d5fd1", "#9a6700"
+WIDTH = 860
+LEFT, RIGHT, TOP, BOTTOM = 210.0, 90.0, 62.0, 46.0  # margins
+ROW_HEIGHT = 30.0
+FONT_SIZE = 15
+PNG_SCALE = 2  # pixels of a PNG for each unit of the picture
+TEXT_COLOUR, PALE_COLOUR, GRID_COLOUR = "#1f2430", "#6b7280", "#e5e7eb"
+NETWORK_COLOUR, BASELINE_COLOUR = "#1d5fd1", "#9a6700"
 WHISKER = 5.0
 
 
 @dataclass(frozen=True)
-class Line:
-    """One system of the picture."""
+class IntervalRow:
+    """A system in a plot of intervals."""
 
     name: str
-    figure: Estimate
-    learned: bool
-    chosen: bool = False
+    score: Estimate
+    is_network: bool
+    is_best: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Segment:
     x2: float
     y2: float
     colour: str
-    thick: float = 1.0
+    thickness: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,23 +58,23 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Word:
+class Label:
     x: float
-    y: float  # of the middle of the letters
+    y: float  # the vertical middle of the letters
     text: str
-    colour: str = INK
-    anchor: str = "start"  # start, middle, end
-    size: int = SIZE
-    turn: int = 0  # degrees against the clock; 0 or 90
+    colour: str = TEXT_COLOUR
+    anchor: Literal["start", "middle", "end"] = "start"  # which point of the text is at x
+    size: int = FONT_SIZE
+    vertical: bool = False  # whether the text is rotated by 90 degrees, and reads upwards
 
 
 @dataclass(frozen=True)
-class Squares:
-    """Squares of one colour, by their upper left corners."""
+class Rectangles:
+    """Filled rectangles of one size and colour, given by their upper left corners."""
 
     corners: tuple[tuple[float, float], ...]
-    wide: float
-    high: float
+    width: float
+    height: float
     colour: str
 
 
@@ -80,58 +82,58 @@ class Squares:
 class Frame:
     x: float
     y: float
-    wide: float
-    high: float
-    colour: str = PALE
+    width: float
+    height: float
+    colour: str = PALE_COLOUR
 
 
-Shape = Segment | Dot | Word | Squares | Frame
+Shape = Segment | Dot | Label | Rectangles | Frame
 
 
-def check(path: Path) -> None:
-    """Refuse a name without a known format, before hours are spent."""
+def require_format(path: Path) -> None:
+    """Refuse a file name with an unknown ending, and a PNG without Pillow, before any training."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"--picture {path}: expected a name that ends in {' or '.join(ENDINGS)}.")
     if path.suffix.lower() == ".png":
-        pillow()
+        import_pillow()
 
 
-def draw_intervals(path: Path, lines: Sequence[Line], title: str, axis: str) -> None:
-    """A row for each system, a dot for its score, a bar for its interval; `lines` are sorted, the best first."""
-    low, high, ticks = scale([value for line in lines for value in _ends(line.figure)])
+def draw_intervals(path: Path, rows: Sequence[IntervalRow], title: str, axis_title: str) -> None:
+    """Draw a dot for each score and a bar for its interval, one row per system."""
+    low, high, ticks = axis([value for row in rows for value in _finite_values(row.score)])
 
     def x(value: float) -> float:
         return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
 
-    bottom = TOP + ROW * len(lines)
-    shapes: list[Shape] = [Word(20.0, 24.0, title, size=SIZE + 3)]
+    bottom = TOP + ROW_HEIGHT * len(rows)
+    shapes: list[Shape] = [Label(20.0, 24.0, title, size=FONT_SIZE + 3)]
     for tick in ticks:
         shapes += [
-            Segment(x(tick), TOP - 6, x(tick), bottom, GRID),
-            Word(x(tick), bottom + 12, f"{tick:g}", PALE, "middle", 12),
+            Segment(x(tick), TOP - 6, x(tick), bottom, GRID_COLOUR),
+            Label(x(tick), bottom + 12, f"{tick:g}", PALE_COLOUR, "middle", 12),
         ]
-    shapes.append(Word((LEFT + WIDTH - RIGHT) / 2, bottom + 32, axis, PALE, "middle", 13))
-    for number, line in enumerate(lines):
-        y = TOP + ROW * (number + 0.5)
-        colour = NETWORK if line.learned else BASELINE
-        shapes.append(Word(LEFT - 16, y, line.name + (" *" if line.chosen else ""), anchor="end"))
-        if line.figure.value is None:
-            shapes.append(Word(LEFT, y, "not defined", PALE))
+    shapes.append(Label((LEFT + WIDTH - RIGHT) / 2, bottom + 32, axis_title, PALE_COLOUR, "middle", 13))
+    for index, row in enumerate(rows):
+        y = TOP + ROW_HEIGHT * (index + 0.5)
+        colour = NETWORK_COLOUR if row.is_network else BASELINE_COLOUR
+        shapes.append(Label(LEFT - 16, y, row.name + (" *" if row.is_best else ""), anchor="end"))
+        if row.score.value is None:
+            shapes.append(Label(LEFT, y, "not defined", PALE_COLOUR))
             continue
-        if line.figure.low is not None and line.figure.high is not None:
-            left, right = x(line.figure.low), x(line.figure.high)
+        if row.score.low is not None and row.score.high is not None:
+            left, right = x(row.score.low), x(row.score.high)
             shapes.append(Segment(left, y, right, y, colour, 2.0))
             shapes += [Segment(end, y - WHISKER, end, y + WHISKER, colour, 2.0) for end in (left, right)]
-        shapes += [Dot(x(line.figure.value), y, colour), Word(WIDTH - RIGHT + 20, y, f"{line.figure.value:.4f}")]
-    write(path, shapes, round(bottom + BOTTOM))
+        shapes += [Dot(x(row.score.value), y, colour), Label(WIDTH - RIGHT + 20, y, f"{row.score.value:.4f}")]
+    write_picture(path, shapes, round(bottom + BOTTOM))
 
 
-def characters(scores: Sequence[tuple[str, Estimate]], width: int = 60) -> list[str]:
-    """Scores with their intervals as lines of characters; an o for the score."""
-    low, high, _ = scale([value for _, score in scores for value in _ends(score)])
+def text_plot(scores: Sequence[tuple[str, Estimate]], width: int = 60) -> list[str]:
+    """Draw intervals as lines of characters, with an o for the score."""
+    low, high, _ = axis([value for _, score in scores for value in _finite_values(score)])
     longest = max(len(name) for name, _ in scores)
 
-    def place(value: float) -> int:
+    def column(value: float) -> int:
         return round((value - low) / (high - low) * (width - 1))
 
     lines = []
@@ -139,71 +141,74 @@ def characters(scores: Sequence[tuple[str, Estimate]], width: int = 60) -> list[
         row = [" "] * width
         if score.value is not None:
             if score.low is not None and score.high is not None:
-                row[place(score.low) : place(score.high) + 1] = "-" * (place(score.high) - place(score.low) + 1)
-            row[place(score.value)] = "o"
+                row[column(score.low) : column(score.high) + 1] = "-" * (column(score.high) - column(score.low) + 1)
+            row[column(score.value)] = "o"
         lines.append(f"{name:>{longest}} |{''.join(row).rstrip()}")
     return [*lines, f"{'':>{longest}}  {low:<{width // 2}g}{high:>{width - width // 2}g}"]
 
 
-CURVES = ("#1d5fd1", "#c2410c", "#15803d", "#7e22ce", "#9a6700", "#0f766e")
-HIGH = 300.0  # of the field of curves
-MARKS = 40  # whole numbers that an axis has room for
+CURVE_COLOURS = ("#1d5fd1", "#c2410c", "#15803d", "#7e22ce", "#9a6700", "#0f766e")
+CURVES_HEIGHT = 300.0
+MAX_WHOLE_TICKS = 40  # an axis has a tick at every whole number if there are at most so many
 
 
-Curve = Sequence[tuple[float, Estimate]]  # places on the axis, and their figures
+Curve = Sequence[tuple[float, Estimate]]  # positions on the x axis with their scores
 
 
-def draw_curves(path: Path, curves: Mapping[str, Curve], title: str, axis: str) -> None:
-    """A curve for each name, with the intervals of its figures."""
-    low, high, ticks = scale([value for curve in curves.values() for _, figure in curve for value in _ends(figure)])
-    places = [place for curve in curves.values() for place, _ in curve]
-    first, last, marks = scale(places)
-    if all(float(place).is_integer() for place in places) and last - first <= MARKS:
-        marks = [float(mark) for mark in range(int(first), int(last) + 1)]
-    left, right, bottom = 70.0, 250.0, TOP + HIGH
+def draw_curves(path: Path, curves: Mapping[str, Curve], title: str, axis_title: str) -> None:
+    """Draw a curve for each name, with the intervals of its scores."""
+    low, high, y_ticks = axis(
+        [value for curve in curves.values() for _, score in curve for value in _finite_values(score)]
+    )
+    positions = [position for curve in curves.values() for position, _ in curve]
+    first, last, x_ticks = axis(positions)
+    if all(float(position).is_integer() for position in positions) and last - first <= MAX_WHOLE_TICKS:
+        x_ticks = [float(tick) for tick in range(int(first), int(last) + 1)]
+    left, right, bottom = 70.0, 250.0, TOP + CURVES_HEIGHT
 
-    def x(place: float) -> float:
-        return left + (place - first) / (last - first) * (WIDTH - left - right)
+    def x(position: float) -> float:
+        return left + (position - first) / (last - first) * (WIDTH - left - right)
 
     def y(value: float) -> float:
-        return bottom - (value - low) / (high - low) * HIGH
+        return bottom - (value - low) / (high - low) * CURVES_HEIGHT
 
-    shapes: list[Shape] = [Word(20.0, 24.0, title, size=SIZE + 3)]
-    for tick in ticks:
-        shapes += [Segment(left, y(tick), WIDTH - right, y(tick), GRID)]
-        shapes += [Word(left - 12, y(tick), f"{tick:g}", PALE, "end", 12)]
-    shapes += [Word(x(mark), bottom + 16, f"{mark:g}", PALE, "middle", 12) for mark in marks]
-    shapes.append(Word(x(first) / 2 + x(last) / 2, bottom + 36, axis, PALE, "middle", 13))
-    for number, (name, curve) in enumerate(curves.items()):
-        colour = CURVES[number % len(CURVES)]
-        known = [(place, figure) for place, figure in curve if figure.value is not None]
-        for (before, one), (after, other) in pairwise(known):
-            shapes.append(Segment(x(before), y(one.value or 0.0), x(after), y(other.value or 0.0), colour, 2.0))
-        for place, figure in known:
-            shapes.append(Dot(x(place), y(figure.value or 0.0), colour, 4.0))
-            if figure.low is not None and figure.high is not None:
-                shapes.append(Segment(x(place), y(figure.low), x(place), y(figure.high), colour))
-        height = TOP + 12 + 24 * number
-        shapes += [Dot(WIDTH - right + 26, height, colour), Word(WIDTH - right + 40, height, name)]
-    write(path, shapes, round(bottom + BOTTOM + 12))
+    shapes: list[Shape] = [Label(20.0, 24.0, title, size=FONT_SIZE + 3)]
+    for tick in y_ticks:
+        shapes += [Segment(left, y(tick), WIDTH - right, y(tick), GRID_COLOUR)]
+        shapes += [Label(left - 12, y(tick), f"{tick:g}", PALE_COLOUR, "end", 12)]
+    shapes += [Label(x(tick), bottom + 16, f"{tick:g}", PALE_COLOUR, "middle", 12) for tick in x_ticks]
+    shapes.append(Label(x(first) / 2 + x(last) / 2, bottom + 36, axis_title, PALE_COLOUR, "middle", 13))
+    for index, (name, curve) in enumerate(curves.items()):
+        colour = CURVE_COLOURS[index % len(CURVE_COLOURS)]
+        points = [(x(position), y(score.value), score) for position, score in curve if score.value is not None]
+        for (x1, y1, _), (x2, y2, _) in pairwise(points):
+            shapes.append(Segment(x1, y1, x2, y2, colour, 2.0))
+        for point_x, point_y, score in points:
+            shapes.append(Dot(point_x, point_y, colour, 4.0))
+            if score.low is not None and score.high is not None:
+                shapes.append(Segment(point_x, y(score.low), point_x, y(score.high), colour))
+        legend_y = TOP + 12 + 24 * index
+        shapes += [Dot(WIDTH - right + 26, legend_y, colour), Label(WIDTH - right + 40, legend_y, name)]
+    write_picture(path, shapes, round(bottom + BOTTOM + 12))
 
 
-def write(path: Path, shapes: Sequence[Shape], height: int) -> None:
+def write_picture(path: Path, shapes: Sequence[Shape], height: int) -> None:
     write_file(path, svg(shapes, height) if path.suffix.lower() == ".svg" else png(shapes, height))
 
 
-def _ends(figure: Estimate) -> list[float]:
-    return [value for value in (figure.value, figure.low, figure.high) if value is not None and math.isfinite(value)]
+def _finite_values(score: Estimate) -> list[float]:
+    return [value for value in (score.value, score.low, score.high) if value is not None and math.isfinite(value)]
 
 
-def scale(values: Sequence[float]) -> tuple[float, float, list[float]]:
-    """From where to where an axis goes, and its round marks."""
-    least, most = (min(values), max(values)) if values else (0.0, 1.0)
-    size = max(abs(least), abs(most), 1.0)
-    room = most - least if most - least > 1e-6 * size else size / 10  # differences of rounding are none
-    rough = room / 5
-    step = min((part * 10.0 ** math.floor(math.log10(rough)) for part in (1, 2, 5, 10)), key=lambda s: abs(s - rough))
-    first, last = math.floor(least / step), math.ceil(most / step)
+def axis(values: Sequence[float]) -> tuple[float, float, list[float]]:
+    """The ends and the ticks of an axis for these values; ticks are round numbers."""
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    magnitude = max(abs(low), abs(high), 1.0)
+    length = high - low if high - low > 1e-6 * magnitude else magnitude / 10  # ignore rounding errors
+    exact_step = length / 5
+    power = 10.0 ** math.floor(math.log10(exact_step))
+    step = min((power, 2 * power, 5 * power, 10 * power), key=lambda step: abs(step - exact_step))
+    first, last = math.floor(low / step), math.ceil(high / step)
     last += first == last
     ticks = [round(number * step, 10) for number in range(first, last + 1)]
     return ticks[0], ticks[-1], ticks
@@ -217,30 +222,33 @@ def svg(shapes: Sequence[Shape], height: int, width: int = WIDTH) -> str:
     ]
     for shape in shapes:
         match shape:
-            case Segment(x1, y1, x2, y2, colour, thick):
+            case Segment(x1, y1, x2, y2, colour, thickness):
                 ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-                parts.append(f'<line {ends} stroke="{colour}" stroke-width="{thick:g}"/>')
+                parts.append(f'<line {ends} stroke="{colour}" stroke-width="{thickness:g}"/>')
             case Dot(x, y, colour, radius):
                 parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{colour}"/>')
-            case Word(x, y, text, colour, anchor, size, turn):
-                place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" dominant-baseline="central"'
-                turned = f' transform="rotate({-turn} {x:.1f} {y:.1f})"' if turn else ""
-                parts.append(f'<text {place}{turned} fill="{colour}">{escape(printable(text))}</text>')
-            case Squares(corners, wide, high, colour):
-                steps = "".join(f"M{x:.5g} {y:.5g}h{wide:.4g}v{high:.4g}h{-wide:.4g}z" for x, y in corners)
-                parts.append(f'<path d="{steps}" fill="{colour}"/>')
-            case Frame(x, y, wide, high, colour):
-                box = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+            case Label(x, y, text, colour, anchor, size, vertical):
+                attributes = (
+                    f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" dominant-baseline="central"'
+                )
+                rotation = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if vertical else ""
+                parts.append(f'<text {attributes}{rotation} fill="{colour}">{escape(printable(text))}</text>')
+            case Rectangles(corners, rectangle_width, rectangle_height, colour):
+                size_path = f"h{rectangle_width:.4g}v{rectangle_height:.4g}h{-rectangle_width:.4g}z"
+                outlines = "".join(f"M{x:.5g} {y:.5g}{size_path}" for x, y in corners)
+                parts.append(f'<path d="{outlines}" fill="{colour}"/>')
+            case Frame(x, y, frame_width, frame_height, colour):
+                box = f'x="{x:.1f}" y="{y:.1f}" width="{frame_width:.1f}" height="{frame_height:.1f}"'
                 parts.append(f'<rect {box} fill="none" stroke="{colour}"/>')
     return "\n".join([*parts, "</svg>", ""])
 
 
 def printable(text: str) -> str:
-    """Without what no XML may hold."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    """Replace control characters, which XML must not contain."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def pillow() -> Any:
+def import_pillow() -> Any:
     require_package("PIL", "a picture in PNG (SVG needs nothing)")
     from PIL import Image, ImageDraw, ImageFont
 
@@ -248,38 +256,38 @@ def pillow() -> Any:
 
 
 def png(shapes: Sequence[Shape], height: int, width: int = WIDTH) -> bytes:
-    image, drawing, fonts = pillow()
-    canvas = image.new("RGB", (width * SCALE, height * SCALE), "white")
-    pen = drawing.Draw(canvas)
+    images, drawings, fonts = import_pillow()
+    image = images.new("RGB", (width * PNG_SCALE, height * PNG_SCALE), "white")
+    drawing = drawings.Draw(image)
     for shape in shapes:
         match shape:
-            case Segment(x1, y1, x2, y2, colour, thick):
-                ends = [round(SCALE * each) for each in (x1, y1, x2, y2)]
-                pen.line(ends, fill=colour, width=max(1, round(SCALE * thick)))
+            case Segment(x1, y1, x2, y2, colour, thickness):
+                ends = [round(PNG_SCALE * value) for value in (x1, y1, x2, y2)]
+                drawing.line(ends, fill=colour, width=max(1, round(PNG_SCALE * thickness)))
             case Dot(x, y, colour, radius):
-                pen.ellipse(
-                    [SCALE * (x - radius), SCALE * (y - radius), SCALE * (x + radius), SCALE * (y + radius)], colour
-                )
-            case Word(x, y, text, colour, anchor, size, turn):
-                font = fonts.load_default(SCALE * size)
-                place = {"start": "lm", "middle": "mm", "end": "rm"}[anchor]
-                if not turn:
-                    pen.text((SCALE * x, SCALE * y), printable(text), colour, font=font, anchor=place)
+                box = [PNG_SCALE * value for value in (x - radius, y - radius, x + radius, y + radius)]
+                drawing.ellipse(box, colour)
+            case Label(x, y, text, colour, anchor, size, vertical):
+                font = fonts.load_default(PNG_SCALE * size)
+                if not vertical:
+                    pillow_anchor = {"start": "lm", "middle": "mm", "end": "rm"}[anchor]
+                    position = (PNG_SCALE * x, PNG_SCALE * y)
+                    drawing.text(position, printable(text), colour, font=font, anchor=pillow_anchor)
                     continue
-                long, tall = round(pen.textlength(printable(text), font)) + 2, 2 * SCALE * size
-                label = image.new("L", (long, tall), 0)
-                drawing.Draw(label).text((0, tall / 2), printable(text), 255, font=font, anchor="lm")
-                up = {"start": long, "middle": long // 2, "end": 0}[anchor]
-                corner = (round(SCALE * x) - tall // 2, round(SCALE * y) - up)
-                canvas.paste(image.new("RGB", (tall, long), colour), corner, label.rotate(90, expand=True))
-            case Squares(corners, wide, high, colour):
+                length, line_height = round(drawing.textlength(printable(text), font)) + 2, 2 * PNG_SCALE * size
+                mask = images.new("L", (length, line_height), 0)
+                drawings.Draw(mask).text((0, line_height / 2), printable(text), 255, font=font, anchor="lm")
+                above = {"start": length, "middle": length // 2, "end": 0}[anchor]  # part of the text above y
+                corner = (round(PNG_SCALE * x) - line_height // 2, round(PNG_SCALE * y) - above)
+                image.paste(images.new("RGB", (line_height, length), colour), corner, mask.rotate(90, expand=True))
+            case Rectangles(corners, rectangle_width, rectangle_height, colour):
                 for x, y in corners:
-                    left, upper = round(SCALE * x), round(SCALE * y)
-                    right, lower = round(SCALE * (x + wide)), round(SCALE * (y + high))
-                    pen.rectangle([left, upper, max(left, right - 1), max(upper, lower - 1)], colour)
-            case Frame(x, y, wide, high, colour):
-                ends = [round(SCALE * each) for each in (x, y, x + wide, y + high)]
-                pen.rectangle(ends, outline=colour, width=SCALE)
-    held = io.BytesIO()
-    canvas.save(held, "PNG")
-    return held.getvalue()
+                    left, upper = round(PNG_SCALE * x), round(PNG_SCALE * y)
+                    right, lower = round(PNG_SCALE * (x + rectangle_width)), round(PNG_SCALE * (y + rectangle_height))
+                    drawing.rectangle([left, upper, max(left, right - 1), max(upper, lower - 1)], colour)
+            case Frame(x, y, frame_width, frame_height, colour):
+                ends = [round(PNG_SCALE * value) for value in (x, y, x + frame_width, y + frame_height)]
+                drawing.rectangle(ends, outline=colour, width=PNG_SCALE)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()

@@ -1,11 +1,14 @@
-"""How sure a difference between systems is: their scores on the same rows, with intervals and paired tests.
+"""Intervals of scores, and paired tests of the difference between two systems on the same rows.
 
-What a row contributes to a score is a few numbers whose totals give it (`Measure`), so that drawing rows again is
-adding them up again. A system that was trained with several seeds has the mean of their scores.
+A score is a function of the totals of a few statistics of each row (`RowStatistics`), so a bootstrap sample of the rows
+only needs their sums. A system that was trained with several seeds has the mean of their scores.
 
-    accuracy   correct                       F1    correct, predicted, true   words     correct, words
-    macro-F1, Matthews   correct, predicted, true of each class               Pearson   y, p, y², p², y p
-    bits       nats, tokens
+    score                  statistics of a row
+    accuracy               correct; for tagged words: correct words, words
+    F1                     correct, predicted and true positives
+    macro-F1, Matthews     correct, predicted and true, for each class
+    Pearson                y, p, y², p², y p
+    bits per byte          nats, tokens
 """
 
 from __future__ import annotations
@@ -27,74 +30,75 @@ from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
 
 Array = NDArray[Any]
-Totals = Callable[[Array, int], Array]  # totals of the rows (B, K) and their number -> scores (B,)
+ScoreOfTotals = Callable[[Array, int], Array]  # totals of statistics (B, K), and the number of rows -> scores (B,)
 NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte"}
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What each row contributes, (N, K), and the score that the totals give."""
+class RowStatistics:
+    """Statistics of each row, (N, K), and the score that their totals give."""
 
     name: str
     rows: Array = field(repr=False)
-    score: Totals
+    score: ScoreOfTotals
 
     @property
     def value(self) -> float:
-        """The score; nan where it is not defined."""
+        """The score; nan if it is undefined."""
         with np.errstate(all="ignore"):
             return float(self.score(self.rows.sum(0, dtype=np.float64)[None], len(self.rows))[0])
 
 
-def measure(result: LabelledScore, examples: Examples, metric: str = "auto") -> Measure:
-    """What every row of the examples contributes to the score that they are evaluated by."""
+def row_statistics(result: LabelledScore, examples: Examples, metric: str = "auto") -> RowStatistics:
+    """The statistics of every example for the given metric or, by default, for the metric of the task."""
     score = result.score
     require_metric(metric, result.name, len(getattr(score, "names", ())))
     if isinstance(score, NumberScore):
         y = examples.targets - float(np.mean(examples.targets))
         p = y + score.errors
-        return Measure("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
+        return RowStatistics("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
     if not isinstance(score, ClassScore):
         name = "micro_f1" if isinstance(score, MultilabelScore) else "span_f1"
-        return Measure(name, score.counts, lambda totals, rows: f1(*totals.T))
+        return RowStatistics(name, score.counts, lambda totals, rows: f1(*totals.T))
     if metric not in ("auto", "accuracy"):
-        by_class = METRICS[metric].score
-        totals = _by_class(score, examples)
-        return Measure(metric, totals, lambda totals, rows: by_class(*np.split(totals, 3, axis=1)))
+        class_metric = METRICS[metric].score
+        statistics = _class_statistics(score, examples)
+        return RowStatistics(metric, statistics, lambda totals, rows: class_metric(*np.split(totals, 3, axis=1)))
     if isinstance(examples, TagExamples):
-        rows = np.stack([_summed(score.correct, examples), examples.lengths], axis=1)
-        return Measure("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
-    return Measure("accuracy", score.correct[:, None].astype(np.int64), mean)
+        rows = np.stack([_sentence_sums(score.correct, examples), examples.lengths], axis=1)
+        return RowStatistics("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
+    return RowStatistics("accuracy", score.correct[:, None].astype(np.int64), mean)
 
 
-def require_metric(metric: str, main: str, classes: int) -> None:
-    """Refuse a metric of classes where others are reported (`main`), and one for another number of classes."""
-    if metric in ("auto", main):
+def require_metric(metric: str, main_metric: str, classes: int) -> None:
+    """Refuse a metric of classes if the `main_metric` is another kind of score, or if it needs another number of
+    classes."""
+    if metric in ("auto", main_metric):
         return
-    if main != "accuracy":
-        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[main]}. Leave it out.")
+    if main_metric != "accuracy":
+        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[main_metric]}. Leave it out.")
     if metric not in METRICS:
         raise InputError(f"--metric {metric}: expected auto, {', '.join(METRICS)}.")
-    wanted = METRICS[metric].classes
-    if wanted not in (None, classes):
-        number = "two" if wanted == 2 else wanted
-        raise InputError(f"--metric {metric}: is for {number} classes, and here are {classes}. Take macro_f1.")
+    needed = METRICS[metric].classes
+    if needed not in (None, classes):
+        number = "two" if needed == 2 else needed
+        raise InputError(f"--metric {metric}: is for {number} classes; these data have {classes}. Use macro_f1.")
 
 
-def _summed(values: Array, examples: TagExamples) -> Array:
-    """Sums over each sentence, from words."""
+def _sentence_sums(values: Array, examples: TagExamples) -> Array:
+    """Sum the values of the words of each sentence."""
     starts = np.concatenate([[0], np.cumsum(examples.lengths)[:-1]])
     return np.add.reduceat(values.astype(np.int64), starts)
 
 
-def _by_class(score: ClassScore, examples: Examples) -> Array:
-    """For each row and class whether it was predicted rightly, predicted, true; (N, 3 C)."""
+def _class_statistics(score: ClassScore, examples: Examples) -> Array:
+    """For each row: which classes were correctly predicted, predicted, and true; (N, 3 C)."""
     classes = np.arange(len(score.names))
     predicted, true = (labels[:, None] == classes for labels in (score.predictions, score.targets))
     table = np.concatenate([predicted & true, predicted, true], axis=1)
     if not isinstance(examples, TagExamples):
         return table
-    return np.stack([_summed(column, examples) for column in table.T], 1)
+    return np.stack([_sentence_sums(column, examples) for column in table.T], 1)
 
 
 def _pearson(totals: Array, rows: int) -> Array:
@@ -105,29 +109,29 @@ def _pearson(totals: Array, rows: int) -> Array:
         return np.where(flat, np.nan, (yp - y * p / rows) / np.sqrt(np.abs(spread)))
 
 
-def _joined(measures: Sequence[Measure], times: int) -> tuple[Array, Totals]:
-    """The rows of all seeds side by side, repeated up to `times`, and the mean of their scores."""
-    rows = [measures[number % len(measures)].rows for number in range(times)]
-    width, score = rows[0].shape[1], measures[0].score
+def _mean_of_seeds(by_seed: Sequence[RowStatistics], repeats: int) -> tuple[Array, ScoreOfTotals]:
+    """The statistics of `repeats` seeds, taken in turn, side by side; and a function that gives their mean score."""
+    rows = [by_seed[index % len(by_seed)].rows for index in range(repeats)]
+    width, score = rows[0].shape[1], by_seed[0].score
 
-    def together(totals: Array, count: int) -> Array:
-        parts = [score(totals[:, at : at + width], count) for at in range(0, times * width, width)]
-        return np.mean(parts, axis=0)
+    def mean_score(totals: Array, row_count: int) -> Array:
+        scores = [score(totals[:, first : first + width], row_count) for first in range(0, repeats * width, width)]
+        return np.mean(scores, axis=0)
 
-    return np.hstack(rows).astype(np.float64), together
+    return np.hstack(rows).astype(np.float64), mean_score
 
 
-def estimate(measures: Sequence[Measure]) -> Estimate:
-    """The mean score of all seeds, and how far it would move on other rows."""
-    table, score = _joined(measures, len(measures))
-    kinds, counts = np.unique(table, axis=0, return_counts=True)
+def estimate(by_seed: Sequence[RowStatistics]) -> Estimate:
+    """The mean score of all seeds, with an interval for other rows of the same kind."""
+    rows, score = _mean_of_seeds(by_seed, len(by_seed))
+    distinct_rows, counts = np.unique(rows, axis=0, return_counts=True)
     with np.errstate(all="ignore"):
-        return bootstrap(counts, lambda drawn: score(drawn @ kinds, len(table))[:, None])[0]
+        return bootstrap(counts, lambda drawn: score(drawn @ distinct_rows, len(rows))[:, None])[0]
 
 
-def difference(first: Sequence[Measure], second: Sequence[Measure]) -> Difference:
-    """Two systems on the same rows."""
-    times = max(len(first), len(second))
-    ours, score = _joined(first, times)
-    theirs, _ = _joined(second, times)
-    return paired(ours, theirs, score)
+def difference(first: Sequence[RowStatistics], second: Sequence[RowStatistics]) -> Difference:
+    """The difference between two systems on the same rows, each with one or more seeds."""
+    repeats = max(len(first), len(second))
+    first_rows, score = _mean_of_seeds(first, repeats)
+    second_rows, _ = _mean_of_seeds(second, repeats)
+    return paired(first_rows, second_rows, score)

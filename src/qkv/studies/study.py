@@ -1,4 +1,4 @@
-"""What `qkv compare` and `qkv tune` share: the data, the folder, the seed, and a training under a time budget."""
+"""The base of `qkv compare` and `qkv tune`: the plan of a study, and trainings under a time budget."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from qkv.training import devices
 from qkv.training.loop import training_flops
 from qkv.training.run import Event
 
-T = TypeVar("T")
-LEAST = 2.0  # seconds, for each training
+Result = TypeVar("Result")
+MIN_TRAINING_SECONDS = 2.0
 
-# what is searched and compared by default
+# the default models of comparisons and searches
 LABELLED_MODELS = {"tagging": ("cnn", "lstm", "encoder"), "images": ("cnn", "vision")}
 TEXT_CLASSIFIERS = ("linear", "bag", "cnn", "lstm", "encoder")
 
 
-def labelled_models(data: Labelled, plan: Study, given: tuple[str, ...], option: str) -> tuple[str, ...]:
-    """The systems that are tried on labelled examples: those given by the option, or those that fit the data."""
+def labelled_models(data: Labelled, plan: StudyPlan, chosen: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """The models to train on labelled examples: the `chosen` ones of the option, or by default those that fit."""
     if plan.tokenizer and not isinstance(data.train, TextExamples | TagExamples):
-        raise InputError(f"--tokenizer {plan.tokenizer['kind']}: does not apply, because these data hold no text.")
+        raise InputError(f"--tokenizer {plan.tokenizer['kind']}: does not apply, because these data contain no text.")
     default = systems.NUMBER_SYSTEMS if data.numeric else LABELLED_MODELS.get(data.task, TEXT_CLASSIFIERS)
-    names = given or tuple(default)
+    names = chosen or tuple(default)
     for name in names:
         if data.numeric:
             systems.number_section({"kind": name}, option)
@@ -46,8 +46,8 @@ def labelled_models(data: Labelled, plan: Study, given: tuple[str, ...], option:
 
 
 @dataclass(frozen=True)
-class Study:
-    """What was asked for."""
+class StudyPlan:
+    """The data, the folder and the options that comparisons and searches have in common."""
 
     corpus: dict[str, Any]
     folder: Path
@@ -63,7 +63,7 @@ class Study:
         object.__setattr__(self, "task", {**self.task, **task})
 
     def start(self, values: Values, run: Path, minutes: float, seed: int | None = None) -> Session:
-        """A run as `qkv train` starts it; its minutes count from now on."""
+        """Start a run as `qkv train` does; its minutes count from now."""
         training = {**values.get("training", {}), "seed": self.seed if seed is None else seed}
         task = {**self.task, **values.get("task", {})}
         values = {"corpus": self.corpus, **values, "task": task, "training": training}
@@ -74,7 +74,7 @@ class Study:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A training that is over: what it cost, and where its best model is."""
+    """A finished training: its costs, and the run folder with its best model."""
 
     folder: Path
     parameters: int
@@ -85,8 +85,8 @@ class TrainedRun:
 
 
 @dataclass(frozen=True)
-class ComparisonPlan(Study):
-    """A comparison. The minutes are for everything, from `began` on."""
+class ComparisonPlan(StudyPlan):
+    """A comparison; the minutes of all trainings together count from `started_at`."""
 
     minutes: float = 10.0
     models: tuple[str, ...] = ()
@@ -94,52 +94,54 @@ class ComparisonPlan(Study):
     seeds: int = 1
     metric: ComparedMetric = "auto"
     equal: Literal["time", "parameters"] = "time"
-    began: float = field(default_factory=time.perf_counter)
+    started_at: float = field(default_factory=time.perf_counter)
     watch: Callable[[Iterable[Event], Session], Iterable[Event]] = lambda events, session: events
 
-    def share(self, trainings: int) -> float:
-        """The minutes of each training, of those that are left; on a busy machine, where reading and baselines took
-        longer, the least there is: what is refused depends on the command alone."""
-        if 60 * self.minutes / max(1, trainings) < LEAST:
+    def minutes_per_training(self, trainings: int) -> float:
+        """Divide the minutes that are left. A plan is refused only if its own minutes are too few: on a busy machine,
+        where few are left, each training gets the minimum."""
+        if 60 * self.minutes / max(1, trainings) < MIN_TRAINING_SECONDS:
             raise InputError(
                 f"--minutes {self.minutes:g}: {60 * self.minutes:.0f} seconds for {trainings} trainings; expected at "
-                f"least {LEAST:g} for each. Give more minutes, or fewer systems with --models."
+                f"least {MIN_TRAINING_SECONDS:g} for each. Give more minutes, or fewer systems with --models."
             )
-        left = self.began + 60 * self.minutes - time.perf_counter()
-        return max(LEAST, left / max(1, trainings)) / 60
+        seconds_left = self.started_at + 60 * self.minutes - time.perf_counter()
+        return max(MIN_TRAINING_SECONDS, seconds_left / max(1, trainings)) / 60
 
-    def trained(
+    def train_seeds(
         self,
         name: str,
         values: Values,
         minutes: float,
-        score: Callable[[TrainedRun, Session, Any], T],
+        score: Callable[[TrainedRun, Session, Any], Result],
         prepare: Callable[[Session], None] = lambda session: None,
-    ) -> list[T]:
-        """Train with every seed to the end; gives what `score` makes of each run, its session and its best model.
+    ) -> list[Result]:
+        """Train one run per seed, and give the result of `score` for each run, its session and its best model.
         `prepare` may change a session before its first step."""
-        scores = []
+        results = []
         for seed in range(self.seed, self.seed + self.seeds):
             self.note(f"{name}, seed {seed}: {minutes:.2f} minutes")
-            began, stem = time.perf_counter(), name.replace(" ", "-")
-            run = self.folder / "runs" / (stem if self.seeds == 1 else f"{stem}-{seed}")
+            started_at, folder_name = time.perf_counter(), name.replace(" ", "-")
+            run = self.folder / "runs" / (folder_name if self.seeds == 1 else f"{folder_name}-{seed}")
             session = self.start(values, run, minutes, seed)
             prepare(session)
             for _ in self.watch(session.run.events(session.state, session.objective), session):
                 pass
-            seconds, training = time.perf_counter() - began, session.recipe.training
+            seconds, training = time.perf_counter() - started_at, session.recipe.training
             model: Any = bundle.load(run, training.device).model
             flops = training_flops(model, session.objective, training.batch, session.state.samples)
-            facts = {"run": str(run), "seed": seed, "steps": session.state.step, "epochs": session.epochs}
-            trained = TrainedRun(run, count(model), session.recipe.model.context, flops, seconds, facts)
-            scores.append(score(trained, session, model))
+            run_values = {"run": str(run), "seed": seed, "steps": session.state.step, "epochs": session.epochs}
+            trained = TrainedRun(run, count(model), session.recipe.model.context, flops, seconds, run_values)
+            results.append(score(trained, session, model))
             del session, model
             devices.trim_heap()
-        return scores
+        return results
 
-    def each(self, names: Iterable[str], train: Callable[[str], T]) -> tuple[dict[str, T], dict[str, str]]:
-        """The results by name, and the reasons of those that failed."""
-        results: dict[str, T] = {}
+    def train_all(
+        self, names: Iterable[str], train: Callable[[str], Result]
+    ) -> tuple[dict[str, Result], dict[str, str]]:
+        """Call `train` for every name; give the results, and the messages of the trainings that failed, by name."""
+        results: dict[str, Result] = {}
         failed: dict[str, str] = {}
         for name in names:
             try:

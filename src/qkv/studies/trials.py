@@ -1,7 +1,7 @@
 """The store of a search, by Optuna: a journal file, or an SQL server by its address.
 
-No finished trial is ever lost: the store has it, flushed, before the next one starts. Trials that a killed
-process left behind count as failed, and are tried once more.
+No finished trial is ever lost: it is flushed to the store before the next one starts. Trials that were abandoned by a
+killed process count as failed, and are tried once more.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from optuna.trial import FrozenTrial, TrialState
 from qkv.errors import InputError, StorageError
 from qkv.storage import storage_errors
 
-STARTUP = 5  # trials before any is pruned
-WARMUP = 2  # reports before a trial is pruned
-OWNER, AGAIN, REASON, RECIPE, ASKED = "owner", "again", "reason", "recipe", "asked"
-FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+UNPRUNED_TRIALS = 5  # trials before any is pruned
+UNPRUNED_REPORTS = 2  # reports of a trial before it is pruned
+OWNER, RETRY_OF, REASON, RECIPE, SUBJECT = "owner", "again", "reason", "recipe", "asked"  # user attributes of the store
+FINISHED_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
 class _FileLock:
-    """Held by the system, which lets go of it when a process dies."""
+    """A lock of the operating system, which releases it when a process dies."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.with_name(f".{path.name}.lock")
@@ -41,7 +41,7 @@ class _FileLock:
             import fcntl
 
             fcntl.flock(self.descriptor, fcntl.LOCK_EX)
-        except ImportError:  # Windows: one process at a time, as the study's folder is locked
+        except ImportError:  # on Windows the lock of the study's folder has to do
             pass
         return True
 
@@ -50,19 +50,19 @@ class _FileLock:
 
 
 def open_store(address: str) -> BaseStorage:
-    """By an SQL address as postgresql://user@host/name, or by the name of a file."""
+    """Open an SQL address such as postgresql://user@host/name, or a journal file by its name."""
     if "://" in address:
         try:
             return RDBStorage(address)
         except Exception as error:  # each server has its own exception
             raise StorageError(
-                f"--store {address}: {_first_line(error)}. Expected an address as sqlite:///study.db or "
-                "postgresql://user:password@host/name, whose driver is installed"
+                f"--store {address}: {_first_line(error)}. Expected an address such as sqlite:///study.db or "
+                "postgresql://user:password@host/name, with its driver installed"
             ) from None
     path = Path(address)
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _whole_lines(path)
+        _remove_partial_line(path)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=_FileLock(path)))  # type: ignore[arg-type]
 
 
@@ -70,8 +70,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _whole_lines(path: Path) -> None:
-    """Cut off what a crash left of a last line: no trial is known by it yet."""
+def _remove_partial_line(path: Path) -> None:
+    """Cut off a last line that was only partly written because of a crash."""
     if path.is_file():
         data = path.read_bytes()
         end = data.rfind(b"\n") + 1
@@ -82,8 +82,8 @@ def _whole_lines(path: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without Optuna's own lines."""
-    before = optuna.logging.get_verbosity()
+    """Suppress Optuna's log lines and warnings."""
+    previous = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         with warnings.catch_warnings():
@@ -91,55 +91,60 @@ def quiet() -> Iterator[None]:
             warnings.filterwarnings("ignore", category=FutureWarning, module="optuna")
             yield
     finally:
-        optuna.logging.set_verbosity(before)
+        optuna.logging.set_verbosity(previous)
 
 
 class Store:
-    """One search: its trials, those that are over, the best, and who works on it."""
+    """The trials of one search."""
 
-    def __init__(self, address: str, name: str, asked: dict[str, Any], folder: Path, seed: int, *, lower: bool) -> None:
+    def __init__(
+        self, address: str, name: str, subject: dict[str, Any], folder: Path, seed: int, *, lower_is_better: bool
+    ) -> None:
+        """Open the search `name`; a search for another `subject` (data, model or task) is refused."""
         self.owner = f"{socket.gethostname()}:{folder.resolve()}"
-        self.alone = "://" not in address
-        self.seed, self.lower = seed, lower
+        self.is_file = "://" not in address
+        self.seed, self.lower_is_better = seed, lower_is_better
         self.study = optuna.create_study(
             storage=open_store(address),
             study_name=name,
-            direction="minimize" if lower else "maximize",
+            direction="minimize" if lower_is_better else "maximize",
             load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=UNPRUNED_TRIALS, n_warmup_steps=UNPRUNED_REPORTS),
         )
-        before = self.study.user_attrs.get(ASKED)
-        if before is not None and before != asked:
-            changed = sorted(key for key in {*before, *asked} if before.get(key) != asked.get(key))
+        stored = self.study.user_attrs.get(SUBJECT)
+        if stored is not None and stored != subject:
+            changed = sorted(key for key in {*stored, *subject} if stored.get(key) != subject.get(key))
             raise InputError(
-                f"{folder}: the search there was for another {changed[0]} ({before.get(changed[0])!r}, not "
-                f"{asked.get(changed[0])!r}). Choose another --run, or ask for the same."
+                f"{folder}: the search there was for another {changed[0]} ({stored.get(changed[0])!r}, not "
+                f"{subject.get(changed[0])!r}). Choose another --run, or repeat the old command."
             )
-        if before is None:
-            self.study.set_user_attr(ASKED, asked)
+        if stored is None:
+            self.study.set_user_attr(SUBJECT, subject)
 
     def begin(self, defaults: list[dict[str, Any]]) -> int:
-        """Take up what was there; gives how many trials a killed process left. A new search tries `defaults` first."""
+        """Retry the trials that a killed process abandoned, and give their number; a new search first tries
+        `defaults`."""
         trials = self.study.get_trials(deepcopy=False)
         if not trials:
-            for figures in defaults:
-                self.study.enqueue_trial(figures)
-        stale = [each for each in trials if each.state == TrialState.RUNNING and self._ours(each)]
-        for trial in stale:
+            for hyperparameters in defaults:
+                self.study.enqueue_trial(hyperparameters)
+        abandoned = [trial for trial in trials if trial.state == TrialState.RUNNING and self._owns(trial)]
+        for trial in abandoned:
             self.give_up(trial.number, trial)
-        return len(stale)
+        return len(abandoned)
 
-    def _ours(self, trial: FrozenTrial) -> bool:
-        return self.alone or trial.user_attrs.get(OWNER) == self.owner
+    def _owns(self, trial: FrozenTrial) -> bool:
+        return self.is_file or trial.user_attrs.get(OWNER) == self.owner
 
     def give_up(self, number: int, trial: FrozenTrial) -> None:
-        """A trial that did not come to its end counts as failed, and is tried once more."""
+        """Mark an interrupted trial as failed, and schedule its hyperparameters once more."""
         self.study.tell(number, state=TrialState.FAIL)
-        if AGAIN not in trial.user_attrs and (figures := trial.system_attrs.get("fixed_params") or trial.params):
-            self.study.enqueue_trial(figures, user_attrs={AGAIN: number})
+        hyperparameters = trial.system_attrs.get("fixed_params") or trial.params
+        if RETRY_OF not in trial.user_attrs and hyperparameters:
+            self.study.enqueue_trial(hyperparameters, user_attrs={RETRY_OF: number})
 
     def ask(self) -> optuna.Trial:
-        """The next trial: a function of the seed and of all trials before it, however often the search was stopped."""
+        """The next trial, which depends only on the seed and on all trials before it."""
         number = len(self.study.get_trials(deepcopy=False))
         self.study.sampler = optuna.samplers.TPESampler(seed=(self.seed * 1_000_003 + number) % 2**32)
         trial = self.study.ask()
@@ -147,17 +152,18 @@ class Store:
         return trial
 
     @property
-    def over(self) -> list[FrozenTrial]:
-        """Trials that came to an end: complete, pruned, or impossible."""
+    def finished(self) -> list[FrozenTrial]:
+        """Trials that are complete, pruned, or failed with a message, because their settings are impossible."""
         trials = self.study.get_trials(deepcopy=False)
-        return [each for each in trials if each.state in FINISHED or REASON in each.user_attrs]
+        return [trial for trial in trials if trial.state in FINISHED_STATES or REASON in trial.user_attrs]
 
     @property
     def best(self) -> FrozenTrial | None:
-        done = [each for each in self.over if each.state == TrialState.COMPLETE and each.value is not None]
-        return min(done, key=lambda each: (each.value or 0.0) * (1 if self.lower else -1), default=None)
+        complete = [trial for trial in self.finished if trial.state == TrialState.COMPLETE and trial.value is not None]
+        sign = 1 if self.lower_is_better else -1
+        return min(complete, key=lambda trial: sign * (trial.value or 0.0), default=None)
 
     @property
     def seconds(self) -> float:
-        """That the trials which are over took."""
-        return sum((each.duration.total_seconds() for each in self.over if each.duration is not None), 0.0)
+        """The time that the finished trials took."""
+        return sum((trial.duration.total_seconds() for trial in self.finished if trial.duration is not None), 0.0)

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from qkv.data.prepare import Prepared
-from qkv.doctor.examination import Doctor, Report
+from qkv.doctor.examination import Doctor, DoctorReport
 from qkv.evaluation.perplexity import Score
 from qkv.objectives.language_modelling import LanguageModellingConfig
 from qkv.recipe import resolve, time_budget
@@ -54,7 +54,7 @@ def plan(session: Session, prepared: Prepared, doctor: Doctor) -> list[str]:
         f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
         f"{training.dtype} on {training.device} with {counted(training.threads, 'thread')}",
         f"plan    {forecast(session).line()}",
-        f"baseline {doctor.before()}",
+        f"baseline {doctor.baselines_line()}",
         f"folder  {session.run.folder}",
     ]
 
@@ -121,7 +121,7 @@ def example_prompt(prepared: Prepared) -> list[str]:
 
 
 def card_content(
-    session: Session, prepared: Prepared, score: Score, doctor_report: Report | None = None
+    session: Session, prepared: Prepared, score: Score, doctor_report: DoctorReport | None = None
 ) -> CardContent:
     recipe, folder = session.recipe, session.run.folder
     log = metrics_log.read(folder / "metrics.jsonl")
@@ -145,7 +145,7 @@ def card_content(
     return CardContent(sentence, rows, doctor_section_with_baselines(doctor_report) if doctor_report else "")
 
 
-def doctor_section_with_baselines(doctor_report: Report) -> str:
+def doctor_section_with_baselines(doctor_report: DoctorReport) -> str:
     """The doctor's remarks and a table of all baselines, in Markdown."""
     baselines = doctor_report.baselines
     values = baselines.values()

@@ -1,0 +1,156 @@
+"""`qkv data describe`: what text, labelled examples or parallel text contain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from qkv.cli.options import DEFAULT_SPLIT, Data, SplitOptions, data_config, data_files
+from qkv.cli.output import Json, print_json, print_notes, print_sections
+from qkv.cli.progress import progress_in_bytes
+from qkv.data.findings import TaskNote
+from qkv.errors import InputError
+from qkv.ranges import ExampleTask
+from qkv.tasks.report import ReportSection, TableSection, lines
+
+if TYPE_CHECKING:
+    from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
+
+MAX_TABLE_ROWS = 30
+RANGE_KEYS = ("lowest", "mean", "highest")
+TASK_DESCRIPTIONS = {
+    "classification": "one class for each text",
+    "regression": "a number for each text",
+    "multi-label": "any number of labels for each text",
+    "tagging": "a tag for each word",
+    "images": "one class for each image",
+}
+
+
+def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = False) -> None:
+    """Describe what files contain. For text: the counts, the beginning, and the tokenizer that `auto` would choose.
+    For tables, tagged words and images: the task, the columns, the labels with their counts, lengths and copies. For
+    parallel text: the languages, the pairs, their lengths and copies."""
+    from qkv.data import descriptions
+    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+    from qkv.tasks import detected_as
+
+    verb, given = "data describe", reading.given()
+    example_options = {name: given.get(name) for name in ("text2", "label", "id", "task")}
+    for_examples = {**example_options, "task": example_options["task"] in get_args(ExampleTask)}
+    if option := next((name for name, value in for_examples.items() if value and reading.documents), None):
+        raise InputError(
+            f"--documents {reading.documents} is for plain text, --{option} for labelled examples. Give one."
+        )
+    common_options = {name: given.get(name) for name in ("documents", "filter", "encoding")}
+    detected = detected_as({"files": data_files(data, verb), **common_options, **example_options})
+    reason, title = f"qkv {verb} reads these files as ", ", ".join(data)
+    description: Description | ExamplesDescription | PairsDescription
+    if detected.content == "pairs":
+        pairs = data_config(ParallelConfig, data, verb, reading, f"{reason}parallel text", without=("valid", "test"))
+        with progress_in_bytes() as progress:
+            description = descriptions.describe_pairs(pairs, progress, detected.previews)
+        sections = _pairs_sections(description, title)
+    elif detected.content == "examples":
+        examples = data_config(ExamplesConfig, data, verb, reading, f"{reason}labelled examples")
+        with progress_in_bytes() as progress:
+            description = descriptions.describe_examples(examples, progress, detected.previews)
+        sections = _examples_sections(description, title)
+    else:
+        corpus = data_config(CorpusConfig, data, verb, reading, f"{reason}plain text")
+        with progress_in_bytes() as progress:
+            description = descriptions.describe(corpus, progress)
+        sections = _text_sections(description, title)
+    if json:
+        return print_json({"data": list(data), **description.values()})
+    print_notes(*(note for note in description.notes if not isinstance(note, TaskNote)))  # the table has the task
+    return print_sections(*sections)
+
+
+def _facts_table(title: str, rows: list[tuple[str, str]]) -> TableSection:
+    return TableSection(title, ("what", "value"), rows, words=("value",))
+
+
+def _text_sections(description: Description, title: str) -> list[ReportSection]:
+    values = description.values()
+    counts = [(name.replace("_", " "), f"{value:,}") for name, value in values.items() if isinstance(value, int)]
+    tokenizer = description.tokenizer
+    size = f", {tokenizer['size']:,} tokens" if "size" in tokenizer else ""
+    rows = [("kind", description.kind), *counts, ("tokenizer (auto)", f"{tokenizer['kind']}{size}")]
+    return [TableSection(title, ("what", "value"), rows), lines("", "begins:", *description.beginning.split("\n"))]
+
+
+def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSection]:
+    directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
+    rows = [("task", f"translation: {directions}")]
+    rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
+    rows += [(f"{split} pairs", f"{count:,}") for split, count in description.splits.items()]
+    for side, lengths in description.lengths.items():
+        rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
+    rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
+    pairs = [f"  {pair['source']}  |  {pair['target']}" for pair in description.beginning]
+    return [_facts_table(title, rows), lines("", "for example:", *pairs)]
+
+
+def _examples_sections(description: ExamplesDescription, title: str) -> list[ReportSection]:
+    sections: list[ReportSection] = [_facts_table(title, _examples_facts(description))]
+    if description.ranges:
+        sections += [lines(""), *_range_table(description)]
+    if description.labels:
+        sections += [lines(""), *_label_table(description)]
+    examples = [
+        "  " + "  |  ".join(_one_line(value) for key, value in example.items() if key != "shape")
+        for example in description.beginning
+    ]
+    return [*sections, lines("", "for example:", *examples)]
+
+
+def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
+    unit = "each pair of texts" if description.pairs else "each row of numbers" if description.ranges else "each text"
+    rows = [("task", f"{description.task}: {TASK_DESCRIPTIONS[description.task].replace('each text', unit)}")]
+    rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
+    splits = description.splits
+    rows += [(f"{split} examples" if len(splits) > 1 else "examples", f"{count:,}") for split, count in splits.items()]
+    if description.labels:
+        rows.append(("labels", f"{len(description.labels):,}"))
+    if description.numbers is not None:
+        rows.append(("numbers", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items())))
+    lengths = ", ".join(f"{name} {value:,}" for name, value in description.lengths.items())
+    if shape := description.beginning[0].get("shape"):
+        lengths = " x ".join(map(str, shape))
+    if description.ranges:
+        lengths = f"{len(description.ranges):,} of numbers"
+    rows.append((description.unit, lengths))
+    copies = description.copies
+    rows.append(("copies", f"{copies:,} ({copies / splits['train']:.1%})" if copies else "none"))
+    return rows
+
+
+def _range_table(description: ExamplesDescription) -> list[ReportSection]:
+    rows: list[tuple[str, ...]] = []
+    for name, values in description.ranges.items():
+        limits = (f"{values[key]:.4g}" if key in values else "" for key in RANGE_KEYS)
+        rows.append((name, *limits, f"{int(values['missing']):,}"))
+    return _shortened_table(("column", *RANGE_KEYS, "missing"), rows, "columns")
+
+
+def _label_table(description: ExamplesDescription) -> list[ReportSection]:
+    total = sum(counts.get("train", 0) for counts in description.labels.values()) or 1
+    ordered = sorted(description.labels.items(), key=lambda item: -item[1].get("train", 0))
+    splits = tuple(description.splits)
+    rows = [
+        (label, *(f"{counts.get(split, 0):,}" for split in splits), f"{counts.get('train', 0) / total:.1%}")
+        for label, counts in ordered
+    ]
+    count_columns = ("examples",) if len(splits) == 1 and description.unit != "words" else splits
+    return _shortened_table(("label", *count_columns, "share"), rows, "labels")
+
+
+def _shortened_table(columns: tuple[str, ...], rows: list[tuple[str, ...]], plural: str) -> list[ReportSection]:
+    """The table with at most MAX_TABLE_ROWS rows, and a line that counts the others."""
+    table = TableSection("", columns, rows[:MAX_TABLE_ROWS])
+    hidden = len(rows) - MAX_TABLE_ROWS
+    return [table, lines(f"and {hidden:,} {plural} more")] if hidden > 0 else [table]
+
+
+def _one_line(value: object) -> str:
+    return ", ".join(map(_one_line, value)) if isinstance(value, list) else str(value)
