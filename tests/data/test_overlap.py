@@ -65,7 +65,7 @@ def test_it_does_not_matter_how_the_text_comes() -> None:
 
 
 def test_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qkv.data.split.MOST_UNITS", 500)
+    monkeypatch.setattr("qkv.data.split.MAX_UNITS", 500)
     text = "".join(f"line {number} padded to be long enough to count here\n" for number in range(3000))
     found = overlap(text, text[len(text) // 2 :], 5000)
     assert max(map(len, found.units)) <= 700

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from data_at_hand import real
 from qkv.data.formats.text import DocumentPiece
-from qkv.data.split import Census
+from qkv.data.split import DocumentCensus
 
 
 def split(documents: list[str], fraction: float = 0.1, size: int = 7) -> tuple[list[str], list[str]]:
@@ -17,12 +17,12 @@ def split(documents: list[str], fraction: float = 0.1, size: int = 7) -> tuple[l
     for document in documents:
         parts = [document[start : start + size] for start in range(0, len(document), size)] or [""]
         pieces += [DocumentPiece(part, number == len(parts) - 1) for number, part in enumerate(parts)]
-    census = Census()
+    census = DocumentCensus()
     for text, ends in pieces:
         census.add(text, ends)
     sides: tuple[list[str], list[str]] = ([], [])
     open_text = ["", ""]
-    for valid, text, ends in census.border(fraction).split(pieces):
+    for valid, text, ends in census.choose_split(fraction).split(pieces):
         open_text[valid] += text
         if ends:
             sides[valid].append(open_text[valid])

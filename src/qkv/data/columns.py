@@ -1,8 +1,8 @@
-"""Which column of a table is what: by the options, by what people call it, then by what it holds.
+"""Which column of a table holds what: decided by the options, else by the names of the columns, else by their cells.
 
-Examples have a text, perhaps a second one, a label and an id. Parallel text has source and target: columns so called,
-two columns named for languages, the first two where nothing names them, or, as on data hubs, one column `translation`
-that holds {"en": ..., "de": ...}.
+Examples have a text, and possibly a second text, a label and an id. Parallel text has a source and a target: columns
+with such names, two columns named for languages, the first two columns of a file without a header, or the keys of a
+column `translation`, whose cells are objects such as {"en": ..., "de": ...}.
 """
 
 from __future__ import annotations
@@ -23,61 +23,66 @@ from qkv.data.formats.tabular import Header, Table
 from qkv.errors import DataError
 from qkv.visible import visible
 
-MOST_CLASSES = 0.2
-"""A column with more distinct values than this share of the rows is no label, unless its name says so."""
-_LONGEST_LABEL = 40
+MAX_CLASSES_SHARE = 0.2
+"""A column with more distinct values than this share of the rows is a label only if its name says so."""
+_MAX_CLASS_LENGTH = 40
+_PROSE_WORDS, _PROSE_CHARACTERS = 2.5, 15
+"""The cells of a column of prose have at least so many words, or so many characters, on average."""
 
 
-def given_column(table: Table, wanted: str | None, role: str) -> str | None:
-    """The column that an option names, by its name or its number from 1."""
-    if wanted is None or wanted in table.columns:
-        return wanted
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(table.columns):
-        return table.columns[int(wanted) - 1]
-    raise missing_column(table, wanted, role)
+def given_column(table: Table, given: str | None, role: str) -> str | None:
+    """The column that an option names, by its name or by its number from 1; None if the option is not given."""
+    if given is None or given in table.columns:
+        return given
+    if given.isdecimal() and 1 <= int(given) <= len(table.columns):
+        return table.columns[int(given) - 1]
+    raise _missing_column_error(table, given, role)
 
 
 def column_index(table: Table, column: str, role: str) -> int:
     if column not in table.columns:
-        raise missing_column(table, column, role)
+        raise _missing_column_error(table, column, role)
     return table.columns.index(column)
 
 
-def missing_column(table: Table, wanted: str, role: str) -> DataError:
-    near = difflib.get_close_matches(wanted, table.columns, 1)
-    hint = f"Did you mean --{role} {near[0]}?" if near else f"Name it with --{role} NAME, or by its number from 1."
-    return DataError(f"{table.where}:1", f"no column {wanted!r}; there are: {listed_columns(table.columns)}", hint)
+def _missing_column_error(table: Table, missing: str, role: str) -> DataError:
+    similar = difflib.get_close_matches(missing, table.columns, 1)
+    remedy = f"Name it with --{role} NAME, or by its number from 1."
+    problem = f"no column {missing!r}; there are: {list_columns(table.columns)}"
+    return DataError(f"{table.where}:1", problem, f"Did you mean --{role} {similar[0]}?" if similar else remedy)
 
 
-def listed_columns(columns: Iterable[str]) -> str:
-    found = list(columns)
-    return ", ".join(found[:20]) + (" ..." if len(found) > 20 else "") or "none"
+def list_columns(columns: Iterable[str]) -> str:
+    """Up to 20 names for a message."""
+    columns = list(columns)
+    return ", ".join(columns[:20]) + (" ..." if len(columns) > 20 else "") or "none"
 
 
-def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> str:
+def _columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> str:
     unused = [column for column in table.columns if column not in used]
     more = f"; not used: {', '.join(map(repr, unused[:8]))}{' ...' if len(unused) > 8 else ''}" if unused else ""
-    how = f" ({table.dialect_note})" if table.dialect_note else ""
-    return f"{table.where}: {', '.join(f'{role}: column {name!r}' for role, name in roles.items())}{more}{how}."
+    dialect = f" ({table.dialect_note})" if table.dialect_note else ""
+    return f"{table.where}: {', '.join(f'{role}: column {name!r}' for role, name in roles.items())}{more}{dialect}."
 
 
 def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) -> bool:
-    """Whether a table is left out since it has no labels, as the test file of a folder may."""
+    """Whether a table that may lack labels, such as the test file of a folder, has none; then a note says so."""
     lacks = may_lack and label not in table.columns
     if lacks:
         findings.add_note(Caution(f"{table.where}: has no column {label!r} and is not used."))
     return lacks
 
 
-def text_problem(value: object, column: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        return f"expected text in {column!r}, found {type(value).__name__}"
-    return None if value and value.strip() else f"no text in {column!r}"
+def text_problem(cell: object, column: str) -> str | None:
+    """What is wrong with a cell that should hold text; None if it does."""
+    if cell is not None and not isinstance(cell, str):
+        return f"expected text in {column!r}, found {type(cell).__name__}"
+    return None if cell and cell.strip() else f"no text in {column!r}"
 
 
 @dataclass(frozen=True)
 class TextColumns:
-    """The columns by their names."""
+    """The names of the columns of labelled texts."""
 
     text: str
     label: str
@@ -89,184 +94,201 @@ class TextColumns:
         return {role: column for role, column in roles.items() if column is not None}
 
     def note(self, table: Table) -> str:
-        return columns_note(table, self.by_role(), self.by_role().values())
+        return _columns_note(table, self.by_role(), self.by_role().values())
 
 
 @dataclass(frozen=True)
 class _Profile:
-    """What the first rows hold in one column."""
+    """Statistics of the cells of one column in the first rows."""
 
     name: str
     rows: int
     filled: float
+    """The share of the cells that are not empty; the values below are about these cells."""
     distinct: int
     length: float
+    """Mean number of characters."""
     words: float
+    """Mean number of words."""
     numbers: float
-    several: bool
-    """Whether there are lists in it."""
+    """The share of numbers."""
+    has_lists: bool
 
     @classmethod
-    def of(cls, name: str, values: Sequence[object]) -> _Profile:
-        shown = [value if isinstance(value, str) else "" if value is None else str(value) for value in values]
-        filled = [value.strip() for value in shown if value.strip()]
+    def of(cls, name: str, cells: Sequence[object]) -> _Profile:
+        texts = [cell if isinstance(cell, str) else "" if cell is None else str(cell) for cell in cells]
+        filled = [text.strip() for text in texts if text.strip()]
         count = max(1, len(filled))
         return cls(
             name,
-            len(values),
-            len(filled) / max(1, len(values)),
-            len(set(filled)),
-            sum(map(len, filled)) / count,
-            sum(len(value.split()) for value in filled) / count,
-            sum(map(is_number, filled)) / count,
-            any(isinstance(value, list) for value in values),
+            rows=len(cells),
+            filled=len(filled) / max(1, len(cells)),
+            distinct=len(set(filled)),
+            length=sum(map(len, filled)) / count,
+            words=sum(len(text.split()) for text in filled) / count,
+            numbers=sum(map(is_number, filled)) / count,
+            has_lists=any(isinstance(cell, list) for cell in cells),
         )
 
     @property
     def is_text(self) -> bool:
-        return self.numbers < 0.5 and self.filled > 0 and not self.several
+        return self.numbers < 0.5 and self.filled > 0 and not self.has_lists
 
     @property
     def is_prose(self) -> bool:
-        return self.is_text and self.filled > 0.5 and (self.words >= 2.5 or self.length >= 15)
+        return self.is_text and self.filled > 0.5 and (self.words >= _PROSE_WORDS or self.length >= _PROSE_CHARACTERS)
 
     @property
     def is_class(self) -> bool:
-        few = self.distinct <= max(2, MOST_CLASSES * self.rows)
-        return self.several or (few and self.filled > 0.9 and self.length <= _LONGEST_LABEL)
+        few = self.distinct <= max(2, MAX_CLASSES_SHARE * self.rows)
+        return self.has_lists or (few and self.filled > 0.9 and self.length <= _MAX_CLASS_LENGTH)
+
+    @property
+    def is_id(self) -> bool:
+        """Whether the name is that of an id."""
+        return names.normalize(self.name) in names.ID
+
+
+def _profiles(table: Table) -> list[_Profile]:
+    return [_Profile.of(name, table.sample_column(index)) for index, name in enumerate(table.columns)]
 
 
 def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
-    """The columns of a table; DataError, with the columns there are, where it cannot be told."""
+    """The columns of labelled texts; DataError, with the names of the columns, if it cannot be guessed."""
     text, second = guess_texts(table, config)
-    label, key = given_column(table, config.label, "label"), given_column(table, config.id, "id")
-    free = [each for each in _profiles(table) if each.name not in (text, second, label, key)]
+    label, id_column = given_column(table, config.label, "label"), given_column(table, config.id, "id")
+    free = [profile for profile in _profiles(table) if profile.name not in (text, second, label, id_column)]
     label = label or _guess_label(table, free)
-    ids = [each.name for each in free if each.name != label and names.normalize(each.name) in names.ID]
-    return TextColumns(text, label, second, key or (ids[0] if ids else None))
+    id_column = id_column or next((profile.name for profile in free if profile.is_id and profile.name != label), None)
+    return TextColumns(text, label, second, id_column)
 
 
 def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
-    """The column of the text, and that of the second, where there are pairs."""
+    """The column of the text, and that of the second text where there are pairs."""
     options = {"text": config.text, "text2": config.text2, "label": config.label, "id": config.id}
-    given = {role: given_column(table, wanted, role) for role, wanted in options.items()}
+    given = {role: given_column(table, option, role) for role, option in options.items()}
     text, second = given["text"], given["text2"]
     if text is not None:
         return text, second
-    free = [each for each in _profiles(table) if each.name not in given.values()]
-    text, other = _guess_texts(table, [each for each in free if each.name not in _named(free, names.ID)], not second)
-    return text, second or other
+    free = [profile for profile in _profiles(table) if profile.name not in given.values() and not profile.is_id]
+    text, guessed_second = _guess_texts(table, free, pairs=not second)
+    return text, second or guessed_second
 
 
-def _named(profiles: Iterable[_Profile], wanted: Sequence[str]) -> list[str]:
-    """The columns with one of the wanted names, the likeliest name first."""
-    by_name = {names.normalize(each.name): each.name for each in profiles}
-    return [by_name[name] for name in wanted if name in by_name]
+def _with_usual_names(profiles: Iterable[_Profile], usual_names: Sequence[str]) -> list[str]:
+    """The columns with one of the usual names, the likeliest name first."""
+    by_name = {names.normalize(profile.name): profile.name for profile in profiles}
+    return [by_name[name] for name in usual_names if name in by_name]
 
 
 def _guess_texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[str, str | None]:
-    """The text and, where there are two that belong together, the second."""
-    texts = [each for each in free if each.is_text]
-    if pairs and (pair := _text_pair(texts, table)) is not None:
+    """The column of the text, and that of the second text if `pairs` are allowed and two columns belong together."""
+    texts = [profile for profile in free if profile.is_text]
+    prose = [profile for profile in texts if profile.is_prose]
+    if pairs and (pair := _guess_text_pair(prose, table)) is not None:
         return pair
-    prose = [each for each in texts if each.is_prose]
-    if named := _named(prose, names.TEXT) or _named(texts, names.TEXT):
-        return named[0], None
-    others = [each for each in texts if names.normalize(each.name) not in names.LABEL] or texts
-    if not others:
-        problem = f"which column holds the text? There are: {listed_columns(table.columns)}"
+    if usual := _with_usual_names(prose, names.TEXT) or _with_usual_names(texts, names.TEXT):
+        return usual[0], None
+    candidates = [profile for profile in texts if names.normalize(profile.name) not in names.LABEL] or texts
+    if not candidates:
+        problem = f"which column holds the text? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
-    return max(others, key=lambda each: (each.is_prose, each.distinct > 1, each.length, each.distinct)).name, None
+    best = max(candidates, key=lambda column: (column.is_prose, column.distinct > 1, column.length, column.distinct))
+    return best.name, None
 
 
-def _text_pair(texts: Sequence[_Profile], table: Table) -> tuple[str, str] | None:
-    prose = [each for each in texts if each.is_prose]
-    by_name = {names.normalize(each.name): each.name for each in prose}
-    for first, second in names.TEXT_PAIRS:
-        if first in by_name and second in by_name:
-            return by_name[first], by_name[second]
-    twins: dict[str, dict[str, _Profile]] = {}
-    for each in prose:
-        if (found := names.split_numbered_name(each.name)) is not None:
-            twins.setdefault(found[0], {})[found[1]] = each
-    whole = [(both["1"], both["2"]) for both in twins.values() if len(both) == 2]
-    if whole:
-        longest = max(whole, key=lambda both: both[0].length + both[1].length)
-        return longest[0].name, longest[1].name
-    lengths = sorted(each.length for each in prose)
-    alike = len(prose) == 2 and lengths[1] < 2.5 * lengths[0]
-    return (prose[0].name, prose[1].name) if table.has_numbered_columns and alike else None
+def _guess_text_pair(prose: Sequence[_Profile], table: Table) -> tuple[str, str] | None:
+    """Two columns of prose that belong together: by usual names, by names such as text_a and text_b, or because a
+    table without a header has just two of similar length."""
+    by_name = {names.normalize(profile.name): profile.name for profile in prose}
+    for first_name, second_name in names.TEXT_PAIRS:
+        if first_name in by_name and second_name in by_name:
+            return by_name[first_name], by_name[second_name]
+    numbered: dict[str, dict[str, _Profile]] = {}
+    for profile in prose:
+        if (split_name := names.split_numbered_name(profile.name)) is not None:
+            common_name, number = split_name
+            numbered.setdefault(common_name, {})[number] = profile
+    complete = [(pair["1"], pair["2"]) for pair in numbered.values() if len(pair) == 2]
+    if complete:
+        first, second = max(complete, key=lambda pair: pair[0].length + pair[1].length)
+        return first.name, second.name
+    lengths = sorted(profile.length for profile in prose)
+    similar = len(prose) == 2 and lengths[1] < 2.5 * lengths[0]
+    return (prose[0].name, prose[1].name) if table.has_numbered_columns and similar else None
 
 
-def _likely_labels(free: Iterable[_Profile]) -> list[_Profile]:
-    """The column with the likeliest name of a label, else all those with the fewest classes."""
-    filled = [each for each in free if each.filled > 0]
-    if named := _named(filled, names.LABEL):
-        return [each for each in filled if each.name == named[0]]
-    classes = [each for each in filled if each.is_class and names.normalize(each.name) not in names.ID]
-    several = [each for each in classes if each.distinct > 1] or classes
-    return [each for each in several if each.distinct == min(other.distinct for other in several)]
+def _likely_labels(profiles: Iterable[_Profile]) -> list[_Profile]:
+    """The column with the likeliest name of a label, else all columns with the smallest number of classes."""
+    filled = [profile for profile in profiles if profile.filled > 0]
+    if usual := _with_usual_names(filled, names.LABEL):
+        return [profile for profile in filled if profile.name == usual[0]]
+    classes = [profile for profile in filled if profile.is_class and not profile.is_id]
+    varied = [profile for profile in classes if profile.distinct > 1] or classes
+    return [profile for profile in varied if profile.distinct == min(other.distinct for other in varied)]
 
 
 def _guess_label(table: Table, free: Sequence[_Profile]) -> str:
     likely = _likely_labels(free)
-    rest = [each for each in free if each.filled > 0 and names.normalize(each.name) not in names.ID]
-    if len(likely or rest) == 1:
-        return (likely or rest)[0].name
+    candidates = [profile for profile in free if profile.filled > 0 and not profile.is_id]
+    if len(likely or candidates) == 1:
+        return (likely or candidates)[0].name
     if likely:
-        problem = f"which column is the label: {' or '.join(each.name for each in likely)}?"
+        problem = f"which column is the label: {' or '.join(profile.name for profile in likely)}?"
     else:
-        problem = f"no column looks like a label; there are: {listed_columns(table.columns)}"
+        problem = f"no column looks like a label; there are: {list_columns(table.columns)}"
     remedy = "Name it with --label NAME, or by its number from 1."
-    if not rest:
+    if not candidates:
         remedy += " Text without labels is for a language model: give it as .txt or .jsonl."
     raise DataError(f"{table.where}:1", problem, remedy)
 
 
 def looks_labelled(table: Table) -> bool:
-    """Whether a file that may as well be text for a language model has a column that is plainly a label: one that the
-    reader would choose, by its name or, where columns have no names, by how few distinct values it has."""
+    """Whether a table, which might be text for a language model, has a column that is clearly a label.
+
+    It is the likely label by its name or, where columns have no names, by its small number of distinct values.
+    """
     profiles = _profiles(table)
-    if not any(each.is_text for each in profiles) or len(profiles) < 2:
+    if not any(profile.is_text for profile in profiles) or len(profiles) < 2:
         return False
     likely = _likely_labels(profiles)
     if table.has_numbered_columns:
-        return any(each.is_class and each.distinct > 1 for each in likely)
-    return any(names.normalize(each.name) in names.LABEL and (each.is_class or each.numbers == 1) for each in likely)
-
-
-def _profiles(table: Table) -> list[_Profile]:
-    return [_Profile.of(name, table.sample_column(place)) for place, name in enumerate(table.columns)]
+        return any(profile.is_class and profile.distinct > 1 for profile in likely)
+    return any(
+        names.normalize(profile.name) in names.LABEL and (profile.is_class or profile.numbers == 1)
+        for profile in likely
+    )
 
 
 @dataclass(frozen=True)
 class PairColumns:
+    """The columns of parallel text."""
+
     source: str
     target: str
     languages: Direction
     nested: bool = False
-    """Whether both are keys of one column."""
+    """Whether `source` and `target` are keys of the objects in the column `translation`."""
 
     def note(self, table: Table) -> str:
         roles = {"source": self.source, "target": self.target}
-        return columns_note(table, roles, (names.NESTED_TRANSLATION,) if self.nested else roles.values())
+        return _columns_note(table, roles, (names.NESTED_TRANSLATION,) if self.nested else roles.values())
 
     def rows(self, table: Table) -> Iterator[tuple[int, str, str]]:
-        """Line, source and target of each row; rows without two texts are counted, and too many are refused."""
-        columns = {"source": self.source, "target": self.target}
+        """The line, source and target of each row. Rows without two texts are counted; DataError for too many."""
         if self.nested:
-            places = [table.columns.index(names.NESTED_TRANSLATION)] * 2
+            source_index = target_index = table.columns.index(names.NESTED_TRANSLATION)
         else:
-            places = [column_index(table, name, role) for role, name in columns.items()]
+            source_index = column_index(table, self.source, "source")
+            target_index = column_index(table, self.target, "target")
         for line, row in table.rows:
-            texts = dict(zip(columns.values(), (row[place] for place in places), strict=True))
+            source, target = row[source_index], row[target_index]
             if self.nested:
-                texts = {key: held.get(key) if isinstance(held, dict) else None for key, held in texts.items()}
-            source, target = texts.values()
+                source, target = _value_in(source, self.source), _value_in(target, self.target)
             if not isinstance(source, str) or not isinstance(target, str):
-                name, value = next((name, text) for name, text in texts.items() if not isinstance(text, str))
-                kind = "nothing" if value is None else type(value).__name__
-                table.bad_rows.reject(line, f"expected text in {name!r}, found {kind}")
+                name, cell = (self.target, target) if isinstance(source, str) else (self.source, source)
+                found = "nothing" if cell is None else type(cell).__name__
+                table.bad_rows.reject(line, f"expected text in {name!r}, found {found}")
             elif not encodable(source, target):
                 table.bad_rows.reject(line, LONE_SURROGATE)
             else:
@@ -274,63 +296,68 @@ class PairColumns:
         table.bad_rows.finish()
 
 
+def _value_in(cell: object, key: str) -> object:
+    return cell.get(key) if isinstance(cell, dict) else None
+
+
 def header_rule(config: ParallelConfig) -> Header:
-    """The first row names the columns only if it says so plainly: a first pair must not be lost."""
-    return partial(_names_columns, config=config) if config.header is None else config.header
+    """How a header is recognised: only by names that say what they are, because the first pair must not be lost."""
+    return partial(_names_pair_columns, config=config) if config.header is None else config.header
 
 
-def _names_columns(cells: Sequence[str], config: ParallelConfig) -> bool:
+def _names_pair_columns(cells: Sequence[str], config: ParallelConfig) -> bool:
     stripped = [cell.strip() for cell in cells]
     if any(name in stripped for name in (config.source, config.target) if name and not name.isdecimal()):
         return True
-    return (
-        pair_by_name([visible(name) for name in stripped], (*names.TRANSLATION_PAIRS, *names.PROMPT_PAIRS)) is not None
-    )
+    return _pair_by_any_name([visible(name) for name in stripped]) is not None
 
 
-def pair_by_name(columns: Sequence[str], known: Sequence[tuple[str, str]]) -> Direction | None:
-    """The two columns that their names tell."""
+def pair_by_name(columns: Sequence[str], usual_pairs: Sequence[tuple[str, str]]) -> Direction | None:
+    """The columns with the first of the usual pairs of names, else the two columns that are named for languages."""
     by_name = {names.normalize(column): column for column in columns}
-    for source, target in known:
+    for source, target in usual_pairs:
         if source in by_name and target in by_name:
             return by_name[source], by_name[target]
     languages = [column for column in columns if is_language(column)]
-    if len(columns) > 2:  # "id" is Indonesian only where there is no other column
+    if len(columns) > 2:  # among more columns "id" is an id, not Indonesian
         languages = [column for column in languages if names.normalize(column) not in names.ID]
     return (languages[0], languages[1]) if len(languages) == 2 else None
 
 
+def _pair_by_any_name(columns: Sequence[str]) -> Direction | None:
+    return pair_by_name(columns, names.TRANSLATION_PAIRS) or pair_by_name(columns, names.PROMPT_PAIRS)
+
+
 def guess_pair(table: Table, config: ParallelConfig) -> PairColumns:
-    """Source and target; DataError, with the columns there are, where it cannot be told."""
+    """The columns of parallel text; DataError, with the names of the columns, if it cannot be guessed."""
     if config.source is None and config.target is None and (keys := nested_pair(table, config)) is not None:
         return PairColumns(*keys, languages=keys, nested=True)
     guessed = _guess_pair(table, config) or (None, None)
     source = given_column(table, config.source, "source") or guessed[0]
     target = given_column(table, config.target, "target") or guessed[1]
     if source is None or target is None or source == target:
-        problem = f"which columns are source and target? There are: {listed_columns(table.columns)}"
+        problem = f"which columns are source and target? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name them with --source NAME and --target NAME.")
-    named = is_language(source) and is_language(target)
-    return PairColumns(source, target, (source, target) if named else (SOURCE, TARGET))
+    named_for_languages = is_language(source) and is_language(target)
+    return PairColumns(source, target, (source, target) if named_for_languages else (SOURCE, TARGET))
 
 
 def _guess_pair(table: Table, config: ParallelConfig) -> Direction | None:
     columns = table.columns
-    if (
-        pair := pair_by_name(columns, names.TRANSLATION_PAIRS) or pair_by_name(columns, names.PROMPT_PAIRS)
-    ) is not None:
+    if (pair := _pair_by_any_name(columns)) is not None:
         return pair
-    asked = [column for column in config.languages if column in columns]
-    if len(asked) == 2:
-        return asked[0], asked[1]
-    return (columns[0], columns[1]) if len(columns) == 2 or (table.has_numbered_columns and len(columns) > 1) else None
+    named_for_languages = [language for language in config.languages if language in columns]
+    if len(named_for_languages) == 2:
+        return named_for_languages[0], named_for_languages[1]
+    first_two_are_pair = len(columns) == 2 or (table.has_numbered_columns and len(columns) > 1)
+    return (columns[0], columns[1]) if first_two_are_pair else None
 
 
 def nested_pair(table: Table, config: ParallelConfig) -> Direction | None:
-    """The keys of a column that holds both texts, in the order of config.languages."""
+    """The two keys of the objects in the column `translation`, in the order of --languages."""
     if names.NESTED_TRANSLATION not in table.columns:
         return None
-    values = table.sample_column(table.columns.index(names.NESTED_TRANSLATION))
-    first = next((value for value in values if isinstance(value, dict)), {})
+    cells = table.sample_column(table.columns.index(names.NESTED_TRANSLATION))
+    first = next((cell for cell in cells if isinstance(cell, dict)), {})
     keys = [key for key in (config.languages or first) if key in first]
     return (keys[0], keys[1]) if len(keys) == 2 else None

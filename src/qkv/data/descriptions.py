@@ -1,7 +1,8 @@
-"""What data holds, counted: the answer of `qkv data describe` for text, labelled examples and parallel text."""
+"""Descriptions of data, as `qkv data describe` shows them: of text, of labelled examples and of parallel text."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from qkv.config import toml_values
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
-from qkv.data.examples import ArrayExample, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
+from qkv.data.examples import ArrayExample, Label, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
 from qkv.data.files import standard_input
 from qkv.data.files.discover import find_text_files
 from qkv.data.files.unpack import Builtin
@@ -23,14 +24,15 @@ from qkv.data.read_pairs import read_parallel
 from qkv.data.survey import CorpusFiles, survey
 from qkv.text.vocabulary import choose
 
-SAMPLE = 400
-EXAMPLES = 3
+BEGINNING_CHARACTERS = 400
+SHOWN_EXAMPLES = 3
+EXCERPT_CHARACTERS = 100
 
 
 @dataclass(frozen=True)
 class Description:
     kind: str
-    """The formats of the files, with their counts."""
+    """The formats of the files, and how many files have each."""
     files: int
     documents: int
     distinct_documents: int
@@ -40,30 +42,30 @@ class Description:
     bytes: int
     distinct_characters: int
     distinct_words: int
-    """In the first part of the text, where it is long."""
+    """Of a long text, only in its first part."""
     longest_line: int
     tokenizer: dict[str, Any]
-    """What `auto` would choose."""
+    """The tokenizer that `auto` would choose."""
     beginning: str
     notes: tuple[str, ...]
     validation_characters: int | None = None
-    """Of the validation text, where it was given."""
+    """Of the validation text, if it was given."""
 
     def values(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def describe(corpus: CorpusConfig, progress: Progress) -> Description:
-    words = _WordCount()
-    with standard_input.receive_once(corpus) as spool:
-        parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress)
+    words = _WordCounter()
+    with standard_input.receive_once(corpus) as copy:
+        parts = CorpusFiles.of(corpus, copy, whole=True, progress=progress)
         surveyed = survey(parts, progress, words.add)
         validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
     held_out = sum(len(text) for text, _ in read_documents(validation, corpus, Findings())) if validation else None
     statistics = surveyed.statistics
     names = ("lines", "characters", "bytes", "distinct_characters", "distinct_words", "longest_line")
     return Description(
-        kind=_kinds(parts),
+        kind=_count_formats(parts),
         files=len(parts.files),
         documents=surveyed.census.documents,
         distinct_documents=surveyed.census.distinct(),
@@ -76,28 +78,30 @@ def describe(corpus: CorpusConfig, progress: Progress) -> Description:
     )
 
 
-def _kinds(parts: CorpusFiles) -> str:
+def _count_formats(parts: CorpusFiles) -> str:
     counts: Counter[str] = Counter()
     for source in parts.files:
-        packed = "" if isinstance(source, Builtin) or source.compression == "plain" else f" in {source.compression}"
-        counts["built in" if isinstance(source, Builtin) else f"{source.format}{packed}"] += 1
-    return ", ".join(kind if count == 1 else f"{count:,} of {kind}" for kind, count in counts.items())
+        if isinstance(source, Builtin):
+            counts["built in"] += 1
+        else:
+            counts[source.format if source.compression == "plain" else f"{source.format} in {source.compression}"] += 1
+    return ", ".join(name if count == 1 else f"{count:,} of {name}" for name, count in counts.items())
 
 
-class _WordCount:
-    """The beginning of a text that comes in pieces, and how many words it has."""
+class _WordCounter:
+    """Counts the words of documents that come in pieces, and keeps the beginning of the text."""
 
     def __init__(self) -> None:
         self.beginning, self.count = "", 0
-        self._inside = False  # the piece before ended inside a word
+        self._in_word = False  # the previous piece ended inside a word
 
-    def add(self, text: str, ends: bool) -> None:
-        self.beginning += text[: SAMPLE - len(self.beginning)]
+    def add(self, text: str, is_last: bool) -> None:
+        self.beginning += text[: BEGINNING_CHARACTERS - len(self.beginning)]
         self.count += len(text.split())
         if text:
-            self.count -= self._inside and not text[0].isspace()
-            self._inside = not text[-1].isspace()
-        self._inside = self._inside and not ends
+            self.count -= self._in_word and not text[0].isspace()
+            self._in_word = not text[-1].isspace()
+        self._in_word = self._in_word and not is_last
 
 
 @dataclass(frozen=True)
@@ -106,19 +110,19 @@ class ExamplesDescription:
     pairs: bool
     columns: dict[str, str]
     splits: dict[str, int]
-    """How many examples each split of the files has."""
+    """The number of examples in each split of the files."""
     labels: dict[str, dict[str, int]]
-    """How often each label occurs, by split; empty where numbers are learned."""
+    """The count of each label in each split; empty for regression."""
     numbers: dict[str, float] | None
-    """Lowest, mean and highest, where numbers are learned."""
+    """For regression: the lowest, mean and highest target of the training examples."""
     unit: str
-    """What lengths are counted in."""
+    """The unit of `lengths`."""
     lengths: dict[str, int]
-    """Of the training examples."""
+    """The shortest, median and longest of the training examples."""
     ranges: dict[str, dict[str, float]]
-    """Of columns of numbers: lowest, mean, highest, and how many are missing."""
+    """The lowest, mean and highest value of each column of numbers, and how many are missing."""
     copies: int
-    """Training examples that repeat others."""
+    """How many training examples repeat others."""
     fingerprint: str
     beginning: list[dict[str, Any]]
     notes: tuple[str, ...]
@@ -130,65 +134,68 @@ class ExamplesDescription:
 def describe_examples(
     config: ExamplesConfig, progress: Progress, previews: FilePreviews | None = None
 ) -> ExamplesDescription:
-    found = read_examples(config, progress, purpose="describe", previews=previews)
-    train = found.train
+    data = read_examples(config, progress, purpose="describe", previews=previews)
+    train = data.train
     lengths = np.sort(train.lengths)
-    unit = "columns" if found.numeric else {"tagging": "words", "images": "pixels"}.get(found.task, "characters")
+    unit = "columns" if data.numeric else {"tagging": "words", "images": "pixels"}.get(data.task, "characters")
     return ExamplesDescription(
-        task=found.task,
-        pairs=found.pairs,
-        columns=dict(found.columns),
-        splits={name: len(split) for name, split in found.splits if len(split)},
-        labels=_labels(found),
-        numbers=_range(train.targets) if found.task == "regression" else None,
+        task=data.task,
+        pairs=data.pairs,
+        columns=dict(data.columns),
+        splits={name: len(split) for name, split in data.splits if len(split)},
+        labels=_label_counts(data),
+        numbers=_range(train.targets) if data.task == "regression" else None,
         unit=unit,
         lengths={"shortest": int(lengths[0]), "median": int(lengths[len(lengths) // 2]), "longest": int(lengths[-1])},
-        ranges=_ranges(train) if isinstance(train, NumberExamples) else {},
+        ranges=_column_ranges(train) if isinstance(train, NumberExamples) else {},
         copies=len(train) - len(np.unique(train.keys)),
-        fingerprint=found.fingerprint,
-        beginning=[_shown(train[number]) for number in range(min(EXAMPLES, len(train)))],
-        notes=found.notes,
+        fingerprint=data.fingerprint,
+        beginning=[_example_excerpt(train[index]) for index in range(min(SHOWN_EXAMPLES, len(train)))],
+        notes=data.notes,
     )
 
 
-def _labels(found: Labelled) -> dict[str, dict[str, int]]:
-    counted: dict[str, dict[str, int]] = {name: {} for name in found.labels.names}
-    for split, examples in found.splits:
-        if not len(examples) or not found.labels.names:
+def _label_counts(data: Labelled) -> dict[str, dict[str, int]]:
+    label_counts: dict[str, dict[str, int]] = {name: {} for name in data.labels.names}
+    for split, examples in data.splits:
+        if not len(examples) or not data.labels.names:
             continue
         targets = examples.targets
-        counts = targets.sum(0) if targets.ndim == 2 else np.bincount(targets, minlength=len(found.labels))
-        for name, count in zip(found.labels.names, counts, strict=True):
-            counted[name][split] = int(count)
-    return counted
+        counts = targets.sum(0) if targets.ndim == 2 else np.bincount(targets, minlength=len(data.labels))
+        for name, count in zip(data.labels.names, counts, strict=True):
+            label_counts[name][split] = int(count)
+    return label_counts
 
 
 def _range(numbers: Targets) -> dict[str, float]:
     return {"lowest": float(numbers.min()), "mean": float(numbers.mean()), "highest": float(numbers.max())}
 
 
-def _ranges(examples: NumberExamples) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+def _column_ranges(examples: NumberExamples) -> dict[str, dict[str, float]]:
+    ranges: dict[str, dict[str, float]] = {}
     for name, column in zip(examples.columns, examples.values.T, strict=True):
         known = column[~np.isnan(column)].astype(np.float64)
-        found[name] = {**(_range(known) if len(known) else {}), "missing": len(column) - len(known)}
-    return found
+        ranges[name] = {**(_range(known) if len(known) else {}), "missing": len(column) - len(known)}
+    return ranges
 
 
-def _shown(example: TextExample | TagExample | ArrayExample) -> dict[str, Any]:
+def _example_excerpt(example: TextExample | TagExample | ArrayExample) -> dict[str, Any]:
     match example:
         case TextExample(text=text, second=second, label=label):
-            more = {} if second is None else {"second": excerpt(second, 100)}
-            return {"label": list(label) if isinstance(label, tuple) else label, "text": excerpt(text, 100), **more}
-        case ArrayExample(values=numbers, label=label) if numbers.ndim == 1:
-            shown = ", ".join("?" if number != number else f"{number:.6g}" for number in numbers[:12].tolist())
-            shown += " ..." if len(numbers) > 12 else ""
-            return {"label": list(label) if isinstance(label, tuple) else label, "numbers": shown}
+            shown = {"label": _label_value(label), "text": excerpt(text, EXCERPT_CHARACTERS)}
+            return shown if second is None else {**shown, "second": excerpt(second, EXCERPT_CHARACTERS)}
+        case ArrayExample(values=values, label=label) if values.ndim == 1:
+            numbers = ", ".join("?" if math.isnan(number) else f"{number:.6g}" for number in values[:12].tolist())
+            return {"label": _label_value(label), "numbers": f"{numbers} ..." if len(values) > 12 else numbers}
         case TagExample(words=words, tags=tags):
             pairs = zip(words[:15], tags[:15], strict=True)
             return {"words": " ".join(word if tag == "O" else f"{word}/{tag}" for word, tag in pairs)}
         case _:
             return {"label": example.label, "shape": list(example.values.shape)}
+
+
+def _label_value(label: Label) -> str | float | list[str]:
+    return list(label) if isinstance(label, tuple) else label
 
 
 @dataclass(frozen=True)
@@ -198,11 +205,11 @@ class PairsDescription:
     """Source and target language of each direction that is learned."""
     columns: dict[str, str]
     splits: dict[str, int]
-    """How many pairs each split of the files has."""
+    """The number of pairs in each split of the files."""
     lengths: dict[str, dict[str, int]]
-    """Characters of the training sources and targets: shortest, median, longest."""
+    """The characters of the training sources and targets: shortest, median, longest."""
     copies: int
-    """Training pairs that repeat others."""
+    """How many training pairs repeat others."""
     fingerprint: str
     beginning: list[dict[str, str]]
     notes: tuple[str, ...]
@@ -216,7 +223,7 @@ def describe_pairs(
 ) -> PairsDescription:
     parallel = read_parallel(config, progress, purpose="describe", previews=previews)
     train = parallel.train
-    first = [train[number] for number in range(min(EXAMPLES, len(train)))]
+    first_pairs = [train[index] for index in range(min(SHOWN_EXAMPLES, len(train)))]
     return PairsDescription(
         task="translation",
         directions=list(parallel.directions),
@@ -225,15 +232,18 @@ def describe_pairs(
         lengths=_lengths(train),
         copies=len(train) - len(np.unique(train.keys)),
         fingerprint=parallel.fingerprint,
-        beginning=[{"source": excerpt(pair.source, 100), "target": excerpt(pair.target, 100)} for pair in first],
+        beginning=[
+            {"source": excerpt(pair.source, EXCERPT_CHARACTERS), "target": excerpt(pair.target, EXCERPT_CHARACTERS)}
+            for pair in first_pairs
+        ],
         notes=parallel.notes,
     )
 
 
 def _lengths(pairs: Pairs) -> dict[str, dict[str, int]]:
     characters = np.sort(np.array([[len(text) for text in pair] for pair in pairs.texts()]), axis=0)
-    rows = {"shortest": 0, "median": len(characters) // 2, "longest": -1}
+    rank_rows = {"shortest": 0, "median": len(characters) // 2, "longest": -1}
     return {
-        text: {name: int(characters[row, column]) for name, row in rows.items()}
+        text: {rank: int(characters[row, column]) for rank, row in rank_rows.items()}
         for column, text in enumerate(("source", "target"))
     }

@@ -1,12 +1,11 @@
-"""What files hold, decided once for all commands: text for a language model, labelled examples, or parallel text.
+"""What files hold, decided in one place for all commands: plain text, labelled examples, or parallel text.
 
-Every file is opened once. `Detected` carries the beginnings of the files to whoever reads them, so that no file is
-recognised twice. Detection raises nothing: a file that cannot be read is refused where it is read.
+`Detected` keeps the previews of the files for whoever reads them, so that files are opened only once. Detection raises
+no errors: a file that cannot be read is refused where it is read.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,11 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from qkv.data import catalog
 from qkv.data.columns import header_rule, looks_labelled, nested_pair, pair_by_name
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
-from qkv.data.files.discover import is_zip
+from qkv.data.files.discover import catalog_entry, is_zip
 from qkv.data.files.unpack import DELIMITERS, Source
 from qkv.data.findings import Findings
 from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
@@ -35,33 +33,34 @@ from qkv.errors import DataError, QkvError
 Content = Literal["text", "examples", "pairs"]
 
 CONFIGS: dict[Content, type] = {"text": CorpusConfig, "examples": ExamplesConfig, "pairs": ParallelConfig}
-"""The section [corpus] of each content."""
+"""The class of the section [corpus] for each content."""
 PARALLEL_OPTIONS = ("source", "target", "languages", "directions")
-"""Keys of a corpus that only parallel text has."""
+"""Options that only parallel text has."""
 LABELLED_OPTIONS = ("label", "text2", "id", "task", "header")
-"""Keys that are read as labelled examples, where none of parallel text decides."""
+"""Options that make files labelled examples."""
+MAX_LABEL_FOLDERS = 20
+"""A folder with more sub-folders is an ordinary file tree: its sub-folders are not labels."""
+LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
+COMPARED_LINES = 100
+"""How many lines of two files are compared to decide whether they are aligned."""
+MAX_UNMATCHED_SHARE = 0.1
+"""The share of lines that may be blank in one file alone, and of cells of a translation that may be numbers."""
+MAX_LENGTH_RATIO = 4
+"""All texts of one language together may be this many times as long as those of the other."""
+_DOCUMENTATION_FILE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
+_ATTRIBUTION = "CC-BY"
+_READ_ERRORS = (QkvError, OSError, TypeError, ValueError, LookupError)
 
 
 @contextmanager
 def naming_deciding_options(given: Mapping[str, Any]) -> Iterator[None]:
-    """Within it, files that cannot be read are refused with the options that decided what they are."""
+    """Add to a DataError raised in this context the options that decided how the files are read."""
     try:
         yield
     except DataError as error:
         if names := [f"--{key}" for key in ("documents", *PARALLEL_OPTIONS, "metric") if given.get(key)]:
-            error.args = (f"{error} They are read so because of {' and '.join(names)}.",)
+            error.args = (f"{error} The files are read this way because of {' and '.join(names)}.",)
         raise
-
-
-MOST_LABEL_FOLDERS = 20  # a folder with more sub-folders is somebody's file tree
-LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
-_ABOUT_THE_DATA = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
-COMPARED_LINES = 100  # at the beginning of two files that may be aligned
-FEW = 0.1
-MAX_LENGTH_RATIO = 4
-"""All texts of one language together may be this many times as long as those of the other."""
-_ATTRIBUTION = "CC-BY"
-_FAILURES = (QkvError, OSError, TypeError, ValueError, LookupError)
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,6 @@ class Detected:
     corpus: Mapping[str, Any]
     content: Content
     previews: FilePreviews
-    """Of the files, for those who read them."""
 
     @property
     def labelled_options_given(self) -> bool:
@@ -86,42 +84,42 @@ class Detected:
             config = ExamplesConfig(**{**given, "files": tuple(given.get("files", ()))})
             first = find_examples(config, Findings(), previews=self.previews).train[0]
             return first.kind == "table" and holds_numbers(self.previews.table(first.source, config.header), config)
-        except _FAILURES:
+        except _READ_ERRORS:
             return False
 
     @cached_property
     def label_folders(self) -> tuple[str, ...]:
-        """The folders that a folder of texts is divided into: they may be meant as labels."""
+        """The sub-folders of a folder of texts, which may be meant as labels."""
         files = list(self.corpus.get("files") or ())
         return _label_folders(str(files[0]), self.previews) if len(files) == 1 else ()
 
 
 def detect(corpus: Mapping[str, Any]) -> Detected:
-    """What the files of a recipe's corpus hold, by its options and by the beginnings of the files."""
+    """Decide what the files of a recipe's `corpus` section hold, by its options and by the first rows of the files."""
     files = [str(name) for name in corpus.get("files") or ()]
     documents, pattern = corpus.get("documents"), corpus.get("filter")
     previews = FilePreviews(str(corpus.get("encoding") or "utf-8"))
+    has_labelled_options = any(corpus.get(name) is not None for name in LABELLED_OPTIONS)
+    has_parallel_options = any(corpus.get(name) for name in PARALLEL_OPTIONS)
     content: Content = "text"
-    if any(corpus.get(name) is not None for name in LABELLED_OPTIONS):
+    if has_labelled_options:
         content = "examples"
-    elif any(corpus.get(name) for name in PARALLEL_OPTIONS) or (
-        not documents and not pattern and is_parallel(files, previews)
-    ):
+    elif has_parallel_options or (not documents and not pattern and is_parallel(files, previews)):
         content = "pairs"
     elif not documents and is_labelled(files, previews, pattern):
         content = "examples"
     elif corpus.get("test") and files and all(_label_folders(name, previews) for name in files):
-        content = "examples"  # parallel text was ruled out above: with a test set, the folders are labels
+        content = "examples"  # a language model has no test set, so the folders are labels
     return Detected(corpus, content, previews)
 
 
 def _catalog_task(name: str) -> str | None:
-    entry = catalog.find(name)
-    return None if entry is None or os.path.lexists(name) else entry.task
+    entry = catalog_entry(name)
+    return entry.task if entry else None
 
 
 def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
-    """Whether files are plainly for translation, and neither text for a language model nor labelled examples."""
+    """Whether files are clearly parallel text, and neither plain text nor labelled examples."""
     if not files:
         return False
     paths = [Path(name) for name in files]
@@ -129,52 +127,58 @@ def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
         if all(_catalog_task(name) == "translation" for name in files):
             return True
         if len(paths) == 1 and (paths[0].is_dir() or is_zip(paths[0])):
-            return _aligned_files(files, previews)
+            return _files_match(files, previews)
         if not all(path.is_file() for path in paths):
             return False
         pairs = list(zip(paths[::2], paths[1::2], strict=False))
         if len(paths) % 2 == 0 and all(file_pair_languages(first.name, second.name) for first, second in pairs):
-            return _aligned_files(files, previews)
-        return all(_table_of_pairs(Source(path), previews) for path in paths)
-    except AmbiguousLanguagesError:  # of a folder; which languages are meant is asked where it is read
+            return _files_match(files, previews)
+        return all(_is_table_of_pairs(Source(path), previews) for path in paths)
+    except AmbiguousLanguagesError:  # of a folder; whoever reads it asks which languages are meant
         return True
-    except _FAILURES:
+    except _READ_ERRORS:
         return False
 
 
-def _aligned_files(files: Sequence[str], previews: FilePreviews) -> bool:
+def _files_match(files: Sequence[str], previews: FilePreviews) -> bool:
     config = ParallelConfig(files=tuple(files), encoding=previews.encoding)
-    return all(_lines_match(group, previews) for group in find_pairs(config, Findings(), previews=previews).train)
+    groups = find_pairs(config, Findings(), previews=previews).train
+    return all(_looks_parallel(group, previews) for group in groups)
 
 
-def _lines_match(group: PairFiles, previews: FilePreviews) -> bool:
-    """Whether the first lines of two files agree: a tenth may be blank in one alone, and one is up to 4 times as long.
+def _looks_parallel(group: PairFiles, previews: FilePreviews) -> bool:
+    """Whether the first lines of two files match: hardly any is blank in one file alone, and the lengths are similar.
 
-    All lines are counted where the files are read: a file that lost its end is refused there, not taken for plain text.
+    The number of lines is not compared: a file that lost its end is refused where it is read, and not taken for plain
+    text.
     """
     if group.second is None:
-        return _table_of_pairs(group.first, previews)
-    sources, targets = (
-        list(
-            islice(
-                read_aligned_lines(file, previews.encoding, Findings(), chunks=previews.chunks(file)), COMPARED_LINES
-            )
-        )
-        for file in (group.first, group.second)
+        return _is_table_of_pairs(group.first, previews)
+    first_lines, second_lines = (
+        list(islice(_read_preview_lines(source, previews), COMPARED_LINES)) for source in (group.first, group.second)
     )
-    if not sources or not targets:
-        return bool(sources or targets)
-    both = list(zip(sources, targets, strict=False))
-    unmatched = sum(bool(source.strip()) != bool(target.strip()) for source, target in both)
-    return unmatched <= FEW * len(both) and _same_length(*zip(*both, strict=True))
+    if not first_lines or not second_lines:
+        return bool(first_lines or second_lines)
+    pairs = list(zip(first_lines, second_lines, strict=False))
+    unmatched = sum(bool(first.strip()) != bool(second.strip()) for first, second in pairs)
+    return unmatched <= MAX_UNMATCHED_SHARE * len(pairs) and _similar_length(*zip(*pairs, strict=True))
 
 
-def _same_length(first: Sequence[str], second: Sequence[str]) -> bool:
+def _read_preview_lines(source: Source, previews: FilePreviews) -> Iterator[str]:
+    return read_aligned_lines(source, previews.encoding, Findings(), chunks=previews.chunks(source))
+
+
+def _similar_length(first: Sequence[str], second: Sequence[str]) -> bool:
     shorter, longer = sorted(sum(map(len, texts)) for texts in (first, second))
     return longer <= MAX_LENGTH_RATIO * max(1, shorter)
 
 
-def _table_of_pairs(source: Source, previews: FilePreviews) -> bool:
+def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
+    """Whether a file is a table of texts and their translations, by the names of its columns or by its cells.
+
+    The cells decide only for tables without a header that are not named .csv: the first two columns must look like
+    translations, and a third may only hold attributions, as in sentence pairs from Tatoeba.
+    """
     if previews.kind(source) != "table":
         return False
     config = ParallelConfig(files=(), encoding=previews.encoding)
@@ -184,14 +188,11 @@ def _table_of_pairs(source: Source, previews: FilePreviews) -> bool:
         return False
     if nested_pair(table, config) is not None:
         return True
-    if (named := pair_by_name(columns, TRANSLATION_PAIRS)) is not None:
-        return _look_translated(table, named)
-    if (
-        not table.has_numbered_columns
-        or source.format not in ("table", "text")
-        or source.suffix == ".csv"
-        or looks_labelled(table)
-    ):
+    if (pair := pair_by_name(columns, TRANSLATION_PAIRS)) is not None:
+        return _look_translated(table, pair)
+    if source.format not in ("table", "text") or source.suffix == ".csv":
+        return False
+    if not table.has_numbered_columns or looks_labelled(table):
         return False
     if len(columns) == 3 and not all(str(row[2]).startswith(_ATTRIBUTION) for _, row in table.sample):
         return False
@@ -199,24 +200,25 @@ def _table_of_pairs(source: Source, previews: FilePreviews) -> bool:
 
 
 def _look_translated(table: Table, columns: Direction) -> bool:
-    """Whether two columns hold sentences of comparable length: no labels, no numbers, in one mostly several words."""
-    texts = [[str(value or "").strip() for value in table.sample_column(table.columns.index(name))] for name in columns]
+    """Whether two columns hold texts of similar length: no labels, no numbers, and mostly several words in one."""
+    texts = [[str(cell or "").strip() for cell in table.sample_column(table.columns.index(name))] for name in columns]
     for column in texts:
-        if len(set(column)) < len(column) / 4 or sum(map(is_number, column)) > FEW * len(column):
+        if len(set(column)) < len(column) / 4 or sum(map(is_number, column)) > MAX_UNMATCHED_SHARE * len(column):
             return False
-    spaced = max(sum(" " in text for text in column) for column in texts)
-    return _same_length(*texts) and spaced > len(table.sample) / 2
+    with_blanks = max(sum(" " in text for text in column) for column in texts)
+    return _similar_length(*texts) and with_blanks > len(table.sample) / 2
 
 
 def is_labelled(files: Sequence[str], previews: FilePreviews, pattern: str | None = None) -> bool:
-    """Whether files are plainly labelled examples, and no text for a language model."""
+    """Whether files are clearly labelled examples, and not text for a language model."""
     try:
         return bool(files) and all(_has_labels(name, previews, pattern) for name in files)
-    except _FAILURES:
+    except _READ_ERRORS:
         return False
 
 
 def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
+    """Whether a file, a folder, an archive or a set of the catalog holds labelled examples."""
     if (task := _catalog_task(name)) is not None:
         return task not in ("language modelling", "translation")
     path = Path(name)
@@ -224,13 +226,15 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
         return path.is_file() and _file_has_labels(Source(path), previews)
     config = ExamplesConfig(files=(name,), encoding=previews.encoding, filter=pattern)
     files = find_examples(config, Findings(), previews=previews).all()
-    data = [file for file in files if file.kind in LABELLED_KINDS]
-    if not data:
+    labelled_files = [file for file in files if file.kind in LABELLED_KINDS]
+    if not labelled_files:
         return all(file.kind == "image" for file in files) or _folders_are_labels(files)
-    texts = 0
+    text_count = 0
     if path.is_dir() and not pattern:
-        texts = sum(not _ABOUT_THE_DATA.search(text.name) for text in path.rglob("*.txt"))
-    return len(data) > texts and all(_file_has_labels(file.source, previews) for file in data[:3])
+        text_count = sum(not _DOCUMENTATION_FILE.search(text.name) for text in path.rglob("*.txt"))
+    if text_count >= len(labelled_files):
+        return False
+    return all(_file_has_labels(file.source, previews) for file in labelled_files[:3])
 
 
 def _file_has_labels(source: Source, previews: FilePreviews) -> bool:
@@ -242,26 +246,26 @@ def _file_has_labels(source: Source, previews: FilePreviews) -> bool:
 
 
 def _folders_are_labels(files: Sequence[ExampleFile]) -> bool:
-    """Whether train and test (or dev) have the same sub-folders, or all folders have names that only labels have."""
-    splits: dict[str | None, set[str]] = {}
+    """Whether all splits have the same sub-folders, or all sub-folders have names that only labels have."""
+    labels_of_split: dict[str | None, set[str]] = {}
     for file in files:
-        splits.setdefault(file.split, set()).add(file.label or "")
-    train = splits.get("train", set())
-    if len(train) > 1 and len(splits) > 1 and all(labels == train for labels in splits.values()):
+        labels_of_split.setdefault(file.split, set()).add(file.label or "")
+    train = labels_of_split.get("train", set())
+    if len(train) > 1 and len(labels_of_split) > 1 and all(labels == train for labels in labels_of_split.values()):
         return True
-    return {label.lower() for labels in splits.values() for label in labels} in LABEL_NAMES
+    return {label.lower() for labels in labels_of_split.values() for label in labels} in LABEL_NAMES
 
 
 def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
-    """The folders that a folder of texts is divided into, where all of its files lie in them."""
+    """The sub-folders of a folder of texts; none if some of its files are outside of sub-folders."""
     findings = Findings()
     try:
         if not Path(name).is_dir():
             return ()
         config = ExamplesConfig(files=(name,), encoding=previews.encoding)
         files = find_examples(config, findings, previews=previews).all()
-    except _FAILURES:
+    except _READ_ERRORS:
         return ()
     labels = sorted({file.label for file in files if file.label is not None})
-    divided = 1 < len(labels) <= MOST_LABEL_FOLDERS and not findings.skipped["without labels"]
-    return tuple(labels) if divided else ()
+    all_in_folders = not findings.skipped["without labels"]
+    return tuple(labels) if all_in_folders and 1 < len(labels) <= MAX_LABEL_FOLDERS else ()

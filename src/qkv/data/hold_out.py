@@ -1,9 +1,9 @@
-"""Which labelled examples and which pairs of texts are held out, and what is in both.
+"""Holds out labelled examples or pairs of texts for validation, and notes duplicates within and between the splits.
 
-A hash of its text decides where an example goes, so the split does not depend on the order of the rows, and copies
-are never in both parts. Every class gives its share, and keeps one example for training at least. Pairs with an equal
-source go to the same part; where both directions are learned, those with an equal target too. So no copy crosses the
-split, in whatever language it is met.
+A hash of its text decides where an example goes, so that the split does not depend on the order of the rows, and
+duplicates are never in both parts. Every class gives its share, and keeps at least one example for training. Pairs with
+equal sources go to the same part. Where both directions are learned, pairs with equal targets do too, so that no source
+and no target is in both parts.
 """
 
 from __future__ import annotations
@@ -22,60 +22,65 @@ from qkv.data.split import Mask
 from qkv.errors import DataError
 
 MIN_TRAIN_EXAMPLES, MIN_VALID_EXAMPLES = 8, 2
-"""Distinct examples that a model is trained on, and evaluated on, at least: a score of one example means nothing."""
+"""How many distinct examples a model needs for training and for validation: a score of one example means nothing."""
+PAIR_FRACTION, MAX_HELD_OUT_PAIRS = 0.05, 2000
+"""How many pairs are held out by default: this share, or about this number if that is less."""
+MIN_LENGTH_CORRELATION = 0.1
+"""If lengths of sources and targets correlate less, the lines of the files have probably shifted against each other."""
+_MIN_CORRELATED_PAIRS = 1000
 
 
 def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str, what: str = "examples") -> None:
-    """Refuse splits that are too small; `fraction` is the part held out, None where a validation set was given."""
-    counts = [len(np.unique(keys)) for keys in (train, valid)]
-    if counts[0] >= MIN_TRAIN_EXAMPLES and counts[1] >= MIN_VALID_EXAMPLES:
+    """Refuse splits that are too small. `fraction` is the held-out share, None for a validation set of its own."""
+    train_count, valid_count = (len(np.unique(keys)) for keys in (train, valid))
+    if train_count >= MIN_TRAIN_EXAMPLES and valid_count >= MIN_VALID_EXAMPLES:
         return
-    if fraction is None:
-        short = counts[0] < MIN_TRAIN_EXAMPLES
-        count, needed = (counts[0], MIN_TRAIN_EXAMPLES) if short else (counts[1], MIN_VALID_EXAMPLES)
-        split = "training" if short else "validation"
-        raise DataError(where, f"{count:,} {split} {what} that differ are too few", f"Give at least {needed}.")
-    needed = max(MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES, math.ceil((MIN_VALID_EXAMPLES - 0.5) / fraction))
-    problem = f"{sum(counts):,} {what} that differ are too few to train on and to hold some out"
+    if fraction is not None:
+        needed = max(MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES, math.ceil((MIN_VALID_EXAMPLES - 0.5) / fraction))
+        problem = f"{train_count + valid_count:,} {what} that differ are too few to train on and to hold some out"
+    elif train_count < MIN_TRAIN_EXAMPLES:
+        needed, problem = MIN_TRAIN_EXAMPLES, f"{train_count:,} training {what} that differ are too few"
+    else:
+        needed, problem = MIN_VALID_EXAMPLES, f"{valid_count:,} validation {what} that differ are too few"
     raise DataError(where, problem, f"Give at least {needed}.")
 
 
 def choose_held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: int) -> Mask:
-    """Which rows are held out; there must be two distinct keys at least."""
-    own, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    strata = classes[first]
-    order = np.lexsort((fmix64(own ^ fmix64(np.array([seed], dtype=np.uint64))), strata))
-    sorted_strata = strata[order]
-    begins = np.concatenate([[True], sorted_strata[1:] != sorted_strata[:-1]])
-    free = order[~begins]
-    if not len(free):  # as many classes as texts
-        free = order[1:]
-    count = min(max(1, round(fraction * len(own))), len(free))
-    # every n-th of the texts, sorted by class, so that each class gives its share
-    places = ((np.arange(count) + 0.5) * len(free) / count).astype(np.int64)
-    chosen = np.zeros(len(own), dtype=np.bool_)
-    chosen[free[places]] = True
+    """Choose the rows to hold out; there must be at least two distinct keys."""
+    distinct_keys, first_rows, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    key_classes = classes[first_rows]
+    order = np.lexsort((fmix64(distinct_keys ^ fmix64(np.array([seed], dtype=np.uint64))), key_classes))
+    sorted_classes = key_classes[order]
+    is_first_of_class = np.concatenate([[True], sorted_classes[1:] != sorted_classes[:-1]])
+    candidates = order[~is_first_of_class]
+    if not len(candidates):  # every text has a class of its own
+        candidates = order[1:]
+    count = min(max(1, round(fraction * len(distinct_keys))), len(candidates))
+    # every n-th text, sorted by class, so that each class gives its share
+    positions = ((np.arange(count) + 0.5) * len(candidates) / count).astype(np.int64)
+    chosen = np.zeros(len(distinct_keys), dtype=np.bool_)
+    chosen[candidates[positions]] = True
     return chosen[inverse]
 
 
-def example_notes(found: Labelled) -> Iterator[str]:
-    """Copies among the training examples, and between the splits: scores on such examples say little."""
-    what = {TagExamples: "sentences", ImageExamples: "images", NumberExamples: "rows"}.get(type(found.train), "texts")
-    copies = len(found.train) - len(np.unique(found.train.keys))
+def example_notes(data: Labelled) -> Iterator[str]:
+    """Notes on duplicates among the training examples, and between the splits: these make scores misleading."""
+    what = {TagExamples: "sentences", ImageExamples: "images", NumberExamples: "rows"}.get(type(data.train), "texts")
+    copies = len(data.train) - len(np.unique(data.train.keys))
     if copies:
-        conflicts = _conflicts(found.train)
-        twice = f"; with more than one label: {conflicts:,}" if conflicts else ""
-        share = f"{copies / len(found.train):.1%}"
-        yield f"{copies:,} of {len(found.train):,} training {what} ({share}) are copies of others{twice}."
-    for name, split in found.splits[1:]:
-        shared = int(np.isin(split.keys, found.train.keys).sum())
+        conflicts = _count_conflicts(data.train)
+        conflict_note = f"; with more than one label: {conflicts:,}" if conflicts else ""
+        share = f"{copies / len(data.train):.1%}"
+        yield f"{copies:,} of {len(data.train):,} training {what} ({share}) are copies of others{conflict_note}."
+    for name, split in data.splits[1:]:
+        shared = int(np.isin(split.keys, data.train.keys).sum())
         if shared:
-            some = f"{shared:,} of {len(split):,} {name} {what} ({shared / len(split):.1%})"
-            yield Leak(f"leak: {some} also stand in the training examples.")
+            subject = f"{shared:,} of {len(split):,} {name} {what} ({shared / len(split):.1%})"
+            yield Leak(f"leak: {subject} also stand in the training examples.")
 
 
-def _conflicts(examples: Examples) -> int:
-    """How many distinct texts carry more than one class."""
+def _count_conflicts(examples: Examples) -> int:
+    """How many distinct texts have more than one class."""
     if isinstance(examples, TagExamples) or examples.targets.dtype != np.int32:
         return 0
     order = np.lexsort((examples.targets, examples.keys))
@@ -83,51 +88,47 @@ def _conflicts(examples: Examples) -> int:
     return len(np.unique(keys[1:][(keys[1:] == keys[:-1]) & (targets[1:] != targets[:-1])]))
 
 
-PAIR_FRACTION, MOST_PAIRS = 0.05, 2000  # that are held out by default
-SLIPPED = 0.1  # a lower correlation of lengths means that the files have slipped against each other
-_ENOUGH = 1000
-
-
 def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
-    """Training pairs and those held out."""
+    """Split pairs into those to train on and those that are held out."""
     keys = train.source_keys[train.rows]
     if config.directions == "both":
         keys = component_keys(keys, train.target_keys[train.rows])
-    count = len(np.unique(keys))
-    if count < 2:
+    if len(np.unique(keys)) < 2:
         same = "every source is the same, so that nothing can be held out"
         problem = same if len(train) > 1 else "one pair is too little"
         raise DataError(config.files[0], problem, "Give more pairs, or name a validation set with --valid.")
-    fraction = config.valid_fraction or min(PAIR_FRACTION, MOST_PAIRS / len(keys))
-    out = choose_held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
-    return train.select(~out), train.select(out)
+    fraction = config.valid_fraction or min(PAIR_FRACTION, MAX_HELD_OUT_PAIRS / len(keys))
+    held_out = choose_held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
+    return train.select(~held_out), train.select(held_out)
 
 
-def pair_notes(found: Parallel) -> Iterator[str]:
-    """Copies among the training pairs, and between the splits: scores on such pairs say little."""
-    train = found.train.select(~found.train.backward)
+def pair_notes(data: Parallel) -> Iterator[str]:
+    """Notes on duplicates among the training pairs, and between the splits, and on lengths that do not fit."""
+    train = data.train.select(~data.train.backward)
     copies = len(train) - len(np.unique(train.keys))
     if copies:
         yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
-    if (together := _together(train)) is not None and together < SLIPPED:
+    if (correlation := _length_correlation(train)) is not None and correlation < MIN_LENGTH_CORRELATION:
         yield Caution(
-            f"long sources do not have long targets (correlation {together:.2f}); "
+            f"long sources do not have long targets (correlation {correlation:.2f}); "
             "check that the files are translations of each other, line by line."
         )
-    for name, split in found.splits[1:]:
-        own = split.select(~split.backward)
-        pairs = int(np.isin(own.keys, train.keys).sum())
-        sources = int(np.isin(own.source_keys[own.rows], train.source_keys[train.rows]).sum())
+    for name, split in data.splits[1:]:
+        forward = split.select(~split.backward)
+        pairs = int(np.isin(forward.keys, train.keys).sum())
+        sources = int(np.isin(forward.source_keys[forward.rows], train.source_keys[train.rows]).sum())
         if sources:
-            share = f"{sources / len(own):.1%}"
+            share = f"{sources / len(forward):.1%}"
             also = f"{pairs:,} of them with the same translation" if pairs else "none with the same translation"
-            yield Leak(f"leak: {sources:,} of {len(own):,} {name} sources ({share}) also stand in training; {also}.")
+            yield Leak(
+                f"leak: {sources:,} of {len(forward):,} {name} sources ({share}) also stand in training; {also}."
+            )
 
 
-def _together(train: Pairs) -> float | None:
-    """How lengths go together, from -1 to 1, on a sample; None where there is too little to tell."""
-    some = train.rows[:: max(1, len(train) // (4 * _ENOUGH))]
-    lengths = np.array([(len(train.source[row]), len(train.target[row])) for row in some.tolist()], dtype=np.float64)
-    if len(some) < _ENOUGH or not lengths.std(0).all():
+def _length_correlation(train: Pairs) -> float | None:
+    """The correlation of the lengths of sources and targets in a sample; None if there are too few pairs."""
+    rows = train.rows[:: max(1, len(train) // (4 * _MIN_CORRELATED_PAIRS))]
+    lengths = np.array([(len(train.source[row]), len(train.target[row])) for row in rows.tolist()], dtype=np.float64)
+    if len(rows) < _MIN_CORRELATED_PAIRS or not lengths.std(0).all():
         return None
     return float(np.asarray(np.corrcoef(lengths.T))[0, 1])

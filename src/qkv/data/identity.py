@@ -1,8 +1,9 @@
-"""Keys that tell which texts are the same: one set of them finds duplicates, splits data and reports leaks.
+"""Keys that are equal for equal texts. Duplicates, splits and reports of leaks all use them.
 
-A key is a 64-bit hash. Texts that are parts of one another, as the phrases of SST-2 are parts of sentences, belong to
-one part of the split: a model that has learned a sentence has learned its phrases, and on held-out phrases the system
-that memorises best would look best. So a text goes with the longest text that holds its middle words.
+A key is a 64-bit hash. A text that is a part of another, as the phrases of SST-2 are parts of its sentences, must be in
+the same split as the other: a model that has learned a sentence has learned its phrases, so that scores on held-out
+phrases would reward memorising. Therefore `passage_keys` gives a text the key of the longest text that contains its
+middle words.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ import numpy as np
 import numpy.typing as npt
 
 Keys = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.int64]
 
-RUN_LENGTHS = (5, 4, 3)  # in a row, that two texts must share; a text of fewer words belongs to nobody
-MAX_PASSAGE_TEXTS = (
-    200_000  # texts; of more, only copies stay together: words in memory would cost as much as the texts
-)
+RUN_LENGTHS = (5, 4, 3)
+"""How many words in a row two texts must share. Texts with fewer words than the last keep their own keys."""
+MAX_PASSAGE_TEXTS = 200_000
+"""With more texts, passages are not searched for: their words would take as much memory as the texts."""
 
 
 def hash64(content: bytes) -> int:
-    """The key of exactly these bytes."""
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
 
 
 def text_key(*texts: str) -> int:
-    """Equal for texts that differ in case, white space or Unicode's form only, and hardly ever for others."""
-    plain = "\0".join(" ".join(text.lower().split()) for text in texts)
-    if not plain.isascii():
-        plain = normalize("NFC", plain)
-    return hash64(plain.encode("utf-8", "replace"))
+    """A key that is equal for texts that differ only in case, white space or the form of Unicode."""
+    normalized = "\0".join(" ".join(text.lower().split()) for text in texts)
+    if not normalized.isascii():
+        normalized = normalize("NFC", normalized)
+    return hash64(normalized.encode("utf-8", "replace"))
 
 
 def keys_array(keys: array[int]) -> Keys:
@@ -41,77 +42,81 @@ def keys_array(keys: array[int]) -> Keys:
 
 
 def fmix64(hashes: Keys) -> Keys:
-    """Every bit of the result depends on every bit of the input (the end of MurmurHash3, Appleby 2011)."""
-    found = hashes ^ (hashes >> np.uint64(33))
-    found *= np.uint64(0xFF51AFD7ED558CCD)
-    found ^= found >> np.uint64(33)
-    found *= np.uint64(0xC4CEB9FE1A85EC53)
-    found ^= found >> np.uint64(33)
-    return found
+    """Mix the bits so that each bit of the result depends on all bits of the input (the end of MurmurHash3, 2011)."""
+    mixed = hashes ^ (hashes >> np.uint64(33))
+    mixed *= np.uint64(0xFF51AFD7ED558CCD)
+    mixed ^= mixed >> np.uint64(33)
+    mixed *= np.uint64(0xC4CEB9FE1A85EC53)
+    mixed ^= mixed >> np.uint64(33)
+    return mixed
 
 
 def component_keys(first: Keys, second: Keys) -> Keys:
-    """The least key of the first kind that each row is bound to by rows that share a key with it, and so on."""
-    groups = [np.unique(keys, return_inverse=True)[1] for keys in (first, second)]
-    least = first
+    """A key for each row, equal for rows that are connected: two rows are, if they share their first or second key.
+
+    It is the smallest first key of the connected component.
+    """
+    groupings = [np.unique(keys, return_inverse=True)[1] for keys in (first, second)]
+    smallest = first
     while True:
-        before = least
-        for group in groups:
-            lowest = np.full(int(group.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
-            np.minimum.at(lowest, group, least)
-            least = lowest[group]
-        if np.array_equal(before, least):
-            return least
+        previous = smallest
+        for group in groupings:
+            smallest_of_group = np.full(int(group.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+            np.minimum.at(smallest_of_group, group, smallest)
+            smallest = smallest_of_group[group]
+        if np.array_equal(previous, smallest):
+            return smallest
 
 
 def passage_keys(texts: Iterable[str], keys: Keys) -> Keys:
-    """A key for each text, the same for texts that are parts of one; `keys` are those of copies."""
-    ids, ends = _words(texts)
+    """The key of the longest text that each text is likely to be a part of; `keys` are the texts' own keys."""
+    word_keys, ends = _word_keys(texts)
     lengths = np.diff(ends)
     parent = np.arange(len(keys))
     for size in RUN_LENGTHS:
-        grams, rows = _runs(ids, ends, size)
-        if not len(grams):
+        run_keys, run_texts = _run_keys(word_keys, ends, size)
+        if not len(run_keys):
             continue
-        order = np.lexsort((rows, -lengths[rows], grams))  # of equal runs, that of the longest text first
-        first = np.concatenate([[True], grams[order][1:] != grams[order][:-1]])
-        known, holders = grams[order][first], rows[order][first]
-        asking = np.flatnonzero(lengths >= size if size == RUN_LENGTHS[0] else lengths == size)
-        # where a text's runs begin among all runs, and the one in its middle
-        begins = np.concatenate([[0], np.cumsum(np.maximum(lengths - size + 1, 0))])
-        middle = grams[begins[asking] + (lengths[asking] - size) // 2]
-        found = holders[np.searchsorted(known, middle)]
-        longer = lengths[found] > lengths[asking]
-        parent[asking[longer]] = found[longer]
-    while True:  # the parent's parent, until nothing moves: each step goes to a longer text
-        above = parent[parent]
-        if np.array_equal(above, parent):
+        order = np.lexsort((run_texts, -lengths[run_texts], run_keys))  # of equal runs, the longest text's first
+        sorted_keys, sorted_texts = run_keys[order], run_texts[order]
+        is_first = np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]])
+        distinct_keys, longest_texts = sorted_keys[is_first], sorted_texts[is_first]
+        # texts of fewer words than the first run length are compared by runs of all their words
+        compared = np.flatnonzero(lengths >= size if size == RUN_LENGTHS[0] else lengths == size)
+        first_runs = np.concatenate([[0], np.cumsum(np.maximum(lengths - size + 1, 0))])
+        middle_keys = run_keys[first_runs[compared] + (lengths[compared] - size) // 2]
+        holders = longest_texts[np.searchsorted(distinct_keys, middle_keys)]
+        is_longer = lengths[holders] > lengths[compared]
+        parent[compared[is_longer]] = holders[is_longer]
+    while True:  # follow the parents, each a longer text, to the longest
+        grandparent = parent[parent]
+        if np.array_equal(grandparent, parent):
             return keys[parent]
-        parent = above
+        parent = grandparent
 
 
-def _words(texts: Iterable[str]) -> tuple[Keys, np.ndarray]:
-    """A number for every word of all texts, the same for the same word on every machine, and where texts end."""
-    known: dict[str, int] = {}
-    ids, ends = array("Q"), array("q", [0])
+def _word_keys(texts: Iterable[str]) -> tuple[Keys, Indices]:
+    """A key for each word of all texts, one text after the other, and where each text ends."""
+    key_of_word: dict[str, int] = {}
+    word_keys, ends = array("Q"), array("q", [0])
     for text in texts:
         for word in text.lower().split():
-            number = known.get(word)
-            if number is None:
-                number = known[word] = hash64(word.encode("utf-8", "surrogatepass"))
-            ids.append(number)
-        ends.append(len(ids))
-    return np.array(ids, dtype=np.uint64), np.array(ends, dtype=np.int64)
+            key = key_of_word.get(word)
+            if key is None:
+                key = key_of_word[word] = hash64(word.encode("utf-8", "surrogatepass"))
+            word_keys.append(key)
+        ends.append(len(word_keys))
+    return np.array(word_keys, dtype=np.uint64), np.array(ends, dtype=np.int64)
 
 
-def _runs(ids: Keys, ends: np.ndarray, size: int) -> tuple[Keys, np.ndarray]:
-    """A key for every run of `size` words within a text, and the text it is of; text after text."""
-    if len(ids) < size:
+def _run_keys(word_keys: Keys, ends: Indices, size: int) -> tuple[Keys, Indices]:
+    """A key for each run of `size` words within a text, and the index of that text; one text after the other."""
+    if len(word_keys) < size:
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-    count = len(ids) - size + 1
-    found = np.zeros(count, dtype=np.uint64)
-    for place in range(size):
-        found = fmix64(found + ids[place : place + count])
-    row_of = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    inside = row_of[:count] == row_of[size - 1 :]
-    return found[inside], row_of[:count][inside]
+    run_count = len(word_keys) - size + 1
+    run_keys = np.zeros(run_count, dtype=np.uint64)
+    for offset in range(size):
+        run_keys = fmix64(run_keys + word_keys[offset : offset + run_count])
+    text_of_word = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    in_one_text = text_of_word[:run_count] == text_of_word[size - 1 :]
+    return run_keys[in_one_text], text_of_word[:run_count][in_one_text]

@@ -1,7 +1,8 @@
-"""Tables of numbers: columns that hold numbers, and one column to learn (deck 001).
+"""Tables of numbers: columns of numbers to learn from, and one column to learn (deck 001).
 
-A column of few words becomes a column for each word, as "colour=red", which is 1 in the rows that say so and 0 in all
-others. What is missing is NaN here; models read it as the mean of the training rows (blocks/norms.py).
+A column of a few distinct words is replaced by a column for each word, such as "colour=red", which is 1 in the rows
+with this word and 0 in all others. Missing cells are NaN here; models read them as the mean of the training rows
+(blocks/norms.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import column_index, given_column, lacks_label, listed_columns
+from qkv.data.columns import column_index, given_column, lacks_label, list_columns
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import NumberExamples
 from qkv.data.findings import Caution, Findings, OnRead
@@ -26,96 +27,102 @@ from qkv.data.labels import RawLabels, RawSplit, label_text
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
-NO_TEXT = "none"  # said as the text's column: the table is one of numbers
-MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?", "-"))
-MOST_WORDS = 20  # distinct ones of a column that becomes columns of 0 and 1
-MOST_SHARE = 0.2  # of the rows: a column of more distinct words is text
-NEARLY_ALL = 0.9  # of the cells of a column of numbers are such; others make bad rows
-LARGEST = float(np.finfo(np.float32).max)
-PROSE = names.TEXT[:8]  # names that nobody gives to a column of numbers
+NO_TEXT = "none"
+"""The value of --text for a table of numbers."""
+MISSING_CELLS = frozenset(("", "na", "n/a", "nan", "null", "none", "?", "-"))
+MAX_DISTINCT_WORDS = 20
+"""A column with more distinct words is not replaced by columns of 0 and 1."""
+MAX_DISTINCT_SHARE = 0.2
+"""A column with more distinct words than this share of the rows is text."""
+MIN_NUMBER_SHARE = 0.9
+"""The share of the cells that must be numbers in a column of numbers; rows with other cells are bad rows."""
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
+TEXT_NAMES = names.TEXT[:8]
+"""Names that nobody gives to a column of numbers."""
 
 
-def parse_cell(value: object) -> float | None:
-    """The number of a cell, NaN where it is missing, None where it holds something else."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+def parse_cell(cell: object) -> float | None:
+    """The number in a cell, NaN if the cell is missing, None if it holds something else."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING_CELLS):
         return math.nan
+    if not isinstance(cell, str | int | float) or "_" in str(cell):
+        return None
     try:
-        found = float(value) if isinstance(value, str | int | float) and "_" not in str(value) else None
+        number = float(cell)
     except (ValueError, OverflowError):
         return None
-    return None if found is None or abs(found) > LARGEST else found
+    return None if abs(number) > MAX_FLOAT32 else number
 
 
-def _word(value: object) -> str | None:
-    """The word of a cell; None where it is missing."""
-    said = None if value is None else str(value).strip()
-    return None if said is None or said.lower() in MISSING else said
+def _word_in(cell: object) -> str | None:
+    """The word in a cell; None if the cell is missing."""
+    word = "" if cell is None else str(cell).strip()
+    return None if word.lower() in MISSING_CELLS else word
 
 
 @dataclass(frozen=True)
-class _Column:
-    """What the first rows hold in one column."""
+class _Profile:
+    """What a column holds, by its cells in the first rows."""
 
     name: str
     kind: Literal["numbers", "words", "many words", "text", "nothing"]
     words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, values: Sequence[object]) -> _Column:
-        filled = [value for value in values if _word(value) is not None]
+    def of(cls, name: str, cells: Sequence[object]) -> _Profile:
+        filled = [cell for cell in cells if _word_in(cell) is not None]
         if not filled:
             return cls(name, "nothing")
-        if any(isinstance(value, list | dict) for value in filled) or names.normalize(name) in PROSE:
+        if any(isinstance(cell, list | dict) for cell in filled) or names.normalize(name) in TEXT_NAMES:
             return cls(name, "text")
-        if sum(parse_cell(value) is not None for value in filled) >= NEARLY_ALL * len(filled):
+        if sum(parse_cell(cell) is not None for cell in filled) >= MIN_NUMBER_SHARE * len(filled):
             return cls(name, "numbers")
-        distinct = sorted({str(value).strip() for value in filled})
-        if len(distinct) > max(2, MOST_SHARE * len(values)):
+        words = sorted({str(cell).strip() for cell in filled})
+        if len(words) > max(2, MAX_DISTINCT_SHARE * len(cells)):
             return cls(name, "text")
-        return cls(name, "words" if len(distinct) <= MOST_WORDS else "many words", tuple(distinct))
+        return cls(name, "words" if len(words) <= MAX_DISTINCT_WORDS else "many words", tuple(words))
 
 
-def _looked_at(table: Table) -> list[_Column]:
-    return [_Column.of(name, table.sample_column(place)) for place, name in enumerate(table.columns)]
+def _profiles(table: Table) -> list[_Profile]:
+    return [_Profile.of(name, table.sample_column(index)) for index, name in enumerate(table.columns)]
 
 
 def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
-    """Whether a table is one of numbers: it has such columns besides the one to learn, and none of text."""
+    """Whether a table is one of numbers: it has columns of numbers besides the label, and none of text."""
     if config.columns or (config.text == NO_TEXT and NO_TEXT not in table.columns):
         return True
     if config.text or config.text2 or not table.sample:
         return False
     try:
-        label = _label(table, config)
-    except DataError:  # it is said where it is read
+        label = _label_column(table, config)
+    except DataError:  # reported where the table is read
         label = ""
-    looked = _looked_at(table)
-    if config.label is None and any(each.name == label and each.kind == "text" for each in looked):
-        return False  # the last column was taken for the labels, and is text
-    rest = [each for each in looked if each.name != label and not _names_rows(each.name)]
-    return any(each.kind == "numbers" for each in rest) and not any(each.kind == "text" for each in rest)
+    profiles = _profiles(table)
+    if config.label is None and any(profile.name == label and profile.kind == "text" for profile in profiles):
+        return False  # the last column is not a label but text
+    kinds = [profile.kind for profile in profiles if profile.name != label and not _is_id(profile.name)]
+    return "numbers" in kinds and "text" not in kinds
 
 
-def _names_rows(name: str) -> bool:
+def _is_id(name: str) -> bool:
     return names.normalize(name) in names.ID
 
 
-def _label(table: Table, config: ExamplesConfig) -> str:
-    """The column to learn: as it is said, by its name, or the last one."""
+def _label_column(table: Table, config: ExamplesConfig) -> str:
+    """The column to learn: the given one, else one with a usual name of a label, else the last."""
     if (given := given_column(table, config.label, "label")) is not None:
         return given
-    rest = [name for name in table.columns if not _names_rows(name) and name not in config.columns]
-    by_name = {names.normalize(name): name for name in rest}
-    named = [by_name[name] for name in names.LABEL if name in by_name]
-    if named or rest:
-        return named[0] if named else rest[-1]
-    problem = f"which column is to be learned? There are: {listed_columns(table.columns)}"
-    raise DataError(f"{table.where}:1", problem, "Name it with --label NAME, or by its number from 1.")
+    candidates = [name for name in table.columns if not _is_id(name) and name not in config.columns]
+    if not candidates:
+        problem = f"which column is to be learned? There are: {list_columns(table.columns)}"
+        raise DataError(f"{table.where}:1", problem, "Name it with --label NAME, or by its number from 1.")
+    by_name = {names.normalize(name): name for name in candidates}
+    return next((by_name[name] for name in names.LABEL if name in by_name), candidates[-1])
 
 
 @dataclass(frozen=True)
 class NumberColumns:
-    """The column to learn, and those to learn from: their names, or NAME=WORD."""
+    """The column to learn, and the columns to learn from: their names, or NAME=WORD."""
 
     label: str
     columns: tuple[str, ...]
@@ -124,133 +131,131 @@ class NumberColumns:
         return {"label": self.label}
 
     @classmethod
-    def guess(cls, table: Table, config: ExamplesConfig, findings: Findings) -> NumberColumns:
-        label = _label(table, config)
+    def choose(cls, table: Table, config: ExamplesConfig, findings: Findings) -> NumberColumns:
+        """The given columns, else those of numbers and of a few words, with a note."""
+        label = _label_column(table, config)
         if config.columns:
             return cls(label, config.columns)
-        looked = [each for each in _looked_at(table) if each.name not in (label, config.id)]
-        used = [each for each in looked if each.kind in ("numbers", "words") and not _names_rows(each.name)]
-        if not any(each.kind == "numbers" for each in used):
-            problem = f"no column of numbers besides {label!r}; there are: {listed_columns(table.columns)}"
+        profiles = [profile for profile in _profiles(table) if profile.name not in (label, config.id)]
+        used = [profile for profile in profiles if profile.kind in ("numbers", "words") and not _is_id(profile.name)]
+        numeric = [profile.name for profile in used if profile.kind == "numbers"]
+        if not numeric:
+            problem = f"no column of numbers besides {label!r}; there are: {list_columns(table.columns)}"
             raise DataError(f"{table.where}:1", problem, "Name the text column with --text NAME.")
-        found: list[str] = []
-        for each in used:
-            found += [each.name] if each.kind == "numbers" else [f"{each.name}={value}" for value in each.words]
-        spelled = [f"{each.name} ({len(each.words)})" for each in used if each.kind == "words"]
-        unused = [each.name for each in looked if each not in used]
-        parts = [
-            f"a table of numbers; to learn: column {label!r}",
-            f"from: {listed_columns(each.name for each in used if each.kind == 'numbers')}",
-            *([f"as columns of 0 and 1, a word each: {listed_columns(spelled)}"] if spelled else []),
-            *([f"not used: {listed_columns(unused)}"] if unused else []),
-        ]
-        how = f" ({table.dialect_note})" if table.dialect_note else ""
-        findings.add_note(f"{table.where}: {'; '.join(parts)}{how}. --label names another column to learn.")
-        return cls(label, tuple(found))
+        columns: list[str] = []
+        for profile in used:
+            is_numeric = profile.kind == "numbers"
+            columns += [profile.name] if is_numeric else [f"{profile.name}={word}" for word in profile.words]
+        note = f"{table.where}: a table of numbers; to learn: column {label!r}; from: {list_columns(numeric)}"
+        if of_words := [f"{profile.name} ({len(profile.words)})" for profile in used if profile.kind == "words"]:
+            note += f"; as columns of 0 and 1, a word each: {list_columns(of_words)}"
+        if unused := [profile.name for profile in profiles if profile not in used]:
+            note += f"; not used: {list_columns(unused)}"
+        dialect = f" ({table.dialect_note})" if table.dialect_note else ""
+        findings.add_note(f"{note}{dialect}. --label names another column to learn.")
+        return cls(label, tuple(columns))
 
 
-class NumberCells:
-    """Takes the numbers of the wanted columns out of the rows of one table."""
+class _RowParser:
+    """Reads the numbers of the given columns from the rows of one table, and counts what is missing or unknown."""
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        self.places = [_place(table, name, columns) for name in columns]
-        self.names = [table.columns[index] for index, _ in self.places]
-        self.known: dict[int, set[str]] = {}
-        for index, said in self.places:
-            if said is not None:
-                self.known.setdefault(index, set()).add(said)
+        self.cells = [_locate(table, name, columns) for name in columns]
+        self.names = [table.columns[index] for index, _ in self.cells]
+        self.known_words: dict[int, set[str]] = {}
+        for index, word in self.cells:
+            if word is not None:
+                self.known_words.setdefault(index, set()).add(word)
         self.missing: Counter[str] = Counter()
-        self.strange: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
 
-    def take(self, row: Sequence[object]) -> list[float] | str:
-        """The numbers of a row, or what is wrong with it."""
-        found: list[float] = []
-        for (index, wanted), name in zip(self.places, self.names, strict=True):
-            value = row[index]
-            if wanted is None:
-                number = parse_cell(value)
+    def parse(self, row: Sequence[object]) -> list[float] | str:
+        """The numbers of a row, or a message about what is wrong with it."""
+        numbers: list[float] = []
+        for (index, column_word), name in zip(self.cells, self.names, strict=True):
+            cell = row[index]
+            if column_word is None:
+                number = parse_cell(cell)
                 if number is None:
-                    return f"expected a number in {name!r}, found {str(value)[:30]!r}"
+                    return f"expected a number in {name!r}, found {str(cell)[:30]!r}"
             else:
-                said = _word(value)
-                number = math.nan if said is None else float(said == wanted)
-            found.append(number)
-        for name, number in zip(self.names, found, strict=True):
-            if number != number:
+                word = _word_in(cell)
+                number = math.nan if word is None else float(word == column_word)
+            numbers.append(number)
+        for name, number in zip(self.names, numbers, strict=True):
+            if math.isnan(number):
                 self.missing[name] += 1
-        for index, words in self.known.items():
-            said = _word(row[index])
-            if said is not None and said not in words:
-                self.strange[said] += 1
-        return found
+        for index, known_words in self.known_words.items():
+            word = _word_in(row[index])
+            if word is not None and word not in known_words:
+                self.unknown[word] += 1
+        return numbers
 
-    def note(self, where: str, findings: Findings) -> None:
+    def add_notes(self, where: str, findings: Findings) -> None:
         if self.missing:
-            most = ", ".join(f"{name}: {count:,}" for name, count in self.missing.most_common(5))
-            total = sum(self.missing.values())
+            columns = ", ".join(f"{name}: {count:,}" for name, count in self.missing.most_common(5))
             findings.add_note(
-                f"{where}: {total:,} numbers are missing ({most}); read as the mean of the training rows."
+                f"{where}: {self.missing.total():,} numbers are missing ({columns}); "
+                "read as the mean of the training rows."
             )
-        if self.strange:
-            words = ", ".join(repr(each) for each, _ in self.strange.most_common(3))
-            total = sum(self.strange.values())
-            findings.add_note(
-                Caution(f"{where}: {total:,} cells have words that the first training rows lack ({words}); read as 0.")
-            )
+        if self.unknown:
+            words = ", ".join(repr(word) for word, _ in self.unknown.most_common(3))
+            problem = f"{self.unknown.total():,} cells have words that the first training rows lack ({words})"
+            findings.add_note(Caution(f"{where}: {problem}; read as 0."))
 
 
-def _place(table: Table, name: str, columns: Sequence[str]) -> tuple[int, str | None]:
-    """Where a column stands, and the word that is 1 in it."""
+def _locate(table: Table, name: str, columns: Sequence[str]) -> tuple[int, str | None]:
+    """The index of a column; for a name such as NAME=WORD, that of NAME, and WORD."""
     if name in table.columns:
         return table.columns.index(name), None
-    for at, letter in enumerate(name):
-        if letter == "=" and name[:at] in table.columns:
-            return table.columns.index(name[:at]), name[at + 1 :]
-    problem = f"no column {name.partition('=')[0]!r}; there are: {listed_columns(table.columns)}"
-    remedy = f"Give the columns that were learned from: {listed_columns(dict.fromkeys(columns))}."
+    for position, character in enumerate(name):
+        if character == "=" and name[:position] in table.columns:
+            return table.columns.index(name[:position]), name[position + 1 :]
+    problem = f"no column {name.partition('=')[0]!r}; there are: {list_columns(table.columns)}"
+    remedy = f"Give the columns that were learned from: {list_columns(dict.fromkeys(columns))}."
     raise DataError(f"{table.where}:1", problem, remedy)
 
 
 class NumberReader:
-    """Reads the splits of one set; the columns are those that the first table of the training split has."""
+    """Reads the splits of a table of numbers; the columns are chosen in the first table of the training split."""
 
     def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
         self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: NumberColumns | None = None
 
     def read(self, files: Sequence[ExampleFile]) -> RawSplit:
-        numbers, values = array("f"), RawLabels()
+        numbers, labels = array("f"), RawLabels()
         for file in files:
             if file.kind != "table":
                 problem = "is no table, and the other files are tables of numbers"
                 raise DataError(file.display_name, problem, "Give files of one kind.")
             table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
             table.require_rows()
-            self.columns = self.columns or NumberColumns.guess(table, self.config, self.findings)
+            self.columns = self.columns or NumberColumns.choose(table, self.config, self.findings)
             if not lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
-                self._read(table, self.columns, numbers, values)
+                self._read_table(table, self.columns, numbers, labels)
         columns = self.columns.columns if self.columns else ()
         rows = np.array(numbers, dtype=np.float32).reshape(-1, max(1, len(columns)))
         keys = np.array([hash64(row.tobytes()) for row in rows], dtype=np.uint64)
-        return RawSplit(NumberExamples(all_values=rows, columns=columns, all_keys=keys), values)
+        return RawSplit(NumberExamples(all_values=rows, columns=columns, all_keys=keys), labels)
 
-    def _read(self, table: Table, columns: NumberColumns, numbers: array[float], values: RawLabels) -> None:
-        label, cells = column_index(table, columns.label, "label"), NumberCells(table, columns.columns)
+    def _read_table(self, table: Table, columns: NumberColumns, numbers: array[float], labels: RawLabels) -> None:
+        label_index, parser = column_index(table, columns.label, "label"), _RowParser(table, columns.columns)
         for line, row in table.rows:
-            spelled, taken = label_text(row[label]), cells.take(row)
-            if isinstance(taken, str):
-                table.bad_rows.reject(line, taken)
-            elif spelled is None:
+            label, parsed = label_text(row[label_index]), parser.parse(row)
+            if isinstance(parsed, str):
+                table.bad_rows.reject(line, parsed)
+            elif label is None:
                 table.bad_rows.reject(line, f"no label in {columns.label!r}")
             else:
-                numbers.extend(taken)
-                values.append(spelled, table.where, line)
+                numbers.extend(parsed)
+                labels.append(label, table.where, line)
         table.bad_rows.finish()
-        cells.note(table.where, self.findings)
+        parser.add_notes(table.where, self.findings)
 
 
 def read_number_rows(table: Table, columns: Sequence[str]) -> Iterator[tuple[int, list[float] | str]]:
-    """Every row of a table whose columns are known, with its line; what is wrong with it, where it has no numbers."""
-    cells = NumberCells(table, columns)
+    """The line of every row, and the numbers of the given columns or a message about what is wrong with the row."""
+    parser = _RowParser(table, columns)
     for line, row in table.rows:
-        yield line, cells.take(row)
+        yield line, parser.parse(row)

@@ -198,7 +198,7 @@ class _Work:
         overlap = Overlap()
         done = reported = 0
         for piece in self.survey().split_texts(self.whole):
-            writer = valid if piece.valid else train
+            writer = valid if piece.is_validation else train
             assert writer is not None
             writer.add(piece.text, piece.is_last)
             if not self.whole:

@@ -1,8 +1,8 @@
-"""From what the user names to files with a split: train, validation or test, decided by the words in their names.
+"""The files of labelled examples and of parallel text, assigned to train, validation and test by words in their names.
 
-Labelled examples: files of any kind; those in sub-folders have the name of their folder as label, unless it names a
-split. Parallel text: named files come in pairs, source first; in a folder, an archive or a named set those files form a
-pair whose names differ only in their language; a table holds both texts.
+Labelled examples are in files of any kind; files without labels of their own have the name of their sub-folder as
+label, unless it names a split. Parallel text is in tables, which hold both texts, or in pairs of files: named files
+come source first, and in a folder, an archive or a set of the catalog the names of a pair differ only in the language.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ SPLIT_WORDS: dict[str, Split] = {
     **dict.fromkeys(("dev", "valid", "validation", "val", "development"), "valid"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-UNLABELLED = ("unsup", "unlabelled", "unlabeled")
+UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
 UNKNOWN_LANGUAGES = (SOURCE, TARGET)
-MOST_OPENED = 50
-"""In a folder with more files, only those are tables whose names say so."""
+MAX_OPENED_FILES = 50
+"""In a folder with more files, only files that are tables by their names are tables of pairs."""
 
 
 class AmbiguousLanguagesError(DataError):
-    """Files of more than two languages, and the options do not say which are meant."""
+    """There are files of more than two languages, and the options do not choose two."""
 
 
 @dataclass(frozen=True)
 class ExampleFile:
-    """A file, what it is, and which split its name says."""
+    """A file of labelled examples, and the split that its name tells."""
 
     source: Source
     kind: FileKind
     split: Split | None = None
     label: str | None = None
-    """The folder's name, where folders are labels."""
+    """The name of its folder, where folders are labels."""
     discovered: bool = False
-    """Whether it was found in a folder, an archive or a named set, and not named itself."""
+    """Whether it comes from a folder, an archive or the catalog; false for a file that the user named."""
 
     @property
     def display_name(self) -> str:
@@ -58,12 +58,14 @@ class ExampleFile:
 
 @dataclass(frozen=True)
 class PairFiles:
-    """Two files that are read line by line, or a table."""
+    """Two line-aligned files, or a table."""
 
     first: Source
     second: Source | None
+    """None for a table."""
     languages: Direction
     discovered: bool = False
+    """Whether they come from a folder, an archive or the catalog."""
 
     @property
     def split(self) -> Split | None:
@@ -71,11 +73,9 @@ class PairFiles:
 
     @property
     def display_name(self) -> str:
-        return (
-            self.first.display_name
-            if self.second is None
-            else f"{self.first.display_name} and {self.second.display_name}"
-        )
+        if self.second is None:
+            return self.first.display_name
+        return f"{self.first.display_name} and {self.second.display_name}"
 
 
 File = TypeVar("File", ExampleFile, PairFiles)
@@ -95,38 +95,38 @@ class SplitFiles(Generic[File]):
         return ((name, files) for name in SPLITS if (files := getattr(self, name)))
 
     @classmethod
-    def of(cls, files: list[File], valid: list[File], test: list[File], findings: Findings) -> SplitFiles[File]:
-        """Assign files to splits by their names, unless validation or test files were named."""
-        if valid or test:  # of a folder or set only its training files are meant then
+    def assign(cls, files: list[File], valid: list[File], test: list[File], findings: Findings) -> SplitFiles[File]:
+        """Assign files to splits by their names, unless the user named validation or test files."""
+        if valid or test:  # then only the training files of a folder are used
             train = [file for file in files if file.split in ("train", None) or not file.discovered]
             return cls(train or files, valid, test)
         if len({file.split for file in files}) < 2:
             return cls(files)
         splits = cls(*([file for file in files if (file.split or "train") == name] for name in SPLITS))
-        if not splits.train:  # dev and test only: dev is the larger one
+        if not splits.train:
             findings.add_note(f"no file is named train: {splits.valid[0].display_name} is learned from.")
             splits.train, splits.valid = splits.valid, []
         return splits
 
 
 def split_of(name: str) -> Split | None:
-    """The split that a file's name says, such as wnut17train.conll or emerging.dev.conll."""
-    if name.lower().startswith("t10k"):  # MNIST's test pictures
+    """The split that a file's name tells, such as wnut17train.conll or emerging.dev.conll."""
+    if name.lower().startswith("t10k"):  # the test images of MNIST
         return "test"
     return next((SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in SPLIT_WORDS), None)
 
 
-def _has_contents(name: str, what: str) -> bool:
-    """Whether a name leads to a folder or an archive, and not to a single file; DataError where it leads nowhere."""
+def _is_container(name: str, content: str) -> bool:
+    """Whether a name leads to a folder or a zip, not to another file; DataError if it leads nowhere."""
     if name == "-":
-        raise DataError("standard input", f"{what} are read from files", "Put it into a file.")
+        raise DataError("standard input", f"{content} are read from files", "Put it into a file.")
     return leads_to_folder(Path(name), "Put it into a file.") or is_zip(Path(name))
 
 
 def find_examples(
     config: ExamplesConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
 ) -> SplitFiles[ExampleFile]:
-    """The files of labelled examples; DataError for a name that leads nowhere."""
+    """The files of labelled examples; DataError for a name that leads to none."""
     previews = previews or FilePreviews(config.encoding)
     if not config.files:
         raise DataError("the examples", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
@@ -135,48 +135,55 @@ def find_examples(
         for names in (config.files, config.valid, config.test)
     )
     require_packages(file.source for file in (*files, *valid, *test))
-    return SplitFiles.of(files, valid, test, findings)
+    return SplitFiles.assign(files, valid, test, findings)
 
 
 def _example_files(
     name: str, config: ExamplesConfig, findings: Findings, progress: Progress, previews: FilePreviews
 ) -> list[ExampleFile]:
+    """The files of labelled examples that a name stands for."""
     if entry := catalog_entry(name):
         if entry.task in ("language modelling", "translation"):
             raise DataError(name, f"is a set for {entry.task}: it has no labels", "See `qkv data list`.")
-        in_catalog: list[ExampleFile] = []
+        catalog_files: list[ExampleFile] = []
         for file in entry.files:
             source, split = Source(file.obtain(progress)), SPLITS[file in entry.valid]
-            in_catalog.append(ExampleFile(source, previews.kind(source), split, discovered=True))
-        return in_catalog
-    if not _has_contents(name, "examples"):
+            catalog_files.append(ExampleFile(source, previews.kind(source), split, discovered=True))
+        return catalog_files
+    if not _is_container(name, "examples"):
         source = Source(Path(name))
         return [ExampleFile(source, previews.kind(source), split_of(source.file_name))]
-    inside = [each for each in list_contents(Path(name), findings) if matches_filter(each[1].as_posix(), config.filter)]
-    # files that hold examples, else those whose folder is their label
-    data: list[ExampleFile] = []
-    labelled: list[ExampleFile] = []
-    for source, place in inside:
-        own = next((SPLIT_WORDS[part.lower()] for part in place.parts[:-1] if part.lower() in SPLIT_WORDS), None)
-        parents = [part for part in place.parts[:-1] if part.lower() not in SPLIT_WORDS]
-        kind = kind_by_name(source) if parents else previews.kind(source)
+    contents = [
+        (source, inner_path)
+        for source, inner_path in list_contents(Path(name), findings)
+        if matches_filter(inner_path.as_posix(), config.filter)
+    ]
+    with_labels: list[ExampleFile] = []
+    in_label_folders: list[ExampleFile] = []
+    for source, inner_path in contents:
+        folders = inner_path.parts[:-1]
+        folder_split = next((SPLIT_WORDS[folder.lower()] for folder in folders if folder.lower() in SPLIT_WORDS), None)
+        label_folders = [folder for folder in folders if folder.lower() not in SPLIT_WORDS]
+        kind = kind_by_name(source) if label_folders else previews.kind(source)
         if kind in LABELLED_KINDS:
-            data.append(ExampleFile(source, kind, own or split_of(place.name), discovered=True))
-        elif parents and parents[-1].lower() not in UNLABELLED:
-            labelled.append(ExampleFile(source, kind or "text", own, display_name(parents[-1]), discovered=True))
-    if unused := len(inside) - len(data or labelled):
+            with_labels.append(ExampleFile(source, kind, folder_split or split_of(inner_path.name), discovered=True))
+        elif label_folders and label_folders[-1].lower() not in UNLABELLED_FOLDERS:
+            label = display_name(label_folders[-1])
+            in_label_folders.append(ExampleFile(source, kind or "text", folder_split, label, discovered=True))
+    found = with_labels or in_label_folders
+    if unused := len(contents) - len(found):
         findings.skipped["without labels"] += unused
-    if not data and not labelled:
-        among = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
+    if not found:
+        subject = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
         remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
-        raise DataError(display_name(name), f"{among} looks like labelled data", remedy)
-    return data or labelled
+        raise DataError(display_name(name), f"{subject} looks like labelled data", remedy)
+    return found
 
 
 def find_pairs(
     config: ParallelConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
 ) -> SplitFiles[PairFiles]:
-    """The files of parallel text; DataError for a name that leads nowhere."""
+    """The files of parallel text; DataError for a name that leads to none."""
     previews = previews or FilePreviews(config.encoding)
     if not config.files:
         raise DataError("the pairs", "no files were named", "Name the source and the target file.")
@@ -186,84 +193,89 @@ def find_pairs(
         _pair_files(names, languages, findings, progress, previews)
         for names, languages in ((config.files, config.languages), (config.valid, ()), (config.test, ()))
     )
-    return SplitFiles.of(files, valid, test, findings)
+    return SplitFiles.assign(files, valid, test, findings)
 
 
 def _pair_files(
     names: Sequence[str], languages: Sequence[str], findings: Findings, progress: Progress, previews: FilePreviews
 ) -> list[PairFiles]:
-    singles: list[Source] = []
+    """The files of parallel text that names stand for: those of folders, archives and sets, then the named files."""
+    named_files: list[Source] = []
     groups: list[PairFiles] = []
     for name in names:
         entry = catalog_entry(name)
         if entry and entry.task != "translation":
             raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
         if not entry:
-            _has_contents(name, "pairs")
+            _is_container(name, "pairs")
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
-        inside = [source for path in paths for source, _ in list_contents(path, findings)]
-        if not inside and is_zip(Path(name)):
+        sources = [source for path in paths for source, _ in list_contents(path, findings)]
+        if not sources and is_zip(Path(name)):
             raise DataError(display_name(name), "nothing is in this zip", "Give a zip with the texts.")
-        require_packages(inside)
-        if entry or Path(name).is_dir() or len(inside) > 1:
-            groups += _group_by_name(inside, languages, name, findings, previews, in_catalog=bool(entry))
+        require_packages(sources)
+        if entry or Path(name).is_dir() or len(sources) > 1:
+            groups += _group_by_name(sources, languages, name, findings, previews, in_catalog=bool(entry))
         else:
-            singles += inside
-    return [*groups, *_group_in_order(singles, languages, previews)]
+            named_files += sources
+    return [*groups, *_group_in_order(named_files, languages, previews)]
 
 
 def _group_in_order(sources: Sequence[Source], languages: Sequence[str], previews: FilePreviews) -> list[PairFiles]:
-    """Named files: a table is a group of its own, any other file forms one with the next.
+    """Group files that the user named: a table is a group, any other file makes a pair with the next.
 
-    Texts may hold tabs too: files whose names do not say it are tables only if there is no text among them.
+    A text may have tabs and look like a table: files that are not tables by their names count as tables only if all
+    files look like tables.
     """
     groups: list[PairFiles] = []
-    waiting = list(sources)
+    remaining = list(sources)
     all_tables = all(previews.kind(source) == "table" for source in sources)
-    while waiting:
-        first = waiting.pop(0)
-        own = file_pair_languages(_language_name(first), _language_name(waiting[0])) if waiting else None
-        if own is None and (all_tables or kind_by_name(first) == "table"):
+    while remaining:
+        first = remaining.pop(0)
+        languages_in_names = (
+            file_pair_languages(_language_file_name(first), _language_file_name(remaining[0])) if remaining else None
+        )
+        if languages_in_names is None and (all_tables or kind_by_name(first) == "table"):
             groups.append(PairFiles(first, None, UNKNOWN_LANGUAGES))
             continue
-        if not waiting:
+        if not remaining:
             count = f"{len(sources)} files" if len(sources) > 1 else "one file"
             problem = f"is a text without its translation ({count} named, no table of two columns)"
             raise DataError(first.display_name, problem, "Name source and target file, one after the other.")
-        second = waiting.pop(0)
-        _require_two(first, second)
-        groups.append(PairFiles(first, second, own or UNKNOWN_LANGUAGES))
+        second = remaining.pop(0)
+        _require_pair(first, second)
+        groups.append(PairFiles(first, second, languages_in_names or UNKNOWN_LANGUAGES))
     return _with_languages(groups, languages)
 
 
-def _language_name(source: Source) -> str:
-    """The name that says the language: that of an archive where the only file inside says none."""
-    own = source.file_name
-    return source.path.name if source.member and parse_file_name(own) is None else own
+def _language_file_name(source: Source) -> str:
+    """The name to look for a language in: for a zip whose only member's name has none, the name of the zip."""
+    name = source.file_name
+    return source.path.name if source.member and parse_file_name(name) is None else name
 
 
-def _require_two(first: Source, second: Source) -> None:
-    """Refuse one file named twice, and two of the same language that do not belong together."""
+def _require_pair(first: Source, second: Source) -> None:
+    """Refuse a file that is named twice, and two unrelated files of the same language."""
     if second.path.samefile(first.path) and first.member == second.member:
         raise DataError(
             first.display_name, "is named both as source and as target", "Name the file of the translations."
         )
-    one, other = parse_file_name(_language_name(first)), parse_file_name(_language_name(second))
+    one, other = parse_file_name(_language_file_name(first)), parse_file_name(_language_file_name(second))
     if one is not None and other is not None and one.language == other.language and one.pattern != other.pattern:
-        problem = f"is in the language {one.language!r}, as {first.display_name} is"
+        problem = f"is in the language {one.language!r}, as is {first.display_name}"
         raise DataError(
             second.display_name, problem, "Name source and target file one after the other: A.en A.de B.en B.de."
         )
 
 
 def _with_languages(groups: list[PairFiles], languages: Sequence[str]) -> list[PairFiles]:
+    """The groups with the languages of --languages: one direction for all, or one for each."""
     directions = list(zip(languages[::2], languages[1::2], strict=False))
     even = len(languages) % 2 == 0
     if not languages or not groups or (even and set(directions) == {group.languages for group in groups}):
         return groups
     if not even or len(directions) not in (1, len(groups)):
-        wanted = f"expected {2 * len(groups)}, source and target of each pair of files"
-        raise ConfigError(f"languages names {len(languages)}: {', '.join(languages)}; {wanted}.")
+        expected = f"expected {2 * len(groups)}, source and target of each pair of files"
+        raise ConfigError(f"languages names {len(languages)}: {', '.join(languages)}; {expected}.")
     directions *= len(groups) if len(directions) == 1 else 1
     return [replace(group, languages=direction) for group, direction in zip(groups, directions, strict=True)]
 
@@ -276,28 +288,27 @@ def _group_by_name(
     previews: FilePreviews,
     in_catalog: bool,
 ) -> list[PairFiles]:
-    """The groups of a folder, an archive or a set: files whose names differ in their language, else tables."""
-    stems: dict[tuple[PurePath, str], dict[str, Source]] = {}
+    """Group the files of a folder, an archive or a set: files whose names differ in the language, else tables."""
+    by_pattern: dict[tuple[PurePath, str], dict[str, Source]] = {}
     for source in sources:
-        if (parts := parse_file_name(source.file_name)) is not None:
+        if (parsed := parse_file_name(source.file_name)) is not None:
             folder = PurePath(source.member).parent if source.member else source.path.parent
-            stems.setdefault((folder, parts.pattern), {})[parts.language] = source
-    together = [files for files in stems.values() if len(files) > 1]
-    if together:
-        known = list(dict.fromkeys(language for files in together for language in files))
+            by_pattern.setdefault((folder, parsed.pattern), {})[parsed.language] = source
+    translations = [files for files in by_pattern.values() if len(files) > 1]
+    if translations:
+        available = list(dict.fromkeys(language for files in translations for language in files))
         groups = [
             PairFiles(files[first], files[second], (first, second), discovered=True)
-            for first, second in _directions(known, languages, name, findings, in_catalog)
-            for files in together
+            for first, second in _directions(available, languages, name, findings, in_catalog)
+            for files in translations
             if first in files and second in files
         ]
     else:
         tables = [source for source in sources if kind_by_name(source) == "table"]
-        if not tables and len(sources) <= MOST_OPENED:
+        if not tables and len(sources) <= MAX_OPENED_FILES:
             tables = [source for source in sources if previews.kind(source) == "table"]
-        groups = _with_languages(
-            [PairFiles(source, None, UNKNOWN_LANGUAGES, discovered=True) for source in tables], languages
-        )
+        groups = [PairFiles(source, None, UNKNOWN_LANGUAGES, discovered=True) for source in tables]
+        groups = _with_languages(groups, languages)
     if not groups:
         problem = "nothing in it looks like texts and their translations"
         remedy = "Expected files such as train.en and train.de, or tables with the columns source and target."
@@ -309,19 +320,20 @@ def _group_by_name(
 
 
 def _directions(
-    known: Sequence[str], asked: Sequence[str], name: str, findings: Findings, in_catalog: bool
+    available: Sequence[str], given: Sequence[str], name: str, findings: Findings, in_catalog: bool
 ) -> list[Direction]:
-    """The directions to read: those of --languages, else the only two languages, or the first two of a named set."""
-    if len(asked) % 2:
-        raise ConfigError(f"languages names {len(asked)}: {', '.join(asked)}; expected source and target.")
-    if missing := next((language for language in asked if language not in known), None):
-        problem = f"no file is in {missing!r}; there are: {', '.join(known)}"
+    """The directions of --languages; by default the only two languages, or the first two of a set of the catalog."""
+    if len(given) % 2:
+        raise ConfigError(f"languages names {len(given)}: {', '.join(given)}; expected source and target.")
+    if missing := next((language for language in given if language not in available), None):
+        problem = f"no file is in {missing!r}; there are: {', '.join(available)}"
         raise DataError(display_name(name), problem, "Name others with --languages.")
-    if asked:
-        return list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
-    if len(known) > 2 and not in_catalog:
-        problem = f"which languages? There are: {', '.join(known)}"
+    if given:
+        return list(dict.fromkeys(zip(given[::2], given[1::2], strict=True)))
+    source, target, *others = available
+    if others and not in_catalog:
+        problem = f"which languages? There are: {', '.join(available)}"
         remedy = "Give source and target with --languages, or name two files."
         raise AmbiguousLanguagesError(display_name(name), problem, remedy)
-    findings.add_note(f"{display_name(name)}: {known[0]} is translated to {known[1]}; choose others with --languages.")
-    return [(known[0], known[1])]
+    findings.add_note(f"{display_name(name)}: {source} is translated to {target}; choose others with --languages.")
+    return [(source, target)]

@@ -27,7 +27,7 @@ from qkv.data.files.unpack import (
 )
 from qkv.data.findings import Caution, Findings, OnRead, Progress, byte_counter, no_progress
 from qkv.data.formats.text import read_documents
-from qkv.data.split import Border, Census, SplitText
+from qkv.data.split import DocumentCensus, DocumentSplit, SplitText
 from qkv.data.tokens import Cutter
 from qkv.text.vocabulary import Counting, Statistics
 
@@ -81,7 +81,7 @@ class Survey:
     parts: CorpusFiles
     statistics: Statistics
     """Of all the text, held out or not: `auto` must not depend on the split."""
-    census: Census
+    census: DocumentCensus
     findings: Findings
 
     @property
@@ -92,14 +92,14 @@ class Survey:
         """All documents again, each piece with its split; `whole`: nothing is held out."""
         pieces = read_documents(self.parts.files, self.parts.corpus, Findings())  # what is noticed was noticed before
         if not self.parts.valid and not whole:
-            return self.border.split(pieces)
+            return self.document_split.split(pieces)
         held_out = () if whole else read_documents(self.parts.valid, self.parts.corpus, Findings())
         texts = ((False, pieces), (True, held_out))
         return (SplitText(valid, text, ends) for valid, part in texts for text, ends in part)
 
     @cached_property
-    def border(self) -> Border:
-        return self.census.border(self.parts.corpus.valid_fraction)
+    def document_split(self) -> DocumentSplit:
+        return self.census.choose_split(self.parts.corpus.valid_fraction)
 
     def notes(self) -> Iterator[str]:
         yield from self.findings.notes()
@@ -113,10 +113,10 @@ class Survey:
         if self.parts.valid:
             return
         share = f"{valid['characters'] / (train['characters'] + valid['characters']):.1%}"
-        documents, whole = self.census.documents, int(self.border.valid.sum())
+        documents, whole = self.census.documents, int(self.document_split.valid.sum())
         if documents == 1:
             yield f"one document: its last {share} is held out for validation."
-        elif self.border.cut.any():
+        elif self.document_split.cut.any():
             held = f"{whole:,} of them and the end of the longest" if whole else "the end of the longest"
             yield f"{documents:,} documents: {held} ({share} of the text) is held out for validation."
         else:
@@ -128,7 +128,7 @@ def survey(
     parts: CorpusFiles, progress: Progress, observe: Callable[[str, bool], None] = lambda text, ends: None
 ) -> Survey:
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
-    findings, counting, census, cutter = Findings(), Counting(), Census(), Cutter()
+    findings, counting, census, cutter = Findings(), Counting(), DocumentCensus(), Cutter()
     on_read = byte_counter(progress, "reading")
     for text, ends in read_documents(parts.files, parts.corpus, findings, on_read):
         observe(text, ends)
