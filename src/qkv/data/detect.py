@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from qkv.data.columns import header_rule, looks_labelled, nested_pair, pair_by_name
+from qkv.data.columns import looks_labelled
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, is_zip
@@ -27,7 +27,9 @@ from qkv.data.formats.delimited import is_number
 from qkv.data.formats.kinds import LABELLED_KINDS, FilePreviews
 from qkv.data.formats.tabular import Table
 from qkv.data.number_tables import holds_numbers
-from qkv.data.split_files import AmbiguousLanguagesError, ExampleFile, PairFiles, find_examples, find_pairs
+from qkv.data.pair_columns import header_rule, nested_pair, pair_by_name
+from qkv.data.pair_files import AmbiguousLanguagesError, find_pairs
+from qkv.data.split_files import ExampleFile, PairFiles, find_examples
 from qkv.errors import DataError, QkvError
 
 Content = Literal["text", "examples", "pairs"]

@@ -17,7 +17,6 @@ from pathlib import PurePath
 
 import numpy as np
 
-from qkv.data.columns import PairColumns, guess_pair, header_rule
 from qkv.data.corpus import ParallelConfig, refuse_unused
 from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.decode import require_encoding
@@ -29,8 +28,10 @@ from qkv.data.formats.kinds import FilePreviews
 from qkv.data.formats.tabular import open_table
 from qkv.data.hold_out import pair_notes, split_pairs
 from qkv.data.identity import keys_array, text_key
+from qkv.data.pair_columns import PairColumns, guess_pair, header_rule
+from qkv.data.pair_files import find_pairs
 from qkv.data.read_examples import Purpose
-from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, find_pairs, split_of
+from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, split_of
 from qkv.errors import ConfigError, DataError
 
 MOST_LEFT_OUT = 0.1

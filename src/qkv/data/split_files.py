@@ -1,26 +1,24 @@
-"""The files of labelled examples and of parallel text, assigned to train, validation and test by words in their names.
+"""The files of labelled examples; and the split of any file, which words in its name tell.
 
-Labelled examples are in files of any kind; files without labels of their own have the name of their sub-folder as
-label, unless it names a split. Parallel text is in tables, which hold both texts, or in pairs of files: named files
-come source first, and in a folder, an archive or a set of the catalog the names of a pair differ only in the language.
+Files without labels of their own have the name of their sub-folder as label, unless it names a split.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
-from qkv.data.corpus import ExamplesConfig, ParallelConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, is_zip, leads_to_folder, list_contents, matches_filter
 from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Findings, Progress, display_name, no_progress
-from qkv.data.formats.aligned import SOURCE, TARGET, file_pair_languages, parse_file_name
+from qkv.data.formats.aligned import SOURCE, TARGET
 from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews, kind_by_name
-from qkv.errors import ConfigError, DataError
+from qkv.errors import DataError
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -31,12 +29,6 @@ SPLIT_WORDS: dict[str, Split] = {
 }
 UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
 UNKNOWN_LANGUAGES = (SOURCE, TARGET)
-MAX_OPENED_FILES = 50
-"""In a folder with more files, only files that are tables by their names are tables of pairs."""
-
-
-class AmbiguousLanguagesError(DataError):
-    """There are files of more than two languages, and the options do not choose two."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ def split_of(name: str) -> Split | None:
     return next((SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in SPLIT_WORDS), None)
 
 
-def _is_container(name: str, content: str) -> bool:
+def is_container(name: str, content: str) -> bool:
     """Whether a name leads to a folder or a zip, not to another file; DataError if it leads nowhere."""
     if name == "-":
         raise DataError("standard input", f"{content} are read from files", "Put it into a file.")
@@ -150,7 +142,7 @@ def _example_files(
             source, split = Source(file.obtain(progress)), SPLITS[file in entry.valid]
             catalog_files.append(ExampleFile(source, previews.kind(source), split, discovered=True))
         return catalog_files
-    if not _is_container(name, "examples"):
+    if not is_container(name, "examples"):
         source = Source(Path(name))
         return [ExampleFile(source, previews.kind(source), split_of(source.file_name))]
     contents = [
@@ -178,162 +170,3 @@ def _example_files(
         remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
         raise DataError(display_name(name), f"{subject} looks like labelled data", remedy)
     return found
-
-
-def find_pairs(
-    config: ParallelConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
-) -> SplitFiles[PairFiles]:
-    """The files of parallel text; DataError for a name that leads to none."""
-    previews = previews or FilePreviews(config.encoding)
-    if not config.files:
-        raise DataError("the pairs", "no files were named", "Name the source and the target file.")
-    if config.source is not None and config.source == config.target:
-        raise ConfigError(f"source and target are both column {config.source!r}. Name two columns.")
-    files, valid, test = (
-        _pair_files(names, languages, findings, progress, previews)
-        for names, languages in ((config.files, config.languages), (config.valid, ()), (config.test, ()))
-    )
-    return SplitFiles.assign(files, valid, test, findings)
-
-
-def _pair_files(
-    names: Sequence[str], languages: Sequence[str], findings: Findings, progress: Progress, previews: FilePreviews
-) -> list[PairFiles]:
-    """The files of parallel text that names stand for: those of folders, archives and sets, then the named files."""
-    named_files: list[Source] = []
-    groups: list[PairFiles] = []
-    for name in names:
-        entry = catalog_entry(name)
-        if entry and entry.task != "translation":
-            raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
-        if not entry:
-            _is_container(name, "pairs")
-        paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
-        sources = [source for path in paths for source, _ in list_contents(path, findings)]
-        if not sources and is_zip(Path(name)):
-            raise DataError(display_name(name), "nothing is in this zip", "Give a zip with the texts.")
-        require_packages(sources)
-        if entry or Path(name).is_dir() or len(sources) > 1:
-            groups += _group_by_name(sources, languages, name, findings, previews, in_catalog=bool(entry))
-        else:
-            named_files += sources
-    return [*groups, *_group_in_order(named_files, languages, previews)]
-
-
-def _group_in_order(sources: Sequence[Source], languages: Sequence[str], previews: FilePreviews) -> list[PairFiles]:
-    """Group files that the user named: a table is a group, any other file makes a pair with the next.
-
-    A text may have tabs and look like a table: files that are not tables by their names count as tables only if all
-    files look like tables.
-    """
-    groups: list[PairFiles] = []
-    remaining = list(sources)
-    all_tables = all(previews.kind(source) == "table" for source in sources)
-    while remaining:
-        first = remaining.pop(0)
-        languages_in_names = (
-            file_pair_languages(_language_file_name(first), _language_file_name(remaining[0])) if remaining else None
-        )
-        if languages_in_names is None and (all_tables or kind_by_name(first) == "table"):
-            groups.append(PairFiles(first, None, UNKNOWN_LANGUAGES))
-            continue
-        if not remaining:
-            count = f"{len(sources)} files" if len(sources) > 1 else "one file"
-            problem = f"is a text without its translation ({count} named, no table of two columns)"
-            raise DataError(first.display_name, problem, "Name source and target file, one after the other.")
-        second = remaining.pop(0)
-        _require_pair(first, second)
-        groups.append(PairFiles(first, second, languages_in_names or UNKNOWN_LANGUAGES))
-    return _with_languages(groups, languages)
-
-
-def _language_file_name(source: Source) -> str:
-    """The name to look for a language in: for a zip whose only member's name has none, the name of the zip."""
-    name = source.file_name
-    return source.path.name if source.member and parse_file_name(name) is None else name
-
-
-def _require_pair(first: Source, second: Source) -> None:
-    """Refuse a file that is named twice, and two unrelated files of the same language."""
-    if second.path.samefile(first.path) and first.member == second.member:
-        raise DataError(
-            first.display_name, "is named both as source and as target", "Name the file of the translations."
-        )
-    one, other = parse_file_name(_language_file_name(first)), parse_file_name(_language_file_name(second))
-    if one is not None and other is not None and one.language == other.language and one.pattern != other.pattern:
-        problem = f"is in the language {one.language!r}, as is {first.display_name}"
-        raise DataError(
-            second.display_name, problem, "Name source and target file one after the other: A.en A.de B.en B.de."
-        )
-
-
-def _with_languages(groups: list[PairFiles], languages: Sequence[str]) -> list[PairFiles]:
-    """The groups with the languages of --languages: one direction for all, or one for each."""
-    directions = list(zip(languages[::2], languages[1::2], strict=False))
-    even = len(languages) % 2 == 0
-    if not languages or not groups or (even and set(directions) == {group.languages for group in groups}):
-        return groups
-    if not even or len(directions) not in (1, len(groups)):
-        expected = f"expected {2 * len(groups)}, source and target of each pair of files"
-        raise ConfigError(f"languages names {len(languages)}: {', '.join(languages)}; {expected}.")
-    directions *= len(groups) if len(directions) == 1 else 1
-    return [replace(group, languages=direction) for group, direction in zip(groups, directions, strict=True)]
-
-
-def _group_by_name(
-    sources: Sequence[Source],
-    languages: Sequence[str],
-    name: str,
-    findings: Findings,
-    previews: FilePreviews,
-    in_catalog: bool,
-) -> list[PairFiles]:
-    """Group the files of a folder, an archive or a set: files whose names differ in the language, else tables."""
-    by_pattern: dict[tuple[PurePath, str], dict[str, Source]] = {}
-    for source in sources:
-        if (parsed := parse_file_name(source.file_name)) is not None:
-            folder = PurePath(source.member).parent if source.member else source.path.parent
-            by_pattern.setdefault((folder, parsed.pattern), {})[parsed.language] = source
-    translations = [files for files in by_pattern.values() if len(files) > 1]
-    if translations:
-        available = list(dict.fromkeys(language for files in translations for language in files))
-        groups = [
-            PairFiles(files[first], files[second], (first, second), discovered=True)
-            for first, second in _directions(available, languages, name, findings, in_catalog)
-            for files in translations
-            if first in files and second in files
-        ]
-    else:
-        tables = [source for source in sources if kind_by_name(source) == "table"]
-        if not tables and len(sources) <= MAX_OPENED_FILES:
-            tables = [source for source in sources if previews.kind(source) == "table"]
-        groups = [PairFiles(source, None, UNKNOWN_LANGUAGES, discovered=True) for source in tables]
-        groups = _with_languages(groups, languages)
-    if not groups:
-        problem = "nothing in it looks like texts and their translations"
-        remedy = "Expected files such as train.en and train.de, or tables with the columns source and target."
-        raise DataError(display_name(name), problem, remedy)
-    used = {source for group in groups for source in (group.first, group.second)}
-    if unused := sum(source not in used for source in sources):
-        findings.skipped["without translations"] += unused
-    return groups
-
-
-def _directions(
-    available: Sequence[str], given: Sequence[str], name: str, findings: Findings, in_catalog: bool
-) -> list[Direction]:
-    """The directions of --languages; by default the only two languages, or the first two of a set of the catalog."""
-    if len(given) % 2:
-        raise ConfigError(f"languages names {len(given)}: {', '.join(given)}; expected source and target.")
-    if missing := next((language for language in given if language not in available), None):
-        problem = f"no file is in {missing!r}; there are: {', '.join(available)}"
-        raise DataError(display_name(name), problem, "Name others with --languages.")
-    if given:
-        return list(dict.fromkeys(zip(given[::2], given[1::2], strict=True)))
-    source, target, *others = available
-    if others and not in_catalog:
-        problem = f"which languages? There are: {', '.join(available)}"
-        remedy = "Give source and target with --languages, or name two files."
-        raise AmbiguousLanguagesError(display_name(name), problem, remedy)
-    findings.add_note(f"{display_name(name)}: {source} is translated to {target}; choose others with --languages.")
-    return [(source, target)]

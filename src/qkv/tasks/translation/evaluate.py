@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from qkv.data.columns import header_rule
 from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import is_labelled, is_parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
 from qkv.data.formats.kinds import FilePreviews
+from qkv.data.pair_columns import header_rule
+from qkv.data.pair_files import find_pairs
 from qkv.data.read_pairs import read_parallel
-from qkv.data.split_files import UNKNOWN_LANGUAGES, find_pairs
+from qkv.data.split_files import UNKNOWN_LANGUAGES
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import OUTPUTS, Metric, Outputs
