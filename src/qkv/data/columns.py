@@ -95,16 +95,13 @@ class _Profile:
     """Statistics of the cells of one column in the first rows."""
 
     name: str
-    rows: int
-    filled: float
-    """The share of the cells that are not empty; the values below are about these cells."""
-    distinct: int
-    length: float
-    """Mean number of characters."""
-    words: float
-    """Mean number of words."""
-    numbers: float
-    """The share of numbers."""
+    row_count: int
+    filled_share: float
+    """The share of the cells that are not empty. The values below are about these cells."""
+    distinct_count: int
+    mean_length: float
+    mean_words: float
+    number_share: float
     has_lists: bool
 
     @classmethod
@@ -114,27 +111,28 @@ class _Profile:
         count = max(1, len(filled))
         return cls(
             name,
-            rows=len(cells),
-            filled=len(filled) / max(1, len(cells)),
-            distinct=len(set(filled)),
-            length=sum(map(len, filled)) / count,
-            words=sum(len(text.split()) for text in filled) / count,
-            numbers=sum(map(is_number, filled)) / count,
+            row_count=len(cells),
+            filled_share=len(filled) / max(1, len(cells)),
+            distinct_count=len(set(filled)),
+            mean_length=sum(map(len, filled)) / count,
+            mean_words=sum(len(text.split()) for text in filled) / count,
+            number_share=sum(map(is_number, filled)) / count,
             has_lists=any(isinstance(cell, list) for cell in cells),
         )
 
     @property
     def is_text(self) -> bool:
-        return self.numbers < 0.5 and self.filled > 0 and not self.has_lists
+        return self.number_share < 0.5 and self.filled_share > 0 and not self.has_lists
 
     @property
     def is_prose(self) -> bool:
-        return self.is_text and self.filled > 0.5 and (self.words >= _PROSE_WORDS or self.length >= _PROSE_CHARACTERS)
+        long = self.mean_words >= _PROSE_WORDS or self.mean_length >= _PROSE_CHARACTERS
+        return self.is_text and self.filled_share > 0.5 and long
 
     @property
     def is_class(self) -> bool:
-        few = self.distinct <= max(2, MAX_CLASSES_SHARE * self.rows)
-        return self.has_lists or (few and self.filled > 0.9 and self.length <= _MAX_CLASS_LENGTH)
+        few = self.distinct_count <= max(2, MAX_CLASSES_SHARE * self.row_count)
+        return self.has_lists or (few and self.filled_share > 0.9 and self.mean_length <= _MAX_CLASS_LENGTH)
 
     @property
     def is_id(self) -> bool:
@@ -147,12 +145,14 @@ def _profiles(table: Table) -> list[_Profile]:
 
 
 def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
-    """The columns of labelled texts; DataError, with the names of the columns, if it cannot be guessed."""
+    """The columns of labelled texts; DataError, with the names of the columns, if they cannot be guessed."""
     text, second = guess_texts(table, config)
     label, id_column = given_column(table, config.label, "label"), given_column(table, config.id, "id")
-    free = [profile for profile in _profiles(table) if profile.name not in (text, second, label, id_column)]
-    label = label or _guess_label(table, free)
-    id_column = id_column or next((profile.name for profile in free if profile.is_id and profile.name != label), None)
+    unassigned = [profile for profile in _profiles(table) if profile.name not in (text, second, label, id_column)]
+    label = label or _guess_label(table, unassigned)
+    id_column = id_column or next(
+        (profile.name for profile in unassigned if profile.is_id and profile.name != label), None
+    )
     return TextColumns(text, label, second, id_column)
 
 
@@ -163,8 +163,8 @@ def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
     text, second = given["text"], given["text2"]
     if text is not None:
         return text, second
-    free = [profile for profile in _profiles(table) if profile.name not in given.values() and not profile.is_id]
-    text, guessed_second = _guess_texts(table, free, pairs=not second)
+    unassigned = [profile for profile in _profiles(table) if profile.name not in given.values() and not profile.is_id]
+    text, guessed_second = _guess_texts(table, unassigned, pairs=not second)
     return text, second or guessed_second
 
 
@@ -174,9 +174,9 @@ def _with_usual_names(profiles: Iterable[_Profile], usual_names: Sequence[str]) 
     return [by_name[name] for name in usual_names if name in by_name]
 
 
-def _guess_texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[str, str | None]:
+def _guess_texts(table: Table, unassigned: Sequence[_Profile], pairs: bool) -> tuple[str, str | None]:
     """The column of the text, and that of the second text if `pairs` are allowed and two columns belong together."""
-    texts = [profile for profile in free if profile.is_text]
+    texts = [profile for profile in unassigned if profile.is_text]
     prose = [profile for profile in texts if profile.is_prose]
     if pairs and (pair := _guess_text_pair(prose, table)) is not None:
         return pair
@@ -186,8 +186,11 @@ def _guess_texts(table: Table, free: Sequence[_Profile], pairs: bool) -> tuple[s
     if not candidates:
         problem = f"which column holds the text? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
-    best = max(candidates, key=lambda column: (column.is_prose, column.distinct > 1, column.length, column.distinct))
-    return best.name, None
+
+    def likelihood(profile: _Profile) -> tuple[bool, bool, float, int]:
+        return profile.is_prose, profile.distinct_count > 1, profile.mean_length, profile.distinct_count
+
+    return max(candidates, key=likelihood).name, None
 
 
 def _guess_text_pair(prose: Sequence[_Profile], table: Table) -> tuple[str, str] | None:
@@ -204,26 +207,27 @@ def _guess_text_pair(prose: Sequence[_Profile], table: Table) -> tuple[str, str]
             numbered.setdefault(common_name, {})[number] = profile
     complete = [(pair["1"], pair["2"]) for pair in numbered.values() if len(pair) == 2]
     if complete:
-        first, second = max(complete, key=lambda pair: pair[0].length + pair[1].length)
+        first, second = max(complete, key=lambda pair: pair[0].mean_length + pair[1].mean_length)
         return first.name, second.name
-    lengths = sorted(profile.length for profile in prose)
+    lengths = sorted(profile.mean_length for profile in prose)
     similar = len(prose) == 2 and lengths[1] < 2.5 * lengths[0]
     return (prose[0].name, prose[1].name) if table.has_numbered_columns and similar else None
 
 
 def _likely_labels(profiles: Iterable[_Profile]) -> list[_Profile]:
     """The column with the likeliest name of a label, else all columns with the smallest number of classes."""
-    filled = [profile for profile in profiles if profile.filled > 0]
+    filled = [profile for profile in profiles if profile.filled_share > 0]
     if usual := _with_usual_names(filled, names.LABEL):
         return [profile for profile in filled if profile.name == usual[0]]
     classes = [profile for profile in filled if profile.is_class and not profile.is_id]
-    varied = [profile for profile in classes if profile.distinct > 1] or classes
-    return [profile for profile in varied if profile.distinct == min(other.distinct for other in varied)]
+    varied = [profile for profile in classes if profile.distinct_count > 1] or classes
+    fewest = min((profile.distinct_count for profile in varied), default=0)
+    return [profile for profile in varied if profile.distinct_count == fewest]
 
 
-def _guess_label(table: Table, free: Sequence[_Profile]) -> str:
-    likely = _likely_labels(free)
-    candidates = [profile for profile in free if profile.filled > 0 and not profile.is_id]
+def _guess_label(table: Table, unassigned: Sequence[_Profile]) -> str:
+    likely = _likely_labels(unassigned)
+    candidates = [profile for profile in unassigned if profile.filled_share > 0 and not profile.is_id]
     if len(likely or candidates) == 1:
         return (likely or candidates)[0].name
     if likely:
@@ -246,8 +250,8 @@ def looks_labelled(table: Table) -> bool:
         return False
     likely = _likely_labels(profiles)
     if table.has_numbered_columns:
-        return any(profile.is_class and profile.distinct > 1 for profile in likely)
+        return any(profile.is_class and profile.distinct_count > 1 for profile in likely)
     return any(
-        names.normalize(profile.name) in names.LABEL and (profile.is_class or profile.numbers == 1)
+        names.normalize(profile.name) in names.LABEL and (profile.is_class or profile.number_share == 1)
         for profile in likely
     )

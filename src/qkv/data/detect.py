@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from qkv.data.columns import looks_labelled
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
-from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, is_zip
 from qkv.data.files.unpack import DELIMITERS, Source
 from qkv.data.findings import Findings
@@ -201,7 +200,7 @@ def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
     return 2 <= len(columns) <= 3 and _look_translated(table, (columns[0], columns[1]))
 
 
-def _look_translated(table: Table, columns: Direction) -> bool:
+def _look_translated(table: Table, columns: tuple[str, str]) -> bool:
     """Whether two columns hold texts of similar length: no labels, no numbers, and mostly several words in one."""
     texts = [[str(cell or "").strip() for cell in table.sample_column(table.columns.index(name))] for name in columns]
     for column in texts:

@@ -1,9 +1,9 @@
 """Holds out labelled examples or pairs of texts for validation, and notes duplicates within and between the splits.
 
 A hash of its text decides where an example goes, so that the split does not depend on the order of the rows, and
-duplicates are never in both parts. Every class gives its share, and keeps at least one example for training. Pairs with
-equal sources go to the same part. Where both directions are learned, pairs with equal targets do too, so that no source
-and no target is in both parts.
+duplicates are never in both parts. Every class gives its share, and keeps at least one example for training, unless all
+texts have classes of their own. Pairs with equal sources go to the same part. Where both directions are learned, pairs
+with equal targets do too, so that no source and no target is in both parts.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str,
     if train_count >= MIN_TRAIN_EXAMPLES and valid_count >= MIN_VALID_EXAMPLES:
         return
     if fraction is not None:
+        # the number held out is rounded, so half an example less is enough
         needed = max(MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES, math.ceil((MIN_VALID_EXAMPLES - 0.5) / fraction))
         problem = f"{train_count + valid_count:,} {what} that differ are too few to train on and to hold some out"
     elif train_count < MIN_TRAIN_EXAMPLES:

@@ -74,7 +74,7 @@ def _names_pair_columns(cells: Sequence[str], config: ParallelConfig) -> bool:
     return _pair_by_any_name([visible(name) for name in stripped]) is not None
 
 
-def pair_by_name(columns: Sequence[str], usual_pairs: Sequence[tuple[str, str]]) -> Direction | None:
+def pair_by_name(columns: Sequence[str], usual_pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
     """The columns with the first of the usual pairs of names, else the two columns that are named for languages."""
     by_name = {names.normalize(column): column for column in columns}
     for source, target in usual_pairs:
@@ -86,12 +86,12 @@ def pair_by_name(columns: Sequence[str], usual_pairs: Sequence[tuple[str, str]])
     return (languages[0], languages[1]) if len(languages) == 2 else None
 
 
-def _pair_by_any_name(columns: Sequence[str]) -> Direction | None:
+def _pair_by_any_name(columns: Sequence[str]) -> tuple[str, str] | None:
     return pair_by_name(columns, names.TRANSLATION_PAIRS) or pair_by_name(columns, names.PROMPT_PAIRS)
 
 
 def guess_pair(table: Table, config: ParallelConfig) -> PairColumns:
-    """The columns of parallel text; DataError, with the names of the columns, if it cannot be guessed."""
+    """The columns of parallel text; DataError, with the names of the columns, if they cannot be guessed."""
     if config.source is None and config.target is None and (keys := nested_pair(table, config)) is not None:
         return PairColumns(*keys, languages=keys, nested=True)
     guessed = _guess_pair(table, config) or (None, None)
@@ -104,7 +104,7 @@ def guess_pair(table: Table, config: ParallelConfig) -> PairColumns:
     return PairColumns(source, target, (source, target) if named_for_languages else (SOURCE, TARGET))
 
 
-def _guess_pair(table: Table, config: ParallelConfig) -> Direction | None:
+def _guess_pair(table: Table, config: ParallelConfig) -> tuple[str, str] | None:
     columns = table.columns
     if (pair := _pair_by_any_name(columns)) is not None:
         return pair

@@ -55,7 +55,7 @@ def _pair_files(
         if entry and entry.task != "translation":
             raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
         if not entry:
-            is_container(name, "pairs")
+            is_container(name, "pairs")  # DataError for a name that leads nowhere
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
         sources = [source for path in paths for source, _ in list_contents(path, findings)]
         if not sources and is_zip(Path(name)):

@@ -185,7 +185,7 @@ def _three_splits(
 
 def _task_in_words(data: Labelled) -> str:
     kind = {
-        "images": "images, one class each",
+        "images": "one class each",
         "tagging": "a tag for each word",
         "regression": "a number to predict",
     }

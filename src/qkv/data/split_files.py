@@ -95,7 +95,7 @@ class SplitFiles(Generic[File]):
         if len({file.split for file in files}) < 2:
             return cls(files)
         splits = cls(*([file for file in files if (file.split or "train") == name] for name in SPLITS))
-        if not splits.train:
+        if not splits.train:  # there are only validation and test files
             findings.add_note(f"no file is named train: {splits.valid[0].display_name} is learned from.")
             splits.train, splits.valid = splits.valid, []
         return splits
@@ -139,7 +139,8 @@ def _example_files(
             raise DataError(name, f"is a set for {entry.task}: it has no labels", "See `qkv data list`.")
         catalog_files: list[ExampleFile] = []
         for file in entry.files:
-            source, split = Source(file.obtain(progress)), SPLITS[file in entry.valid]
+            source = Source(file.obtain(progress))
+            split: Split = "valid" if file in entry.valid else "train"
             catalog_files.append(ExampleFile(source, previews.kind(source), split, discovered=True))
         return catalog_files
     if not is_container(name, "examples"):
