@@ -51,7 +51,7 @@ class MinGRU(nn.Module):
         self.head = nn.Linear(config.width, config.vocabulary)
 
     def state(self, rows: int, capacity: int | None = None) -> RecurrentState:
-        return RecurrentState(rows, (self.head.weight.new_zeros(len(self.layers), 1, self.width),))
+        return RecurrentState(rows, (self.embedding.weight.new_zeros(len(self.layers), 1, self.width),))
 
     def forward(self, tokens: Tensor, state: RecurrentState | None = None) -> Tensor:
         state = self.state(len(tokens)) if state is None else state

@@ -102,15 +102,19 @@ WRONG = {
     "model.generate(['the', 5])": "prompt 1: expected str, not int",
     "model.samples(['the'])": "a token of the prompt: expected int, not str",
     "model.next(('a', 'b'))": "prompt: expected str or list, not tuple",
-    "model.evaluate(5)": "text: expected str or Path or None, not int",
-    "model.evaluate(corpus='book.txt')": "corpus: expected CorpusConfig or None, not str",
+    "model.evaluate('a', window='3')": "window: expected int or None, not str",
+    "model.evaluate('a', compare_with=5)": "compare_with: expected str or Path or Model or None, not int",
+    "model.evaluate('a', label=5)": "model.evaluate: label=5: expected a valid string, not int",
+    "model.evaluate('a', lable='x')": "model.evaluate: unknown argument 'lable'. Did you mean label?",
+    "model.next('a', top='x')": "top: expected int, not str",
+    "model.chat(5)": "messages: expected Sequence, not int",
     "model.embed(5)": "texts: expected str or Sequence, not int",
     "model.embed(['a', 5])": "a text: expected str, not int",
     "model.tag(5)": "sentences: expected str or Sequence, not int",
     "model.translate(5)": "texts: expected str or Sequence, not int",
     "model.fill(5)": "text: expected str, not int",
     "model.trace(5)": "text: expected str or tuple or None, not int",
-    "model.judge(['reviews.csv'])": "examples: expected ExamplesConfig or str or Path, not list",
+    "model.classify(5)": "texts: expected str or Sequence, not int",
     "qkv.load(5)": "model: expected str or Path, not int",
     "qkv.train('book.txt', steps='3')": "qkv.train: steps='3': expected a valid integer, not str",
     "qkv.resume(5)": "run: expected str or Path, not int",
@@ -146,7 +150,8 @@ OUT_OF_RANGE: list[Callable[[Any], Any]] = [
     lambda model: model.generate("a", length=0),
     lambda model: model.evaluate("the dog sat", window=0),
     lambda model: model.export("x", to="onnx2"),
-    lambda model: model.evaluate(),
+    lambda model: model.evaluate("the dog sat", beams=3),
+    lambda model: model.evaluate(["the dog sat"], label="stars"),
     lambda model: model.classify("a"),
     lambda model: model.fill("a [MASK]"),
     lambda model: qkv.load("no-such-folder"),
@@ -180,8 +185,6 @@ def test_evaluate_reads_the_file_and_not_its_name(model: Any, folder: Path, monk
     model.evaluate("book.txt")
     assert any("this file is evaluated, not its name" in note for note in model.notes)
     assert model.evaluate("no-such.txt").tokens < 12, "a name of nothing is a text"
-    with pytest.raises(InputError, match="needs a text or a file, or a corpus"):
-        model.evaluate()
 
 
 def test_one_window_has_no_interval(model: Any) -> None:
@@ -199,6 +202,15 @@ def test_reprs_fit_on_a_screen(model: Any) -> None:
     for value in objects:
         assert len(repr(value)) < 1200, type(value)
     assert "<Tensor" in repr(trace.layer(0))
+
+
+def test_results_show_themselves_in_notebooks(model: Any) -> None:
+    described = qkv.describe([TEXT, TEXT[::-1]])
+    assert len(repr(described)) < 1200
+    for value in (model.evaluate(TEXT), described, model.trace("the dog sat")):
+        html = value._repr_html_()
+        assert html.startswith("<table>") or "<table>" in html
+        assert "<script" not in html
 
 
 def test_command_line_and_library_have_one_temperature(model: Any) -> None:

@@ -8,25 +8,38 @@ for piece in model.generate("O Romeo", stream=True):
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from torch import nn
+from typing_extensions import Unpack
 
 from qkv.blocks.fast_paths import evaluating
-from qkv.data.corpus import CorpusConfig
+from qkv.config import parse
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.prepare import stream_text
 from qkv.errors import InputError, require_type
-from qkv.evaluation.perplexity import Score
-from qkv.evaluation.timed_scoring import Pace
+from qkv.evaluation import own_metrics
+from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.generation.beam import Translator
 from qkv.models.language_model import count
 from qkv.recipe import bundle, own_model
+from qkv.tasks.given import DataOptions, checked_reading, in_python_names, python_names, section_of
 from qkv.tasks.inspected import inspected
-from qkv.tasks.language_modelling.evaluate import require_window, score_files, score_tokens
+from qkv.tasks.language_modelling.evaluate import require_window, score_tokens
 from qkv.tasks.text_generator import TextGenerator
+from qkv.text import own_tokenizer
 from qkv.training import devices
 
 if TYPE_CHECKING:
+    from qkv.evaluation.labelled_evaluation import LabelledScore
+    from qkv.evaluation.masked_tokens import MaskedScore
+    from qkv.evaluation.perplexity import Score
     from qkv.interop.parity import Parity
+    from qkv.recipe.recipe import CorpusSection
+    from qkv.tasks.translation.evaluate import TranslationEvaluation
 
 
 class Model(TextGenerator):
@@ -68,34 +81,100 @@ class Model(TextGenerator):
 
     def evaluate(
         self,
-        text: str | Path | None = None,
+        data: object,
         *,
-        corpus: CorpusConfig | None = None,
         window: int | None = None,
-        pace: Pace | None = None,
-    ) -> Score:
-        """Loss, perplexity and bits per byte on a text, on a file (its path, or a name of one that exists), or on the
-        files of a corpus."""
+        metric: Literal["bleu", "errors"] | None = None,
+        beams: int | None = None,
+        compare_with: str | Path | Model | None = None,
+        metrics: Metrics | None = None,
+        **options: Unpack[DataOptions],
+    ) -> Score | MaskedScore | LabelledScore | TranslationEvaluation:
+        """Score the model on other data: text, labelled examples or parallel text, as it was trained on.
+
+        Args:
+            data: Files, a folder, a named data set, or an object, as for `train`; of a language model also a text.
+                `options` are the options of reading of `train`: text, label, source ...
+            window: Of language models: score independent windows of this many tokens. Otherwise they overlap by half.
+            metric: Of translators: "bleu", or "errors" (of symbols). Default: as in training.
+            beams: Of translators: the beam width. Default: 5.
+            compare_with: Of translators: another one, to compare with on the same sentences.
+            metrics: Metrics of your own by name, functions of the model or of (true, said); or their Python file.
+        """
+        from qkv.tasks.protocol import EvaluationOptions
+        from qkv.tasks.registry import evaluate_model, task_of_model
+
+        reading = checked_reading(DataOptions, options, "model.evaluate")
+        require_type("window", window, int, type(None))
+        require_type("metric", metric, str, type(None))
+        require_type("beams", beams, int, type(None))
+        require_type("compare_with", compare_with, str, Path, Model, type(None))
+        given = {"window": window, "metric": metric, "beams": beams, "compare_with": compare_with}
+        for name, value in given.items():
+            if value is not None and name not in task_of_model(self.bundle).evaluation_options:
+                kind = self.bundle.config.kind
+                raise InputError(f"{name}: does not apply, because this model is of kind {kind}. Leave it out.")
+        other = compare_with.bundle if isinstance(compare_with, Model) else compare_with and str(compare_with)
+        own = own_metrics_of(metrics)
+        how = EvaluationOptions(window=window, metric=metric, beams=beams, compare_with=other or None, own=own)
         self.notes = []
-        require_type("text", text, str, Path, type(None))
-        require_type("corpus", corpus, CorpusConfig, type(None))
-        if (text is None) == (corpus is None):
-            raise InputError("evaluate needs a text or a file, or a corpus, and takes one of them.")
+        with python_names():
+            found = self._data_of(data, reading)
+            if isinstance(found, str):
+                own.refuse_answers(f"a model of kind {self.bundle.config.kind}")
+                return replace(self._score_text(found, window), own=own.of_model(self.bundle))
+            report = evaluate_model(self.bundle, found, how, self.device)
+        self.notes += map(in_python_names, report.notes)
+        return report.score
+
+    def _data_of(self, data: object, reading: DataOptions) -> CorpusSection | str:
+        """The config of data that was given, or a text."""
+        from qkv.tasks.registry import task_of_model
+
+        if isinstance(data, CorpusConfig | ExamplesConfig | ParallelConfig):
+            return data
+        task = task_of_model(self.bundle)
+        if isinstance(data, str) and task.corpus_config is CorpusConfig:
+            if not names_file(data) and self.writes:
+                return data
+            if names_file(data):
+                self.notes.append(f"{data}: this file is evaluated, not its name.")
+            else:
+                data = [data]
+        values, _ = section_of(data, dict(reading))
+        if values.get("task") == "translation" and task.corpus_config is ParallelConfig:
+            del values["task"]
+        known = {field.name for field in fields(task.corpus_config)}
+        for name in values:
+            if name not in known:
+                reason = f"a model of kind {self.bundle.config.kind} is scored on {task.data_name}"
+                raise InputError(f"{name}: does not apply, because {reason}. Leave it out.")
+        config: CorpusSection = parse(task.corpus_config, values, "model.evaluate")
+        return config
+
+    def _score_text(self, text: str, window: int | None) -> Score:
         require_window(self.bundle, window)
-        if isinstance(text, str) and names_file(text):
-            self.notes.append(f"{text}: this file is evaluated, not its name.")
-            text = Path(text)
-        if isinstance(text, Path):
-            corpus = CorpusConfig(files=(str(text),))
-        if corpus is not None:
-            scored, notes = score_files(self.bundle, corpus, window, pace)
-            self.notes += notes
-            return scored
-        assert isinstance(text, str)
-        found = stream_text(self.tokenizer, text)
-        if found.unknown:
-            self.notes.append(f"{found.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
-        return score_tokens(self.bundle, found, window, pace)
+        tokens = stream_text(self.tokenizer, text)
+        if tokens.unknown:
+            self.notes.append(f"{tokens.unknown:,} tokens of the text are not in the vocabulary and become UNK.")
+        return score_tokens(self.bundle, tokens, window)
+
+
+Metrics = Mapping[str, Callable[..., float]] | str | Path
+"""Metrics of one's own, of the model or of two lists (what is right, and what the model said); or their Python file."""
+
+
+def own_metrics_of(metrics: Metrics | None) -> OwnMetrics:
+    """Metrics of one's own, which are given a model as `load` gives it."""
+    require_type("metrics", metrics, Mapping, str, Path, type(None))
+    found = own_metrics.load(metrics) if isinstance(metrics, str | Path) else OwnMetrics(dict(metrics or {}))
+    return replace(found, opened=_model_of)
+
+
+def _model_of(bundle: bundle.Bundle) -> Model:
+    assert isinstance(bundle.model, nn.Module)
+    first = next(bundle.model.parameters(), None)
+    return Model(bundle, "cpu" if first is None else str(first.device))
 
 
 def names_file(text: str) -> bool:
@@ -106,15 +185,24 @@ def names_file(text: str) -> bool:
         return False
 
 
-def load(model: str | Path, device: str = "auto", *, model_file: str | Path | None = None) -> Model:
+def load(
+    model: str | Path,
+    device: str = "auto",
+    *,
+    model_file: str | Path | None = None,
+    tokenizer_file: str | Path | None = None,
+) -> Model:
     """Open the model of a run folder, a model folder, a Hugging Face folder, a GGUF file or one of llama2.c.
 
     Args:
         model: The folder or file.
         device: Where it computes: "cpu", "cuda" ... Default: the fastest there is.
         model_file: The Python file of a model of one's own, as it was given to `train`.
+        tokenizer_file: The Python file of a tokenizer of one's own.
     """
     require_type("model", model, str, Path)
+    if tokenizer_file is not None:
+        own_tokenizer.load_file(tokenizer_file)
     if model_file is not None:
         own_model.load_file(model_file)
     chosen = devices.choose_device(device)

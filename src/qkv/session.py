@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from qkv.data import catalog
+from qkv.data import catalog, own_reader
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, no_progress
 from qkv.errors import InputError, UnusablePathError
+from qkv.evaluation import own_metrics
+from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe, Section
 from qkv.storage import PARTIAL_SUFFIX, flush, storage_errors, storage_remedy, verify_files
 from qkv.tasks import registry
 from qkv.tasks.protocol import Session, Task
-from qkv.tasks.report import RunReport, write_card
+from qkv.tasks.report import RunReport, with_own_scores, write_card
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import devices, loop, metrics_log
 from qkv.training.clock import Clock
@@ -52,17 +54,20 @@ def start(
     started_at: float | None = None,
     progress: Progress | None = None,
     detected: Detected | None = None,
+    own: OwnMetrics | None = None,
 ) -> Session:
     """Resolve `values` into a recipe and create a run in `folder`, or if `numbered` and it exists, in `folder-2` etc.
 
     The minutes count from `started_at`, a value of `time.perf_counter`, or from now. `detected` is what the files
-    contain, if that is already known.
+    contain, if that is already known. `own`: metrics of the user's own.
     """
     devices.require_allocatable(MIN_MEMORY_BYTES)
     started_at = time.perf_counter() if started_at is None else started_at
     ends_at = started_at + 60 * minutes * (1 - time_budget.SPARE_FRACTION)
+    if own is not None:
+        values = {**values, "training": {**values.get("training", {}), "metrics": own.record}}
     draft = Draft.parse(values, "the recipe")
-    task = registry.open_task(draft, progress, detected)
+    task = with_metrics(registry.open_task(draft, progress, detected), own)
     devices.trim_heap()
     timed = draft.training.steps is None
     draft, epochs = task.resolve(draft, ends_at if timed else None)
@@ -83,21 +88,24 @@ def start(
     return open_session(recipe, task, folder, clock)
 
 
-def resume(folder: Path, progress: Progress | None = None) -> Session:
-    """Continue the run of `folder` from its newest checkpoint, which is loaded when the training starts."""
+def resume(folder: Path, progress: Progress | None = None, own: OwnMetrics | None = None) -> Session:
+    """Continue the run of `folder` from its newest checkpoint, which is loaded when the training starts; with the
+    metrics `own` of the user's own."""
     if not (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: no run to resume here (no recipe.toml). Start one without --resume.")
     with hold_folder(folder):  # first of all, because another process that trains the run would replace its files
         devices.require_allocatable(MIN_MEMORY_BYTES)
     recipe = registry.load_recipe(folder / "recipe.toml")
+    own_reader.restore(recipe.corpus, str(folder / "recipe.toml"))
     require_same_place(folder, recipe)
+    own_metrics.require(own or OwnMetrics(), recipe.training.metrics, str(folder / "recipe.toml"))
     with devices.enough_memory(recipe.training, recipe.model.context):
         registry.TASKS[recipe.task.kind].require_memory(recipe)
         tokenizer, tokenizer_file = None, folder / "best" / bundle.TOKENIZER
         if tokenizer_file.is_file():
             verify_files(tokenizer_file.parent, bundle.TOKENIZER)
             tokenizer = Tokenizer.load(tokenizer_file)
-        task = registry.resume_task(recipe, tokenizer, folder, progress)
+        task = with_metrics(registry.resume_task(recipe, tokenizer, folder, progress), own)
         for log in (folder / "metrics.jsonl", folder / "timings.jsonl"):
             if lines := metrics_log.count_damaged(log):
                 task.add_note(f"{log}: {lines:,} damaged lines are left out of the report; training does not use them.")
@@ -107,8 +115,20 @@ def resume(folder: Path, progress: Progress | None = None) -> Session:
 def finish(session: Session, doctor: Doctor | None, progress: Progress = no_progress) -> RunReport:
     """Score the best model on the held-out data, write card.md, and give the report."""
     report = session.task.report(session, doctor, progress)
+    if session.task.own.metrics:
+        best = bundle.load(session.run.folder, session.recipe.training.device)
+        report = with_own_scores(report, session.task.own.of_model(best))
     write_card(session, report.card)
     return report
+
+
+def with_metrics(task: Task, own: OwnMetrics | None) -> Task:
+    """The task, which reports these metrics as well; those that it cannot compute are refused."""
+    if own is not None:
+        if not task.gives_answers:
+            own.refuse_answers(task.kind)
+        task.own = own
+    return task
 
 
 def require_same_place(folder: Path, recipe: Recipe) -> None:
@@ -138,7 +158,8 @@ def open_session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None =
         bundle.keep_best(folder, task.bundle(recipe, origin.merged_model(model, recipe.model, recipe.training), step))
 
     def scores(model: nn.Module) -> Scores:
-        return task.scores(recipe, model)
+        found = task.scores(recipe, model)
+        return {**found, **task.own.of_model(task.bundle(recipe, model, state.step))} if task.own.metrics else found
 
     def save_recipe(training: TrainingConfig) -> None:
         with storage_remedy(REMEDY), storage_errors(folder):

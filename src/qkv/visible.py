@@ -8,8 +8,9 @@ tensors or long lists get a `repr` that fits on a screen: shapes and counts inst
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields
+from html import escape
 from typing import ClassVar
 
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -58,6 +59,26 @@ class ShortRepr:
     def __repr__(self) -> str:
         parts = (f"{field.name}={short_repr(getattr(self, field.name))}" for field in fields(self))
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class ShownResult(ShortRepr):
+    """A result that has `values`, or a `table`: a notebook displays these."""
+
+    def values(self) -> Mapping[str, object]:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        if callable(own := getattr(self, "table", None)):
+            return html_table(own().rows, own().columns)
+        rows = ((name, f"{v:.4f}" if isinstance(v, float) else short_repr(v)) for name, v in self.values().items())
+        return html_table([(name.replace("_", " "), value) for name, value in rows])
+
+
+def html_table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """Cells are text and nothing else."""
+    top = "".join(f"<th>{escape(each)}</th>" for each in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table>{f'<tr>{top}</tr>' if head else ''}{body}</table>"
 
 
 def short_repr(value: object) -> str:

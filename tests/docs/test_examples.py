@@ -16,7 +16,14 @@ from cli.commands import run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TASKS = sorted(path.stem for path in (DOCS / "tasks").glob("*.md") if path.stem != "index")
-PAGES = ["index", "own-model", "reference/recipe", "reference/models/index", *(f"tasks/{name}" for name in TASKS)]
+PAGES = [
+    "index",
+    "own-model",
+    "own-parts",
+    "reference/recipe",
+    "reference/models/index",
+    *(f"tasks/{name}" for name in TASKS),
+]
 SHORT = ["--steps", "2", "--set", "training.threads=1"]
 
 
@@ -45,7 +52,9 @@ def shortened(words: list[str]) -> list[str]:
 def written(folder: Path) -> None:
     """The files that the pages name, as a reader has them."""
     drawn = random.Random(0)
-    shutil.copy(DOCS.parent / "examples" / "mingru.py", folder)
+    for name in ("mingru", "deepsets", "syllables", "kappa", "subtitles"):
+        shutil.copy(DOCS.parent / "examples" / f"{name}.py", folder)
+    (folder / "film.srt").write_text("\n\n".join(f"{n}\n0:01 --> 0:02\nThe dog sat on mat {n}." for n in range(200)))
     (folder / "book.txt").write_text("Once upon a time there was a dog. The dog had a cat. " * 100)
     (folder / "other.txt").write_text("Once there was a cat. " * 20)
     for name, task in (("lines", "classification"), ("rents", "regression"), ("names", "tagging")):

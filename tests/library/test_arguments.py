@@ -12,12 +12,13 @@ import qkv
 from qkv.cli.compare import compare
 from qkv.cli.train import finetune, train
 from qkv.cli.tune import tune
-from qkv.errors import InputError, WrongTypeError
-from qkv.library.arguments import FinetuneOptions, ReadingOptions, TrainOptions
+from qkv.errors import ConfigError, InputError, WrongTypeError
+from qkv.library.arguments import FinetuneOptions, TrainOptions
+from qkv.tasks.given import ReadingOptions, in_python_names
 
 ONLY_TERMINAL = {"json", "tensorboard", "resume", "picture"}
 OTHER_NAMES = {"set": "settings"}
-ONLY_PYTHON = {"metrics", "stop", "stream", "settings"}
+ONLY_PYTHON = {"metrics", "stop", "stream", "settings", "progress"}
 
 
 def names(function: Any) -> set[str]:
@@ -52,6 +53,14 @@ def test_an_unknown_option_is_refused() -> None:
         qkv.train("book.txt", minuets=3)  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("call", [qkv.compare, qkv.tune, qkv.describe])
+def test_an_unknown_option_of_reading_is_refused(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"unknown argument 'lable'\. Did you mean label\?"):
+        call(["the dog sat"] * 50, lable="x")
+    with pytest.raises(TypeError, match=r"label=5: expected a valid string, not int"):
+        call(["the dog sat"] * 50, label=5)
+
+
 def test_some_names_of_files_are_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(InputError, match=r"a\.txt' is a file and .*b\.txt' is not"):
@@ -67,3 +76,12 @@ def test_messages_name_arguments(tmp_path: Path) -> None:
         qkv.train(["the dog sat on the mat"] * 50, minutes=1.0, steps=2)
     with pytest.raises(WrongTypeError, match=r"data: expected a file, .* not set\."):
         qkv.train({"a", "b"})
+
+
+def test_commands_in_messages_are_calls(tmp_path: Path) -> None:
+    told = in_python_names("Use qkv train FILE --model bert, or qkv finetune from these; --class-weights is for labels")
+    assert told == 'Use qkv.train(FILE, model="bert"), or qkv finetune from these; class_weights is for labels'
+    texts = [f"a b {number}" for number in range(60)]
+    model = qkv.train((texts, ["x", "y"] * 30), model="bag", steps=1, run=tmp_path / "run")
+    with pytest.raises(ConfigError, match=r'Use qkv\.train\(FILE, model="bert"\)'):
+        qkv.export(model, tmp_path / "out")

@@ -87,7 +87,7 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
     config = ExamplesConfig(
         files=(str(data[task]),), task=None if task == "tagging" else session.task.prepared.config.task
     )
-    again = opened.judge(replace(config, task=session.task.prepared.config.task))
+    again = opened.evaluate(replace(config, task=session.task.prepared.config.task))
     assert np.isfinite(again.loss)
     assert load_recipe(tmp_path / "run" / "recipe.toml") == session.recipe
 
@@ -138,7 +138,7 @@ def test_pictures(name: str, data: dict[str, Path], tmp_path: Path) -> None:
     found, _ = told(session)
     assert found["validation"]["accuracy"] > 0.9
     opened = qkv.load(tmp_path / "run")
-    assert opened.judge(ExamplesConfig(files=(str(data["images"]),))).value > 0.9
+    assert opened.evaluate(ExamplesConfig(files=(str(data["images"]),))).value > 0.9
 
 
 def test_numbers_are_predicted_in_their_own_size(data: dict[str, Path], tmp_path: Path) -> None:

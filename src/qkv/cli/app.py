@@ -122,26 +122,38 @@ def dispatch(arguments: list[str]) -> int:
     if arguments[0] not in VERBS and not arguments[0].startswith("-"):
         return report_unknown_verb(arguments[0])
     require_unicode(arguments)
-    arguments = load_own_model(arguments)
+    arguments = load_own_files(arguments)
     application()(arguments, exit_on_error=False, print_error=False)
     print_compiler_notes()
     return 0
 
 
-def load_own_model(arguments: list[str]) -> list[str]:
-    """Load the file of `--model FILE.py`. For train and tune, the option then names the kind that the file defines;
-    for other verbs it is removed."""
-    for index, argument in enumerate(arguments):
+OWN_FILE_OPTIONS = {"--model": ("train", "tune"), "--tokenizer": ("train", "compare", "tune", "tokenize")}
+"""Options that may name a Python file of the user's own, with the verbs that have them. All verbs load the file."""
+
+
+def load_own_files(arguments: list[str]) -> list[str]:
+    """Load the files of `--model FILE.py` and `--tokenizer FILE.py`. Verbs that have the option keep it, but for a
+    resumed run, which has its own tokenizer; for other verbs it is removed."""
+    kept, rest = arguments[:1], arguments[1:]
+    while rest:
+        argument, *rest = rest
         option, equals_sign, file = argument.partition("=")
         if not equals_sign:
-            file = arguments[index + 1] if index + 1 < len(arguments) else ""
-        if option == "--model" and file.endswith(".py"):
-            from qkv.recipe.own_model import load_file
+            file = rest[0] if rest else ""
+        if option not in OWN_FILE_OPTIONS or not file.endswith(".py"):
+            kept.append(argument)
+            continue
+        from qkv.recipe import own_model
+        from qkv.text import own_tokenizer
 
-            kind = load_file(file).kind
-            replacement = ["--model", kind] if arguments[0] in ("train", "tune") else []
-            return [*arguments[:index], *replacement, *arguments[index + (1 if equals_sign else 2) :]]
-    return arguments
+        rest = rest if equals_sign else rest[1:]
+        value = own_model.load_file(file).kind if option == "--model" else file
+        if option == "--tokenizer":
+            own_tokenizer.load_file(file)
+        if arguments[0] in OWN_FILE_OPTIONS[option] and (option == "--model" or "--resume" not in arguments):
+            kept += [option, value]
+    return kept
 
 
 def print_compiler_notes() -> None:

@@ -64,6 +64,7 @@ def compare(
         run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
     """
     from qkv.cli.progress import progress_in_bytes, show_training
+    from qkv.data import own_reader
     from qkv.library.new_run import stem, tokenizer_section
     from qkv.studies import comparison as study
     from qkv.studies import picture as pictures
@@ -74,7 +75,7 @@ def compare(
         pictures.require_format(picture)
     with progress_in_bytes() as progress:
         plan = ComparisonPlan(
-            corpus={"files": files, **reading.given(), **({"report": report} if report else {})},
+            corpus=own_reader.through({"files": files, **reading.given(), **({"report": report} if report else {})}),
             folder=run or Path("runs") / f"compare-{stem(files[0])}",
             minutes=minutes,
             models=tuple(name.strip() for name in (models or "").split(",") if name.strip()),

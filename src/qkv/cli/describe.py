@@ -30,7 +30,7 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     """Describe what files contain. For text: the counts, the beginning, and the tokenizer that `auto` would choose.
     For tables, tagged words and images: the task, the columns, the labels with their counts, lengths and copies. For
     parallel text: the languages, the pairs, their lengths and copies."""
-    from qkv.data import descriptions
+    from qkv.data import descriptions, own_reader
     from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
     from qkv.tasks import detected_as
 
@@ -42,7 +42,9 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
             f"--documents {reading.documents} is for plain text, --{option} for labelled examples. Give one."
         )
     common_options = {name: given.get(name) for name in ("documents", "filter", "encoding")}
-    detected = detected_as({"files": data_files(data, verb), **common_options, **example_options})
+    read = own_reader.through({"files": data_files(data, verb), "reader": reading.reader})
+    given_options = {name: value for name, value in example_options.items() if value is not None}
+    detected = detected_as({**read, **common_options, **given_options})
     reason, title = f"qkv {verb} reads these files as ", ", ".join(data)
     description: Description | ExamplesDescription | PairsDescription
     if detected.content == "pairs":

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import qkv
 from qkv import ranges
-from qkv.cli.options import DEFAULT_DATA, AnyModel, Data, DataOptions, TranslationMetric, data_config, in_range, refuse
+from qkv.cli.options import (
+    DEFAULT_DATA,
+    AnyModel,
+    Data,
+    DataOptions,
+    Metrics,
+    data_config,
+    in_range,
+    refuse,
+    split_metrics,
+)
 from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_items
 
@@ -19,7 +29,7 @@ def evaluate(
     *data: Data,
     reading: DataOptions = DEFAULT_DATA,
     window: Annotated[int | None, in_range(ranges.CONTEXT)] = None,
-    metric: TranslationMetric = None,
+    metric: Metrics = None,
     beams: Annotated[int | None, in_range(ranges.BEAMS)] = None,
     compare_with: str | None = None,
     json: Json = False,
@@ -42,19 +52,24 @@ def evaluate(
         beams: The beam width of a translator. Default: 5.
         compare_with: Another translator to compare with on the same sentences, by a paired bootstrap test.
     """
+    from qkv.api import own_metrics_of
     from qkv.tasks.protocol import EvaluationOptions
-    from qkv.tasks.registry import task_of_model
+    from qkv.tasks.registry import evaluate_model, task_of_model
 
     opened = qkv.load(model)
     task = task_of_model(opened.bundle)
-    options = EvaluationOptions(window=window, metric=metric, beams=beams, compare_with=compare_with)
+    score, own = split_metrics(metric)
+    given = {"window": window, "metric": score, "beams": beams, "compare_with": compare_with}
     reason = f"this model is of kind {opened.bundle.config.kind} and is scored on {task.data_name}"
-    refuse({name: value for name, value in vars(options).items() if name not in task.evaluation_options}, reason)
+    refuse({name: value for name, value in given.items() if name not in task.evaluation_options}, reason)
     corpus: CorpusSection = data_config(
         task.corpus_config, data, "evaluate", reading, reason, example=f"MODEL {task.example}"
     )
+    options = EvaluationOptions(
+        window=window, metric=score, beams=beams, compare_with=compare_with, own=own_metrics_of(own)
+    )
     with progress_in_items() as progress:
-        report = task.evaluate(opened.bundle, corpus, options, opened.device, progress)
+        report = evaluate_model(opened.bundle, corpus, options, opened.device, progress)
     print_notes(*report.notes)
     if json:
         return print_json({"model": model, "data": list(corpus.files), **report.values, "notes": list(report.notes)})

@@ -87,8 +87,9 @@ Texts = Annotated[
 TextFile = Annotated[str | None, Parameter(help="A file with one text per line.")]
 TextColumn = Annotated[str | None, Parameter(help="The column with the text, in tables, .jsonl and .parquet.")]
 SecondTextColumn = Annotated[str | None, Parameter(help="The column with the second text, for pairs of texts.")]
-TranslationMetric = Annotated[
-    Literal["bleu", "errors"] | None, Parameter(help="The metric of translations: bleu, or errors (of symbols).")
+Metrics = Annotated[
+    list[str] | None,
+    Parameter(negative="", help="For translations bleu or errors (of symbols); a Python file with your own metrics."),
 ]
 
 
@@ -126,6 +127,8 @@ class DataOptions(CorpusOptions):
     source: str | None = None
     """The column to translate from: its name, or its number from 1."""
     target: Annotated[str | None, Parameter(help="The column to translate to.")] = None
+    reader: str | None = None
+    """A Python file with a function `read`, from a path to rows or texts, for a format of your own."""
     languages: ValueList = None
     """Source and target language, such as en de. Default: those of the file names."""
 
@@ -202,6 +205,22 @@ def refuse(options: dict[str, object], reason: str) -> None:
             raise InputError(f"{typed}: does not apply, because {reason}. Leave it out.")
 
 
+def split_metrics(names: list[str] | None) -> tuple[Literal["bleu", "errors"] | None, str | None]:
+    """The metric of translations, and the file with metrics of the user's own (or the name of a package's)."""
+    known: list[Literal["bleu", "errors"]] = [name for name in ("bleu", "errors") if name in (names or ())]
+    own = [name for name in names or () if name not in known]
+    for several in (known, own):
+        if len(several) > 1:
+            raise InputError(f"--metric {several[1]}: {several[0]} is given already. Give one of them.")
+    if own and not own[0].endswith(".py"):
+        from qkv.evaluation.own_metrics import GROUP
+        from qkv.own_files import announced
+
+        if announced(GROUP, own[0]) is None:
+            raise InputError(f"--metric {own[0]}: expected bleu, errors, or a Python file with metrics of your own.")
+    return (known[0] if known else None), (own[0] if own else None)
+
+
 def data_files(words: tuple[str, ...], verb: str, example: str = "reviews.csv") -> list[str]:
     """Give the files, folders and data sets to read; refuse a command that names none."""
     if files := positionals(words, verb):
@@ -226,9 +245,11 @@ def data_config(
     An option that the config does not have, or that is listed in `without`, is refused with the `reason`.
     """
     from qkv.config import parse
+    from qkv.data import own_reader
 
     allowed = set(inspect.get_annotations(config_type)).difference(without)
-    given = options.given()
+    files = data_files(data, verb, example)
+    given = own_reader.through({"files": files, **options.given()})
     task = given.get("task")
     if task not in (None, *get_args(ExampleTask)):  # this task decides which config is read, and is no key of it
         from qkv.tasks.registry import TASKS
@@ -238,7 +259,7 @@ def data_config(
         else:
             allowed.discard("task")
     refuse({name: value for name, value in given.items() if name not in allowed}, reason)
-    config: Config = parse(config_type, {"files": data_files(data, verb, example), **given}, "the options")
+    config: Config = parse(config_type, given, "the options")
     return config
 
 

@@ -20,12 +20,13 @@ from qkv.cli.options import (
     MODEL_SOURCES,
     Data,
     Flag,
+    Metrics,
     SplitOptions,
     TokenizerName,
     TrainingOptions,
-    TranslationMetric,
     in_range,
     positionals,
+    split_metrics,
 )
 from qkv.cli.output import (
     PROGRAM_START,
@@ -44,6 +45,7 @@ from qkv.ranges import Range
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
+    from qkv.evaluation.own_metrics import OwnMetrics
     from qkv.tasks.protocol import Session
     from qkv.tasks.report import NextCommand
 
@@ -57,7 +59,7 @@ def train(
     directions: Annotated[Literal["forward", "both"] | None, Parameter(group=DATA_GROUP)] = None,
     model: Annotated[str | None, Parameter(group=MODEL_GROUP)] = None,
     tokenizer: TokenizerName = None,
-    metric: Annotated[TranslationMetric, Parameter(group=MODEL_GROUP)] = None,
+    metric: Annotated[Metrics, Parameter(group=MODEL_GROUP)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
@@ -77,8 +79,9 @@ def train(
         directions: both also learns from target to source (`qkv translate --to`). Default: forward.
         model: A model of the table above. Default: by the task.
     """
-    options = {"model.kind": model, "tokenizer.kind": tokenizer, "corpus.directions": directions, "task.metric": metric}
-    train_or_resume("train", data, reading, training, options, json)
+    score, own = split_metrics(metric)
+    options = {"model.kind": model, "tokenizer.kind": tokenizer, "corpus.directions": directions, "task.metric": score}
+    train_or_resume("train", data, reading, training, options, json, own_metrics=own)
 
 
 def finetune(
@@ -125,9 +128,13 @@ def train_or_resume(
     verb_options: dict[str, Any],
     json: bool,
     model_name: str = "",
+    own_metrics: str | None = None,
 ) -> None:
     """Start or resume the run that the options describe, and train it. `verb_options` are those of the verb alone, by
-    their recipe keys; `model_name` is the model's part of the run's name, by default the model's kind."""
+    their recipe keys; `model_name` is the model's part of the run's name, by default the model's kind; `own_metrics` a
+    file of the user's own."""
+    from qkv.api import own_metrics_of
+
     options = {
         **verb_options,
         "training.steps": training.steps,
@@ -139,11 +146,17 @@ def train_or_resume(
     given = {key: value for key, value in options.items() if value is not None}
     if training.tensorboard:
         require_tensorboard()
-    session = resume_run(data, training, given) if training.resume else start_run(given, training, model_name)
+    metrics = None if own_metrics is None else own_metrics_of(own_metrics)
+    if training.resume:
+        session = resume_run(data, training, given, metrics)
+    else:
+        session = start_run(given, training, model_name, metrics)
     train_and_report(session, training.tensorboard, json)
 
 
-def start_run(options: dict[str, Any], training: TrainingOptions, model_name: str) -> Session:
+def start_run(
+    options: dict[str, Any], training: TrainingOptions, model_name: str, metrics: OwnMetrics | None
+) -> Session:
     """Start a run from a recipe. Options override the recipe, and --set overrides both."""
     from qkv.config import parse_assignment
     from qkv.library.new_run import start
@@ -158,15 +171,21 @@ def start_run(options: dict[str, Any], training: TrainingOptions, model_name: st
             names=("", model_name),
             progress=progress,
             started_at=PROGRAM_START,
+            own=metrics,
         )
 
 
-def resume_run(data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any]) -> Session:
+def resume_run(
+    data: tuple[str, ...], training: TrainingOptions, options: dict[str, Any], metrics: OwnMetrics | None
+) -> Session:
     """Continue the run of --run or, without it, the newest run on this data. Options that would change its recipe are
     refused."""
     from qkv import session as sessions
+    from qkv.data import own_reader
     from qkv.tasks.registry import load_recipe
 
+    if (reader := options.pop("corpus.reader", None)) is not None:
+        own_reader.load(reader)
     names = [OPTION_NAMES.get(key, key) for key in options if key not in ("corpus.files", "model.kind")]
     names += [name for name in ("minutes", "recipe", "set") if getattr(training, name) is not None]
     if refused := [f"--{name.rpartition('.')[2]}" for name in names]:
@@ -176,11 +195,12 @@ def resume_run(data: tuple[str, ...], training: TrainingOptions, options: dict[s
         )
     run = training.run or newest_run(data, options.get("model.kind"))
     if data and (run / "recipe.toml").is_file():
-        files = load_recipe(run / "recipe.toml").corpus.files
+        corpus = load_recipe(run / "recipe.toml").corpus
+        files = corpus.reader.files if corpus.reader else corpus.files
         if [Path(name).resolve() for name in data] != [Path(name).resolve() for name in files]:
             raise InputError(f"{run} was started on {', '.join(files)}, not on {', '.join(data)}. Leave the data out.")
     with progress_in_bytes() as progress:
-        return sessions.resume(run, progress)
+        return sessions.resume(run, progress, metrics)
 
 
 def newest_run(data: tuple[str, ...], model_kind: str | None) -> Path:

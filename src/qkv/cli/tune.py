@@ -61,6 +61,7 @@ def tune(
         store: A file, or an SQL address such as sqlite:///study.db. Default: a journal in --run.
         run: The folder of the search. Default: runs/tune-DATA.
     """
+    from qkv.data import own_reader
     from qkv.library.new_run import stem, tokenizer_section
     from qkv.studies import search
 
@@ -68,7 +69,7 @@ def tune(
     with progress_in_bytes() as progress:
         result = search.tune(
             search.TuningPlan(
-                corpus={"files": files, **reading.given()},
+                corpus=own_reader.through({"files": files, **reading.given()}),
                 folder=run or Path("runs") / f"tune-{stem(files[0])}{f'-{model}' if model else ''}",
                 model=model,
                 trials=trials,

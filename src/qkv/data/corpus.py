@@ -16,6 +16,17 @@ Documents = Literal["files", "lines", "paragraphs"]
 
 
 @strict
+class ReaderRecord:
+    """Which reader of the user's own made the rows that `files`, `valid` and `test` now name, and from which paths."""
+
+    file: str
+    sha256: str
+    files: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+
+
+@strict
 class CorpusConfig:
     """Which text, read how, split how."""
 
@@ -33,6 +44,8 @@ class CorpusConfig:
     """Which files of a folder or archive to read, such as "*.md"; by default all that look like text."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
     """How much is held out for validation, by characters."""
+    reader: ReaderRecord | None = None
+    """The reader of your own that gave the rows; filled in when they are read."""
     fingerprint: str | None = None
     """sha256 of the content and of how it is read; filled in when the text is read."""
 
@@ -71,6 +84,8 @@ class ExamplesConfig:
     encoding: str = "utf-8"
     max_tokens: CountOrZero = 0
     """How many tokens of a text are read; longer texts are cut. 0: as many as nearly all texts have."""
+    reader: ReaderRecord | None = None
+    """The reader of your own that gave the rows; filled in when they are read."""
     fingerprint: str = ""
     """Of the examples, once they have been read."""
 
@@ -110,6 +125,8 @@ class ParallelConfig:
     encoding: str = "utf-8"
     max_tokens: CountOrZero = 0
     """How many tokens a text may have; longer pairs are not learned from. 0: as many as nearly all texts have."""
+    reader: ReaderRecord | None = None
+    """The reader of your own that gave the rows; filled in when they are read."""
     fingerprint: str = ""
     """Of the pairs, once they have been read."""
 

@@ -23,14 +23,15 @@ from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.data.survey import CorpusFiles, survey
 from qkv.text.vocabulary import choose
+from qkv.visible import ShownResult
 
 BEGINNING_CHARACTERS = 400
 SHOWN_EXAMPLES = 3
 EXCERPT_CHARACTERS = 100
 
 
-@dataclass(frozen=True)
-class Description:
+@dataclass(frozen=True, repr=False)
+class Description(ShownResult):
     kind: str
     """The formats of the files, and how many files have each."""
     files: int
@@ -104,8 +105,8 @@ class _WordCounter:
         self._in_word = self._in_word and not is_last
 
 
-@dataclass(frozen=True)
-class ExamplesDescription:
+@dataclass(frozen=True, repr=False)
+class ExamplesDescription(ShownResult):
     task: str
     pairs: bool
     columns: dict[str, str]
@@ -198,8 +199,8 @@ def _label_value(label: Label) -> str | float | list[str]:
     return list(label) if isinstance(label, tuple) else label
 
 
-@dataclass(frozen=True)
-class PairsDescription:
+@dataclass(frozen=True, repr=False)
+class PairsDescription(ShownResult):
     task: str
     directions: list[tuple[str, str]]
     """Source and target language of each direction that is learned."""

@@ -80,13 +80,30 @@ class Detected:
     @cached_property
     def numeric(self) -> bool:
         """Whether the first file, read as labelled examples, has rows of numbers."""
+        first = self._first_examples
+        if first is None or first.kind != "table":
+            return False
         try:
-            given = {key: value for key, value in self.corpus.items() if value is not None}
-            config = ExamplesConfig(**{**given, "files": tuple(given.get("files", ()))})
-            first = find_examples(config, Findings(), previews=self.previews).train[0]
-            return first.kind == "table" and holds_numbers(self.previews.table(first.source, config.header), config)
+            config = self._examples_config()
+            return holds_numbers(self.previews.table(first.source, config.header), config)
         except _READ_ERRORS:
             return False
+
+    @property
+    def images(self) -> bool:
+        """Whether the first file, read as labelled examples, has images."""
+        return self._first_examples is not None and self._first_examples.kind in ("idx", "npz", "image")
+
+    @cached_property
+    def _first_examples(self) -> ExampleFile | None:
+        try:
+            return find_examples(self._examples_config(), Findings(), previews=self.previews).train[0]
+        except _READ_ERRORS:
+            return None
+
+    def _examples_config(self) -> ExamplesConfig:
+        given = {key: value for key, value in self.corpus.items() if value is not None}
+        return ExamplesConfig(**{**given, "files": tuple(given.get("files", ()))})
 
     @cached_property
     def label_folders(self) -> tuple[str, ...]:

@@ -174,6 +174,12 @@ def classify_numbers(model: nn.Module, config: object, rows: Sequence[Sequence[f
     return [decided(config, row) for row in answers(model, numbers, config.problem)]
 
 
+def classify_images(model: nn.Module, config: object, pixels: NDArray[np.uint8]) -> list[Decision]:
+    """A decision for each image, in their order."""
+    assert isinstance(config, ClassifierConfig)
+    return [decided(config, row) for row in answers(model, pixels, config.problem)] if len(pixels) else []
+
+
 def decided(config: ClassifierConfig | TableConfig, row: NDArray[np.float32]) -> Decision:
     if config.problem == "regression":
         return Decision(float(row[0]), {})

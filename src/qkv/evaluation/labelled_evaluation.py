@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +24,7 @@ from qkv.evaluation.regression import NumberScore, number_score
 from qkv.evaluation.spans import SpanScore, is_spans, span_score
 from qkv.objectives.classification import Problem
 from qkv.objectives.objective import Source
+from qkv.visible import ShownResult
 
 Score = ClassScore | MultilabelScore | NumberScore | SpanScore
 
@@ -37,8 +38,8 @@ NAMES: dict[str, str] = {
 """Metrics as people write them."""
 
 
-@dataclass(frozen=True)
-class LabelledScore:
+@dataclass(frozen=True, repr=False)
+class LabelledScore(ShownResult):
     """The answers to some examples, their score, and the one figure that is reported first."""
 
     name: str
@@ -46,6 +47,8 @@ class LabelledScore:
     loss: float
     score: Score
     answers: NDArray[np.float32]  # shares of the labels, or numbers; of tags, word by word
+    examples: Examples | None = None  # those that were scored, where somebody will look at them
+    own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own
 
     @property
     def value(self) -> float:
@@ -53,7 +56,7 @@ class LabelledScore:
         return -1.0 if self.figure.value is None else self.figure.value
 
     def values(self) -> dict[str, object]:
-        return {"metric": self.name, **self.score.values(), "loss": self.loss}
+        return {"metric": self.name, **self.score.values(), "loss": self.loss, **self.own}
 
     def tables(self) -> Mapping[str, object]:
         return {} if isinstance(self.score, NumberScore) else self.score.tables()

@@ -8,9 +8,9 @@ each token of a text in turn (Salazar et al. 2020): exp of the mean of -log p(to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -31,12 +31,13 @@ from qkv.objectives.masked_language_modelling import (
     MaskingVocabulary,
     encode,
 )
+from qkv.visible import ShownResult
 
 SEED = 1_000_003  # of what is masked
 
 
-@dataclass(frozen=True)
-class MaskedScore:
+@dataclass(frozen=True, repr=False)
+class MaskedScore(ShownResult):
     """Means over the masked tokens of a text; shares with their 95 % intervals (Wilson 1927)."""
 
     loss: float  # nats a masked token
@@ -53,9 +54,11 @@ class MaskedScore:
     pairs: int
     pseudo_perplexity: float
     pseudo_tokens: int
+    own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own
 
     def values(self) -> dict[str, float]:
-        return {name: value for name, value in asdict(self).items() if value == value}
+        known = {name: value for name, value in vars(self).items() if name != "own"}
+        return {name: value for name, value in {**known, **self.own}.items() if value == value}
 
 
 def frequencies(stream: Array, vocabulary: MaskingVocabulary) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ with its own. The answer is kept with the model: such a format is used for writi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -28,14 +28,14 @@ from qkv.generation.native import TOGETHER, Format, Native
 from qkv.models.language_model import LanguageModel
 from qkv.objectives import objective
 from qkv.objectives.language_modelling import cut
-from qkv.visible import ShortRepr
+from qkv.visible import ShownResult
 
 TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
 PARTS = 16  # stretches of a text whose losses are reported one by one
 
 
 @dataclass(frozen=True, repr=False)
-class Score(ShortRepr):
+class Score(ShownResult):
     """Means over a text, each with its 95 % interval, from window to window; of one window alone it is unknown, NaN."""
 
     loss: float  # nats a token
@@ -54,9 +54,10 @@ class Score(ShortRepr):
     unknown: int  # tokens of the text that are not in the vocabulary: where there are some, bits are too low
     parts: tuple[float, ...] = ()  # the loss of each of some stretches of the text: scores are compared part by part
     windows: tuple[int, ...] = field(default=(), repr=False)  # numbers of those that were scored
+    own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own
 
     def values(self) -> dict[str, float]:
-        return {name: value for name, value in asdict(self).items() if name not in ("parts", "windows")}
+        return {name: value for name, value in vars(self).items() if isinstance(value, int | float)} | {**self.own}
 
     def interval(self, name: str = "loss") -> str:
         """The interval in words; a single window cannot tell how much another would differ."""

@@ -22,6 +22,7 @@ import numpy as np
 from qkv.errors import require_package
 from qkv.evaluation import intervals
 from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, json_values
+from qkv.visible import ShortRepr, ShownResult
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.chrf import CHRF, CHRFScore
@@ -59,8 +60,8 @@ class NamedEstimate:
         return "" if low is None or high is None else f"{low:.{self.digits}f} to {high:.{self.digits}f}"
 
 
-@dataclass(frozen=True)
-class TranslationScore:
+@dataclass(frozen=True, repr=False)
+class TranslationScore(ShownResult):
     """The scores of `count` outputs, by their names in JSON. `quality` is from 0 to 1, higher is better; it is below 0
     where more symbols are wrong than the reference has."""
 
@@ -74,7 +75,7 @@ class TranslationScore:
     def rows(self) -> list[NamedEstimate]:
         estimates = {key: v if isinstance(v, Estimate) else Estimate(v) for key, v in self.scores.items()}
         digits = {"loss": 4}
-        return [NamedEstimate(NAMES[key], v, digits.get(key, self.digits)) for key, v in estimates.items()]
+        return [NamedEstimate(NAMES.get(key, key), v, digits.get(key, self.digits)) for key, v in estimates.items()]
 
     def values(self) -> dict[str, object]:
         return {**json_values(self.scores), **self.signatures, self.counted: self.count}
@@ -97,8 +98,8 @@ class Comparison:
     sentence: str
 
 
-@dataclass(frozen=True)
-class Outputs:
+@dataclass(frozen=True, repr=False)
+class Outputs(ShortRepr):
     """Sources, their translations, and for each what it should be: one reference, or several."""
 
     sources: Sequence[str]

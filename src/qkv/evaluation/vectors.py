@@ -120,8 +120,11 @@ def stages(model: nn.Module) -> list[nn.Module]:
     """The modules that give layer 0, 1, 2 …"""
     if hasattr(model, "recurrent"):
         return [model.get_submodule("embedded"), model.get_submodule("recurrent")]
-    blocks = model.get_submodule("blocks")
-    assert isinstance(blocks, nn.ModuleList)
+    blocks = getattr(model, "blocks", None)
+    if not isinstance(blocks, nn.ModuleList) or not hasattr(model, "embedded"):
+        raise InputError(
+            f"{type(model).__name__} has no layers called blocks, after one called embedded, to read vectors of."
+        )
     modules = [model.get_submodule("embedded"), *blocks]
     return [*modules[:-1], model.get_submodule("norm")] if hasattr(model, "norm") else modules
 

@@ -20,9 +20,8 @@ from qkv.blocks.attention import Mix, MultiHeadAttention, fused, opened
 from qkv.blocks.decoder import GlobalAttention
 from qkv.blocks.masks import Band
 from qkv.blocks.tap import hooked
-from qkv.inspection import notebook
 from qkv.inspection.subject import Attention, StackName, Subject, chosen, forward, heads_of, stacks
-from qkv.visible import ShortRepr
+from qkv.visible import ShortRepr, html_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +55,7 @@ class Attended(ShortRepr):
         """For notebooks: where it stands, and the shapes of what it holds."""
         held = ("queries", "keys", "values", "scores", "allowed", "weights", "mixed")
         rows = [(name, str(tuple(getattr(self, name).shape))) for name in held]
-        return notebook.table([("stack", self.stack), ("layer", str(self.layer)), ("heads", str(self.heads)), *rows])
+        return html_table([("stack", self.stack), ("layer", str(self.layer)), ("heads", str(self.heads)), *rows])
 
 
 See = Callable[[Attended], None]

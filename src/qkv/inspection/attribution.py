@@ -31,6 +31,7 @@ from qkv.inspection.answer_scores import answers, batched, blank, logs, name_of
 from qkv.inspection.subject import Inputs, Subject, stacks
 from qkv.models.language_model import count
 from qkv.text.decoding import words_of
+from qkv.visible import html_table
 
 METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (docs/measurements.md)
 EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each token one vector
@@ -90,10 +91,9 @@ class Why:
 
     def _repr_html_(self) -> str:
         """For notebooks: the words on grounds, by the method that is most faithful here."""
-        check = notebook.table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
+        check = html_table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
         return check + "".join(
-            notebook.table([(each.name,)]) + notebook.words(self.words, self.of_words(each))
-            for each in self.methods[:1]
+            html_table([(each.name,)]) + notebook.words(self.words, self.of_words(each)) for each in self.methods[:1]
         )
 
     @property

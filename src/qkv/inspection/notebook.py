@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from torch import Tensor
 
 MOST = 40  # words of a matrix; a longer text is shown by its last ones
 ACCENT = "31, 79, 163"
-
-
-def table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
-    """Cells are text and nothing else."""
-    top = "".join(f"<th>{escape(each)}</th>" for each in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{f'<tr>{top}</tr>' if head else ''}{body}</table>"
 
 
 def shaded(text: str, share: float, title: str = "") -> str:

@@ -24,7 +24,7 @@ from qkv.errors import InputError
 from qkv.inspection import notebook
 from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, chosen, main_stack, stacks
-from qkv.visible import ShortRepr
+from qkv.visible import ShortRepr, html_table
 
 MOST = 2 * 2**30  # bytes that a trace may hold
 ALWAYS = ("embedded", "stream", "logits", "pooled", "vectors")  # taps that are kept of every layer
@@ -98,13 +98,13 @@ class Trace(ShortRepr):
     def _repr_html_(self) -> str:
         """For notebooks: the tokens, the last layer's first head that is held, and the shapes of everything."""
         asking = [token.text for token in self.tokens]
-        html = notebook.table([asking])
+        html = html_table([asking])
         if any(self.layers.values()):
             last = self.layers[self.main][-1]
             answering = [token.text for token in self.source_tokens] if last.stack == "cross" else asking
             html += f"<p>{last.stack}, layer {last.layer}, head {last.heads[0]}, both from 0</p>"
             html += notebook.matrix(last.weights[0], asking, answering)
-        return html + notebook.table((name, str(tuple(each.shape))) for name, each in self.values.items())
+        return html + html_table((name, str(tuple(each.shape))) for name, each in self.values.items())
 
 
 @torch.no_grad()

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from qkv.evaluation.decisions import cut_words
 from qkv.evaluation.vectors import CONTEXTS, placed, vectors_of_words
-from qkv.inspection import notebook
 from qkv.inspection.subject import Subject
+from qkv.visible import html_table
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class WordInContexts:
     def _repr_html_(self) -> str:
         """For notebooks: how alike the word's vectors are, layer by layer."""
         rows = [(str(layer), f"{each:.3f}") for layer, each in enumerate(self.alike)]
-        return notebook.table(rows, ("layer", f"mean cosine of “{self.word}” between every two texts"))
+        return html_table(rows, ("layer", f"mean cosine of “{self.word}” between every two texts"))
 
     def values(self) -> dict[str, Any]:
         return asdict(self)

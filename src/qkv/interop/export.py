@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from qkv.data.encode import end_of
-from qkv.errors import RefusedError
+from qkv.errors import InputError, RefusedError
 from qkv.generation.beam import Translator
 from qkv.interop import architectures, huggingface, marian
 from qkv.interop.architectures import folded
@@ -63,6 +63,8 @@ def write(
 def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
     """The files that theirs reads a vocabulary from."""
     tokenizer = bundle.tokenizer
+    if tokenizer.kind == "own":
+        raise InputError("a tokenizer of your own cannot be exported: transformers has no class for it.")
     if tokenizer.kind == "unigram":
         return marian.files(tokenizer, bundle.target_tokenizer)
     closing = end_of(tokenizer) if isinstance(bundle.model, Translator) else None

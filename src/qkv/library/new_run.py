@@ -8,15 +8,18 @@ from typing import get_args
 
 from qkv import session as sessions
 from qkv.config import toml_values
+from qkv.data import own_reader
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError
-from qkv.models.registry import ModelConfig
+from qkv.evaluation.own_metrics import OwnMetrics
+from qkv.models.registry import MODELS, TEXT_ENCODERS, ModelConfig
 from qkv.ranges import ExampleTask
 from qkv.recipe import own_model
 from qkv.recipe import recipe as recipes
 from qkv.recipe.draft import Values
 from qkv.tasks.protocol import Session
 from qkv.tasks.registry import default_model, detect_corpus
+from qkv.text import own_tokenizer
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
 RecipeSource = str | Path | Mapping[str, Mapping[str, object]]
@@ -35,10 +38,12 @@ def start(
     names: tuple[str, str],
     progress: Progress | None = None,
     started_at: float | None = None,
+    own: OwnMetrics | None = None,
 ) -> Session:
     """A new run from a recipe, `options` by their keys above it, and `settings` above those.
 
-    `names` are the data's and the model's part of the run's name; an empty one follows from the data.
+    `names` are the data's and the model's part of the run's name; an empty one follows from the data. `own`: metrics of
+    the user's own.
     """
     values: Values = {}
     if isinstance(recipe, Mapping):
@@ -55,15 +60,17 @@ def start(
     options = dict(options)
     if (task := options.pop("corpus.task", None)) is not None:  # the tasks of labelled examples share one reader
         options["corpus.task" if task in get_args(ExampleTask) else "task.kind"] = task
-    if tokenizer := options.pop("tokenizer.kind", None):
+    if (tokenizer := options.pop("tokenizer.kind", None)) is not None:
         size = {key: value for key, value in values.get("tokenizer", {}).items() if key == "size"}
-        values["tokenizer"] = {**size, **tokenizer_section(str(tokenizer))}
+        values["tokenizer"] = {**size, **tokenizer_section(tokenizer)}
     for key, value in (*options.items(), *settings.items()):
         section, dot, name = key.partition(".")
         if not (dot and name):
             raise ConfigError(f"settings: {key!r}: expected section.key, such as 'model.layers'.")
         values.setdefault(section, {})[name] = value
-    files = values.get("corpus", {}).get("files")
+    named = values.get("corpus", {}).get("files") or ("",)
+    values["corpus"] = own_reader.through(values.get("corpus", {}))
+    files = values["corpus"].get("files")
     if not files:
         for split in ("valid", "test"):
             if taken := values.get("corpus", {}).get(split):
@@ -71,7 +78,7 @@ def start(
                 raise ConfigError(f"no text to train on: --{split} has {', '.join(map(str, taken))}. {remedy}")
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     detected = detect_corpus(values)
-    data_name, model_name = names[0] or stem(str(files[0])), names[1]
+    data_name, model_name = names[0] or stem(str(named[0])), names[1]
     model_name = model_name or str(values.get("model", {}).get("kind") or default_model(values, detected))
     return sessions.start(
         values,
@@ -81,6 +88,7 @@ def start(
         started_at=started_at,
         progress=progress,
         detected=detected,
+        own=own,
     )
 
 
@@ -96,23 +104,39 @@ def stem(name: str) -> str:
 def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
     """What `model` means, by the keys of a recipe: a kind, a file of the user's own, or a config with its sizes."""
     if isinstance(model, str | Path):
-        own = own_model.load_file(model) if str(model).endswith(".py") else None
-        return {"model.kind": own.kind if own else str(model)}
+        if str(model).endswith(".py"):
+            return {"model.kind": own_model.load_file(model).kind}
+        if str(model) not in MODELS | TEXT_ENCODERS:
+            own_model.announced(str(model))
+        return {"model.kind": str(model)}
     if model is None:
         return {}
     own_model.from_config(model)
     return {f"model.{key}": value for key, value in toml_values(model).items() if key != "vocabulary"}
 
 
-def tokenizer_section(name: str | None) -> dict[str, object]:
-    """What the name of a tokenizer means in a recipe's section [tokenizer]; by default nothing."""
-    return toml_values(tokenizer_by_name(name)[0]) if name else {}
+def tokenizer_section(tokenizer: object) -> dict[str, object]:
+    """What a tokenizer or its name means in a recipe's section [tokenizer]; by default nothing."""
+    if tokenizer is None:
+        return {}
+    named = isinstance(tokenizer, str | Path)
+    return toml_values(tokenizer_by_name(str(tokenizer))[0] if named else own_section(tokenizer))
+
+
+def own_section(tokenizer: object) -> TokenizerConfig:
+    """A tokenizer of one's own as a recipe has it."""
+    source = own_tokenizer.of_object(tokenizer).source
+    settings = own_tokenizer.settings_of(tokenizer)
+    return TokenizerConfig(kind="own", file=source.name, sha256=source.sha256, settings=settings)
 
 
 def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
     """What the name of a tokenizer means: a kind, a tokenizer.json, or the folder of a model."""
     if name in TOKENIZERS:
         return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
+    own = own_tokenizer.load_file(name) if name.endswith(".py") else own_tokenizer.announced(name)
+    if own is not None:
+        return own_section(own.cls()), None
     path = Path(name)
     places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
     file = next((place for place in places if place.is_file()), None)

@@ -8,36 +8,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, overload
 
-import torch
-from torch import nn
 from typing_extensions import Unpack
 
 from qkv import session as sessions
-from qkv.api import Model, load
-from qkv.blocks.fast_paths import evaluating
+from qkv.api import Metrics, Model, own_metrics_of
+from qkv.data import own_reader
 from qkv.data.corpus import Documents
+from qkv.data.findings import Progress
 from qkv.errors import InputError, require_type
-from qkv.library.arguments import (
-    FinetuneOptions,
-    Metrics,
-    OwnMetric,
-    RunOptions,
-    Stop,
-    TrainOptions,
-    checked,
-    corpus_section,
-    python_names,
-)
-from qkv.library.new_run import RecipeSource, model_section, start, stem
+from qkv.library.arguments import FinetuneOptions, Stop, TrainOptions
+from qkv.library.new_run import RecipeSource, model_section, stem
+from qkv.library.run_events import events_of, model_of, trained
 from qkv.models.registry import ModelConfig
 from qkv.recipe import own_model
 from qkv.tasks import TaskName
+from qkv.tasks.given import checked
 from qkv.tasks.protocol import Session
-from qkv.training.run import Evaluation, Event, Scores
+from qkv.text import own_tokenizer
+from qkv.text.own_tokenizer import OwnTokenizer
+from qkv.training.run import Event
 
 
 @overload
@@ -48,7 +41,7 @@ def train(
     data: object,
     *,
     model: str | Path | ModelConfig | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | Path | OwnTokenizer | None = None,
     minutes: float | None = None,
     steps: int | None = None,
     seed: int | None = None,
@@ -67,13 +60,15 @@ def train(
     documents: Documents | None = None,
     filter: str | None = None,
     encoding: str | None = None,
+    reader: str | Path | None = None,
     class_weights: bool = False,
     metric: Literal["bleu", "errors"] | None = None,
     recipe: RecipeSource | None = None,
     settings: Mapping[str, object] | None = None,
-    metrics: Mapping[str, OwnMetric] | None = None,
+    metrics: Metrics | None = None,
     stop: Stop | None = None,
     stream: bool = False,
+    progress: bool = True,
 ) -> Model | Iterator[Event]:
     """Train a model on your data and evaluate it; returns the best model. The task follows from the data.
 
@@ -82,7 +77,8 @@ def train(
             (source, target), dicts, a DataFrame, a Dataset, numpy arrays.
         model: The kind of model, such as "gpt-nano" or "lstm"; a config, such as GPTConfig(layers=2); or the Python
             file of a model of your own. Default: by the task.
-        tokenizer: auto, characters, words, bpe, wordpiece, or a file. Default: auto.
+        tokenizer: auto, characters, words, bpe, wordpiece, a tokenizer.json, or a tokenizer of your own: an object, or
+            its Python file. Default: auto.
         minutes: The time budget, in all: sets size, batch and steps for this machine. Default: 5.
         steps: The number of steps, instead of a time budget.
         seed: The seed of all randomness. Default: 0.
@@ -101,23 +97,26 @@ def train(
         documents: What one document of a text file is. Default: "files".
         filter: Which files of a folder or zip to read, such as "*.md".
         encoding: The encoding of text files. Default: "utf-8".
+        reader: A Python file with a function `read`, from a path to rows or texts, for files of a format of your own.
         class_weights: Weight the classes equally, however rare.
         metric: The score of translations: "bleu", or "errors" (of symbols).
         recipe: A recipe: a file, a name such as "gpt-nano", or its sections. Other arguments override it.
         settings: Single values of the recipe, such as {"model.layers": 4}.
-        metrics: Metrics of your own by name, computed on the model at each evaluation and logged.
+        metrics: Metrics of your own by name, functions of the model or of (true, said); or their Python file. They are
+            computed at each evaluation and logged, and reported in the end.
         stop: Asked after each evaluation; True ends the run, and its best model is kept.
         stream: Yield an event for each step, evaluation and checkpoint instead; the run ends with the last one.
+        progress: Show how far it is, in a notebook or on a terminal.
     """
-    options = checked(TrainOptions, locals(), "train")
+    options = checked(TrainOptions, locals(), "qkv.train")
     own = {
         **model_section(model),
         "tokenizer.kind": tokenizer,
         "corpus.directions": directions,
         "task.metric": metric,
     }
-    events = _train(data, options, own)
-    return events if stream else _model(events)
+    events = trained(data, options, own, shown=progress and not stream)
+    return events if stream else model_of(events)
 
 
 @overload
@@ -152,12 +151,14 @@ def finetune(
     documents: Documents | None = None,
     filter: str | None = None,
     encoding: str | None = None,
+    reader: str | Path | None = None,
     class_weights: bool = False,
     recipe: RecipeSource | None = None,
     settings: Mapping[str, object] | None = None,
-    metrics: Mapping[str, OwnMetric] | None = None,
+    metrics: Metrics | None = None,
     stop: Stop | None = None,
     stream: bool = False,
+    progress: bool = True,
 ) -> Model | Iterator[Event]:
     """Fine-tune a trained or imported model on a task of your own; returns the best model.
 
@@ -170,7 +171,7 @@ def finetune(
 
     The other arguments are those of `train`.
     """
-    options = checked(FinetuneOptions, locals(), "finetune")
+    options = checked(FinetuneOptions, locals(), "qkv.finetune")
     if freeze and lora:
         raise InputError("freeze and lora: expected one of them; LoRA leaves the model's own layers as they are.")
     require_type("model", model, str, Path, Model)
@@ -183,8 +184,8 @@ def finetune(
         "training.lora": lora,
         "training.layer_decay": layer_decay,
     }
-    events = _train(data, options, own, stem(str(folder).rstrip("/")))
-    return events if stream else _model(events)
+    events = trained(data, options, own, stem(str(folder).rstrip("/")), shown=progress and not stream)
+    return events if stream else model_of(events)
 
 
 @overload
@@ -192,96 +193,59 @@ def resume(
     run: str | Path,
     *,
     model_file: str | Path | None = None,
+    tokenizer_file: str | Path | None = None,
+    reader: str | Path | None = None,
     metrics: Metrics | None = None,
     stop: Stop | None = None,
     stream: Literal[True],
+    progress: bool = True,
 ) -> Iterator[Event]: ...
 @overload
 def resume(
     run: str | Path,
     *,
     model_file: str | Path | None = None,
+    tokenizer_file: str | Path | None = None,
+    reader: str | Path | None = None,
     metrics: Metrics | None = None,
     stop: Stop | None = None,
     stream: Literal[False] = False,
+    progress: bool = True,
 ) -> Model: ...
 def resume(
     run: str | Path,
     *,
     model_file: str | Path | None = None,
+    tokenizer_file: str | Path | None = None,
+    reader: str | Path | None = None,
     metrics: Metrics | None = None,
     stop: Stop | None = None,
     stream: bool = False,
+    progress: bool = True,
 ) -> Model | Iterator[Event]:
     """Continue a run where its newest checkpoint left it, to the same result as if it had never stopped.
 
     Args:
         run: The run's folder.
         model_file: The Python file of a model of one's own, as it was given to `train`.
+        tokenizer_file: The Python file of a tokenizer of one's own.
+        reader: The Python file of a reader of one's own; needed where its rows are no longer in the cache.
         metrics: Metrics of your own, as in `train`.
         stop: Asked after each evaluation, as in `train`.
         stream: Yield events, as `train` does.
+        progress: As for `train`.
     """
     require_type("run", run, str, Path)
     if model_file is not None:
         own_model.load_file(model_file)
-    events = _events(lambda: sessions.resume(Path(run)), metrics or {}, stop)
-    return events if stream else _model(events)
+    if tokenizer_file is not None:
+        own_tokenizer.load_file(tokenizer_file)
+    if reader is not None:
+        own_reader.load(reader)
+    require_type("progress", progress, bool)
 
+    def begin(report: Progress) -> Session:
+        return sessions.resume(Path(run), report, own_metrics_of(metrics))
 
-Events = Generator[Event, None, Path]  # returns the run's folder
-
-
-def _model(events: Events) -> Model:
-    while True:
-        try:
-            next(events)
-        except StopIteration as end:
-            return load(end.value)
-
-
-def _train(data: object, options: RunOptions, own: Mapping[str, object], model: str = "") -> Events:
-    def begin() -> Session:
-        corpus, data_name = corpus_section(data, options)
-        run, weights = options.get("run"), "balanced" if options.get("class_weights") else None
-        shared = {"training.steps": options.get("steps"), "training.seed": options.get("seed"), "task.weights": weights}
-        given = {key: value for key, value in {**own, **shared}.items() if value is not None}
-        given |= {f"corpus.{key}": value for key, value in corpus.items()}
-        return start(
-            given,
-            recipe=options.get("recipe"),
-            settings=options.get("settings") or {},
-            minutes=options.get("minutes"),
-            run=None if run is None else Path(run),
-            names=(data_name, model),
-        )
-
-    return _events(begin, options.get("metrics") or {}, options.get("stop"))
-
-
-def _events(begin: Callable[[], Session], metrics: Metrics, stop: Stop | None) -> Events:
-    """Start or resume, train, and finish: score the best model and write the card."""
-    with python_names():
-        session = begin()
-        if metrics:
-            _measure_also(session, metrics)
-        doctor = session.task.examine(session)
-        for event in session.run.events(session.state, session.objective):
-            if isinstance(event, Evaluation) and stop is not None and stop(event):
-                session.run.stop_asked = True
-            yield event
-        sessions.finish(session, doctor)
-        return session.run.folder
-
-
-def _measure_also(session: Session, metrics: Metrics) -> None:
-    """Compute metrics of the user's own at each evaluation, after the task's; what they draw does not move the run."""
-    evaluate, recipe = session.run.evaluate, session.planned
-
-    def measured(module: nn.Module) -> Scores:
-        scores = evaluate(module)
-        model = Model(session.task.bundle(recipe, module, session.state.step), recipe.training.device)
-        with torch.random.fork_rng(), evaluating(module):
-            return {**scores, **{name: float(metric(model)) for name, metric in metrics.items()}}
-
-    session.run.evaluate = measured
+    events = events_of(begin, stop, shown=progress and not stream)
+    return events if stream else model_of(events)

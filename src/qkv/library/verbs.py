@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,12 +21,8 @@ from qkv.errors import require_type
 from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.interop import hub
 from qkv.interop.parity import Parity
-from qkv.library.arguments import (
-    ReadingOptions,
-    checked,
-    corpus_section,
-    python_names,
-)
+from qkv.library.arguments import corpus_section
+from qkv.library.board import board
 from qkv.library.new_run import tokenizer_section
 from qkv.recipe import bundle
 from qkv.studies import comparison, search
@@ -34,6 +31,8 @@ from qkv.studies.search import TuningPlan, TuningResult
 from qkv.studies.study import ComparisonPlan
 from qkv.studies.verify import Proof, proofs_of
 from qkv.tasks import detected_as, named_task
+from qkv.tasks.given import ReadingOptions, checked_reading, in_python_names, python_names
+from qkv.text.own_tokenizer import OwnTokenizer
 
 
 def compare(
@@ -44,11 +43,12 @@ def compare(
     minutes: float = 10.0,
     seeds: int = 1,
     seed: int = 0,
-    tokenizer: str | None = None,
+    tokenizer: str | Path | OwnTokenizer | None = None,
     metric: ComparedMetric = "auto",
     equal: Literal["time", "parameters"] = "time",
     report: Literal["valid", "test"] | None = None,
     run: str | Path | None = None,
+    progress: bool = True,
     **options: Unpack[ReadingOptions],
 ) -> SystemComparison:
     """Compare every architecture that fits the data under one time budget, with baselines.
@@ -65,9 +65,11 @@ def compare(
         equal: What networks on text have in common: their time, or also their parameters.
         report: The data that the table reports. Default: "valid".
         run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
+        progress: Show how far it is, in a notebook or on a terminal.
     """
-    with python_names():
-        corpus, name = corpus_section(data, checked(ReadingOptions, options, "compare"))
+    require_type("progress", progress, bool)
+    with python_names(), board(progress) as screen:
+        corpus, name = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.compare"))
         plan = ComparisonPlan(
             corpus={**corpus, **({"report": report} if report else {})},
             folder=Path(run) if run else Path("runs") / f"compare-{name}",
@@ -79,21 +81,26 @@ def compare(
             tokenizer=tokenizer_section(tokenizer),
             metric=metric,
             equal=equal,
+            progress=screen.report,
+            note=screen.note,
+            watch=screen.watch,
         )
-        return comparison.compare(plan)[0]
+        result = comparison.compare(plan)[0]
+        return replace(result, notes=tuple(map(in_python_names, result.notes)))
 
 
 def tune(
     data: object,
     *,
     model: str | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | Path | OwnTokenizer | None = None,
     minutes: float | None = None,
     trials: int | None = None,
     each: float | None = None,
     seed: int = 0,
     store: str | None = None,
     run: str | Path | None = None,
+    progress: bool = True,
     **options: Unpack[ReadingOptions],
 ) -> TuningResult:
     """Search for the learning rate, width, dropout, batch size and parts that suit the data.
@@ -108,9 +115,11 @@ def tune(
         seed: The seed of the search.
         store: A file, or an SQL address such as sqlite:///study.db. Default: a journal in the folder.
         run: The folder of the search. Default: runs/tune-DATA.
+        progress: Show how far it is, in a notebook or on a terminal.
     """
-    with python_names():
-        corpus, name = corpus_section(data, checked(ReadingOptions, options, "tune"))
+    require_type("progress", progress, bool)
+    with python_names(), board(progress) as screen:
+        corpus, name = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.tune"))
         folder = Path(run) if run else Path("runs") / f"tune-{name}{f'-{model}' if model else ''}"
         plan = TuningPlan(
             corpus=corpus,
@@ -122,6 +131,8 @@ def tune(
             store=store,
             seed=seed,
             tokenizer=tokenizer_section(tokenizer),
+            progress=screen.report,
+            note=screen.note,
         )
         return search.tune(plan)
 
@@ -133,14 +144,17 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | E
         data: As for `train`; `options` are its options of reading: valid, test, text, label ...
     """
     with python_names():
-        corpus, _ = corpus_section(data, checked(ReadingOptions, options, "describe"))
+        corpus, _ = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.describe"))
         detected = detected_as(corpus)
         config = parse(CONFIGS[detected.content], named_task(corpus)[0], "qkv.describe")
+        found: Description | ExamplesDescription | PairsDescription
         if isinstance(config, ParallelConfig):
-            return descriptions.describe_pairs(config, no_progress, detected.previews)
-        if isinstance(config, ExamplesConfig):
-            return descriptions.describe_examples(config, no_progress, detected.previews)
-        return descriptions.describe(config, no_progress)
+            found = descriptions.describe_pairs(config, no_progress, detected.previews)
+        elif isinstance(config, ExamplesConfig):
+            found = descriptions.describe_examples(config, no_progress, detected.previews)
+        else:
+            found = descriptions.describe(config, no_progress)
+        return replace(found, notes=tuple(map(in_python_names, found.notes)))
 
 
 def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:
@@ -174,7 +188,8 @@ def export(
         to: The format: "huggingface".
         force: Replace a model folder of this name.
     """
-    return _loaded(model).export(folder, to, force=force)
+    with python_names():
+        return _loaded(model).export(folder, to, force=force)
 
 
 def verify(model: str | Path | Model) -> list[Proof]:

@@ -63,11 +63,17 @@ class FromLanguageModel(nn.Module):
     def __init__(self, model: Any, width: int) -> None:
         super().__init__()
         self.vocabulary, self.context, self.width = model.vocabulary, model.context, width
-        del model.head
+        self._reads_vectors = hasattr(model, "vectors")
+        if self._reads_vectors:
+            del model.head
+        else:  # a model from outside
+            model.head = nn.Identity()
         self._model = (model,)  # in a tuple: its parts stand below under their own names, and are saved once
         for name, part in model.named_children():
             self.add_module(name, part)
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """Padding stands behind the text, where nobody looks: it needs no mask."""
-        return self._model[0].vectors(tokens)
+        model = self._model[0]
+        found: Tensor = model.vectors(tokens) if self._reads_vectors else model(tokens)
+        return found

@@ -157,6 +157,11 @@ def language_model_section(model: Section, where: str) -> Section:
         default = toml_values(LANGUAGE_MODELS[config.kind]())
         chosen = {key: value for key, value in toml_values(config).items() if key in shape or value != default[key]}
         return {**chosen, **model, "kind": config.kind}
+    if str(kind) in own_model.LOADED:
+        raise ConfigError(
+            f"{where}: model {kind!r} is an encoder, for labelled examples: it has no method `state`, with which a "
+            "language model writes."
+        )
     known, masked = [*LANGUAGE_MODELS, *presets(LANGUAGE_MODELS)], ["bert", "masked", *presets(TEXT_ENCODERS)]
     if kind in masked:
         raise ConfigError(

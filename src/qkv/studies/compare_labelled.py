@@ -14,6 +14,7 @@ from qkv.config import parse, toml_values
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Labelled, TagExamples
 from qkv.data.findings import Caution, no_progress
+from qkv.data.object_names import name_of
 from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, installation_hint, is_installed
 from qkv.evaluation import decisions
@@ -74,7 +75,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
 
     networks, failed = plan.train_all(recipes, train)
     return SystemComparison(
-        data=tuple(config.files),
+        data=tuple(map(name_of, config.files)),
         task=data.task,
         systems=sorted_systems([*baselines, *networks.values()], lower_is_better=False),
         failed=failed,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qkv.config import parse
 from qkv.data.corpus import CorpusConfig
+from qkv.data.object_names import name_of
 from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError
@@ -77,7 +78,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     ]
     ngrams = _score_ngrams(data, first, second)
     return SystemComparison(
-        data=tuple(corpus.files),
+        data=tuple(map(name_of, corpus.files)),
         task="language-modelling",
         systems=sorted_systems([ngrams, *networks], lower_is_better=True),
         failed=failed,

@@ -29,7 +29,7 @@ from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.registry import task_to_study
 from qkv.tasks.report import LinesSection, ReportSection, TableSection, markdown_cell
 from qkv.version import __version__
-from qkv.visible import visible
+from qkv.visible import ShownResult, visible
 
 FLOPS = (
     "FLOPs of a training: three times those of its forward passes (a backward pass costs two), counted on batches of "
@@ -120,8 +120,8 @@ class SystemDifference:
         return f"{pair}: {self.estimate.difference:+.4f} {metric} ({interval}), {end}."
 
 
-@dataclass(frozen=True)
-class SystemComparison:
+@dataclass(frozen=True, repr=False)
+class SystemComparison(ShownResult):
     """A finished comparison. Systems are sorted by their score on the reported rows, the best first; but `best` is
     chosen on rows held out of the training set."""
 

@@ -28,6 +28,7 @@ from qkv.studies.study import StudyPlan
 from qkv.tasks.protocol import Session
 from qkv.training.loop import train
 from qkv.training.run import Evaluation
+from qkv.visible import ShownResult
 
 if TYPE_CHECKING:
     import optuna
@@ -63,8 +64,8 @@ class TuningPlan(StudyPlan):
         return seconds_left if seconds_left > 0 else None
 
 
-@dataclass(frozen=True)
-class TuningResult:
+@dataclass(frozen=True, repr=False)
+class TuningResult(ShownResult):
     """The best trial, and all trials in short."""
 
     folder: Path

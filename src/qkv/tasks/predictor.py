@@ -6,14 +6,12 @@ Each method imports what it needs when it is called.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
-from qkv.data.corpus import ExamplesConfig
 from qkv.errors import InputError, require_type
 from qkv.generation import compiler, writing
 from qkv.generation.beam import Search, Translator
@@ -23,7 +21,6 @@ from qkv.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from qkv.evaluation import decisions, vectors
-    from qkv.evaluation.labelled_evaluation import LabelledScore
     from qkv.generation.sampling import Sampling
     from qkv.inspection.trace import Trace
     from qkv.inspection.translator_heads import Alignment
@@ -106,20 +103,27 @@ class Predictor:
             )
         return self._module
 
-    def classify(
-        self, texts: str | Sequence[str | tuple[str, str] | Sequence[float]], *, precision: vectors.Precision = "f32"
-    ) -> list[decisions.Decision]:
-        """The model's decision about each text, pair of texts or row of numbers: the label, and a probability for
-        each label."""
-        from qkv.evaluation import decisions
-        from qkv.tasks.classification.evaluate import parse_numbers
+    def classify(self, texts: object, *, precision: vectors.Precision = "f32") -> list[decisions.Decision]:
+        """The model's decision about each text, pair of texts, row of numbers, or image: the label, and a probability
+        for each label.
 
-        require_type("texts", texts, str, Sequence)
-        inputs: list[Any] = [texts] if isinstance(texts, str) else list(texts)
-        if input_of(self.bundle.config) == "numbers":
-            rows = [parse_numbers(self.bundle, row) if isinstance(row, str) else row for row in inputs]
+        Args:
+            texts: What the model was trained on: texts, (first, second), rows of numbers (also as an array or a
+                DataFrame), or images (arrays, files, images of Pillow); one or several.
+            precision: The number format of products, of models that read texts.
+        """
+        from qkv.evaluation import decisions
+        from qkv.tasks.classification.predict import images_in, rows_in_memory
+
+        reads = input_of(self.bundle.config)
+        if reads == "numbers":
             self.notes = []
-            return decisions.classify_numbers(self._module, self.bundle.config, rows)
+            return decisions.classify_numbers(self._module, self.bundle.config, rows_in_memory(self.bundle, texts))
+        if reads == "images":
+            pixels, self.notes = images_in(self.bundle, texts)
+            return decisions.classify_images(self._module, self.bundle.config, pixels)
+        require_type("texts", texts, str, Sequence)
+        inputs: Any = [texts] if isinstance(texts, str) else texts
         for text in inputs:
             require_type("a text", text, str, tuple, list)
         pairs = [(text, None) if isinstance(text, str) else text for text in inputs]
@@ -207,16 +211,6 @@ class Predictor:
         require_type("text", text, str)
         with evaluating(self._module):
             return writing.fill(self.bundle.model, self.tokenizer, text, top)
-
-    def judge(self, examples: ExamplesConfig | str | Path) -> LabelledScore:
-        """The score of a classifier or a tagger on labelled examples: a file, or a config of files and columns."""
-        require_type("examples", examples, ExamplesConfig, str, Path)
-        if not isinstance(examples, ExamplesConfig):
-            examples = ExamplesConfig(files=(str(examples),))
-        from qkv.tasks.classification.evaluate import evaluate_files
-
-        score, _, self.notes = evaluate_files(self.bundle, examples)
-        return score
 
     @property
     def _module(self) -> torch.nn.Module:

@@ -22,6 +22,7 @@ from qkv.data.detect import Detected
 from qkv.data.findings import Progress, no_progress
 from qkv.data.prepare import Prepared
 from qkv.errors import DataError
+from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import Metric
 from qkv.models.language_model import count, learning
@@ -71,7 +72,8 @@ class EvaluationOptions:
     window: int | None = None
     metric: Metric | None = None
     beams: int | None = None
-    compare_with: str | None = None
+    compare_with: str | Bundle | None = None
+    own: OwnMetrics = field(default_factory=OwnMetrics)  # of the user's own: every task takes them
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Task(ABC):
     options: ClassVar[tuple[str, ...]]  # keys of the section [corpus] that not every task has
     evaluation_options: ClassVar[tuple[str, ...]] = ()  # the fields of `EvaluationOptions` that its `evaluate` reads
     example: ClassVar[str] = "book.txt"  # data that messages give as an example
+    gives_answers: ClassVar[bool] = False  # whether own metrics can compare its answers with what is right
     labelled: ClassVar[bool] = False  # whether it learns from examples with labels
     study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
     default_model: ClassVar[str]
@@ -95,6 +98,7 @@ class Task(ABC):
     prepared: Prepared | PreparedExamples | PreparedPairs
     added_notes: list[str] = field(default_factory=list, kw_only=True)
     evaluation_count: int = field(default=10, kw_only=True)  # evaluations during a run
+    own: OwnMetrics = field(default_factory=OwnMetrics, kw_only=True)
 
     @classmethod
     @abstractmethod

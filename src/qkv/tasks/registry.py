@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from qkv.config import LazyClasses
 from qkv.data.detect import Detected, detect, naming_deciding_options
-from qkv.data.findings import Progress
+from qkv.data.findings import Progress, no_progress
 from qkv.errors import ConfigError, InputError, QkvError
 from qkv.recipe import recipe as recipes
 from qkv.recipe.bundle import Bundle
@@ -21,7 +21,9 @@ from qkv.tasks import TASK_FILES
 from qkv.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from qkv.tasks.protocol import Task
+    from qkv.recipe.recipe import CorpusSection
+    from qkv.tasks.protocol import EvaluationOptions, Task
+    from qkv.tasks.report import EvaluationReport
 
 TASKS: Mapping[str, type[Task]] = LazyClasses("qkv.tasks", TASK_FILES)
 
@@ -110,6 +112,17 @@ def task_of_model(bundle: Bundle) -> type[Task]:
     if recipe is not None and kind in TASKS[recipe.task.kind].model_configs:
         return TASKS[recipe.task.kind]
     return next((task for task in TASKS.values() if kind in task.model_configs), next(iter(TASKS.values())))
+
+
+def evaluate_model(
+    bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress = no_progress
+) -> EvaluationReport:
+    """Score a model on other data, also by metrics of the user's own."""
+    task = task_of_model(bundle)
+    if not task.gives_answers:
+        options.own.refuse_answers(f"a model of kind {bundle.config.kind}")
+    report = task.evaluate(bundle, corpus, options, device, progress)
+    return report.with_own_scores(options.own.of_model(bundle)) if options.own.metrics else report
 
 
 def training_recipe(bundle: Bundle) -> Recipe | None:

@@ -7,16 +7,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from qkv.data.object_names import in_words
 from qkv.storage import storage_remedy, write_file
 from qkv.version import __version__
 from qkv.visible import visible
 
 if TYPE_CHECKING:
+    from qkv.evaluation.labelled_evaluation import LabelledScore
+    from qkv.evaluation.masked_tokens import MaskedScore
+    from qkv.evaluation.perplexity import Score
     from qkv.tasks.protocol import Session
+    from qkv.tasks.translation.evaluate import TranslationEvaluation
+
+    AnyScore: TypeAlias = Score | MaskedScore | LabelledScore | TranslationEvaluation
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,30 @@ class EvaluationReport:
 
     sections: tuple[ReportSection, ...]
     values: dict[str, Any]
+    score: AnyScore
     notes: Sequence[str] = ()
+
+    def with_own_scores(self, scores: Mapping[str, float]) -> EvaluationReport:
+        """The same with metrics of the user's own, of the whole model."""
+        score = replace(self.score, own={**self.score.own, **scores})
+        return replace(
+            self, sections=(*self.sections, *own_section(scores)), values={**self.values, **scores}, score=score
+        )
+
+
+def with_own_scores(report: RunReport, scores: Mapping[str, float]) -> RunReport:
+    """A report with metrics of the user's own, of the whole model."""
+    if not scores:
+        return report
+    rows = {name: f"{value:.4f}" for name, value in scores.items()}
+    card = replace(report.card, rows={**rows, **report.card.rows})
+    sections = (*report.sections, *own_section(scores))
+    return replace(report, sections=sections, card=card, values={**report.values, "metrics": {**scores}})
+
+
+def own_section(scores: Mapping[str, float]) -> list[ReportSection]:
+    rows = tuple((name, f"{value:.4f}") for name, value in scores.items())
+    return [lines(""), TableSection("", ("your metric", "value"), rows)] if rows else []
 
 
 def lines(*texts: str) -> LinesSection:
@@ -131,7 +161,7 @@ def write_card(session: Session, content: CardContent) -> Path:
         exactness=EXACTLY_REPEATABLE if training.device == "cpu" else NEARLY_REPEATABLE,
         curve=curve.draw(),
         doctor=content.doctor,
-        notes=markdown_list(session.task.notes),
+        notes=markdown_list(map(in_words, session.task.notes)),
     )
     path = folder / "card.md"
     with storage_remedy(metrics_log.REMEDY):

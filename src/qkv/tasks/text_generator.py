@@ -214,6 +214,7 @@ class TextGenerator(Predictor):
 
     def next(self, prompt: str = "", top: int = 10) -> list[Next]:
         """The next-word table: the likeliest tokens after `prompt`, with their probabilities."""
+        require_type("top", top, int)
         tokens = self._prompt(prompt)
         with evaluating(self.module), torch.inference_mode():
             logits = self.language_model(torch.tensor([tokens], device=self.device))[0, -1]
@@ -231,6 +232,7 @@ class TextGenerator(Predictor):
     ) -> Iterator[str]:
         """The answer to a conversation, piece by piece. If the conversation is too long, its oldest turns are left
         out."""
+        require_type("messages", messages, Sequence)
         room = max(1, self.language_model.context - min(length, self.language_model.context // 2))
         ids, ends, left_out = conversation(self.tokenizer, messages, format, self.bundle.source, room)
         pieces = self.stream(ids, 1, length=length, ends=ends, **options)

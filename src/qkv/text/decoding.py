@@ -25,11 +25,16 @@ class StreamDecoder:
         # both this and the library put one U+FFFD for each longest broken part, as Unicode recommends
         self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._before = before
+        self._ids = [] if before is None else [before]  # of a tokenizer of one's own, which joins as it likes
+        self._shown = tokenizer.decode(self._ids) if tokenizer.kind == "own" else ""
 
     def push(self, number: int) -> str:
         """The text that this token makes certain; empty for special tokens and unfinished characters."""
         if self._tokenizer.is_special(number) or not 0 <= number < self._tokenizer.vocabulary:
             return ""
+        if self._tokenizer.kind == "own":
+            self._ids.append(number)
+            return self._fresh(self._tokenizer.decode(self._ids).rstrip("\ufffd"))
         if self._tokenizer.kind == "bpe":
             return self._bytes.decode(self._tokenizer.spelled(number))
         if self._tokenizer.kind in ONLY_READ:
@@ -45,8 +50,17 @@ class StreamDecoder:
         self._before = number
         return text
 
+    def _fresh(self, text: str) -> str:
+        """What a text has beyond what was shown; a broken character waits until it is whole."""
+        if not text.startswith(self._shown):
+            return ""
+        fresh, self._shown = text[len(self._shown) :], text
+        return fresh
+
     def finish(self) -> str:
         """What was held back: a broken character at the very end."""
+        if self._tokenizer.kind == "own":
+            return self._fresh(self._tokenizer.decode(self._ids))
         return self._bytes.decode(b"", final=True)
 
 

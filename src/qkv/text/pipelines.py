@@ -6,6 +6,7 @@
     wordpiece      parts of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
     sentencepiece  its merges, as Llama 2 has them                             only read (foreign.py)
     unigram        its likely pieces, as Marian's models have them             only read (unigram.py)
+    own            as a file of the user's own cuts it                         own_tokenizer.py
 
 Byte-level vocabularies of other projects are cut in one of these ways, named as in GGUF's `tokenizer.ggml.pre`:
 
@@ -25,7 +26,7 @@ from typing import Any, Literal
 
 import tokenizers
 
-Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram"]
+Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram", "own"]
 ONLY_READ = ("sentencepiece", "unigram")  # kinds that nothing here learns
 Part = dict[str, Any]  # of a tokenizer.json
 
@@ -37,6 +38,7 @@ SPECIAL: dict[str, list[str]] = {
     "wordpiece": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
     "sentencepiece": [],
     "unigram": [],
+    "own": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
 }
 
 # what may mark the border between two documents, other projects' names included

@@ -26,8 +26,11 @@ from qkv.ranges import VOCABULARY
 from qkv.safe_json import read_text
 from qkv.storage import write_file
 from qkv.text import checks, pipelines
+from qkv.text.own_tokenizer import OwnBackend
 from qkv.text.pipelines import SEPARATORS, SPACE, Kind, Part
 from qkv.text.unigram import Unigram
+
+Backend = tokenizers.Tokenizer | Unigram | OwnBackend
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,17 @@ def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, 
 class TokenizerConfig:
     """How text becomes tokens."""
 
-    kind: Literal["characters", "words", "bpe", "wordpiece", "file"] | None = None
-    """None: open, the corpus or the model decides; file takes the tokenizer.json named by `file`."""
+    kind: Literal["characters", "words", "bpe", "wordpiece", "file", "own"] | None = None
+    """None: open, the corpus or the model decides; file takes the tokenizer.json named by `file`; own the class of the
+    Python file that `file` names."""
     size: Annotated[int, Field(ge=1, le=int(VOCABULARY.high))] | None = None
     """How many tokens the vocabulary may have; by default the kind decides."""
     file: str | None = None
-    """A tokenizer.json that is already there, for kind "file"."""
+    """A tokenizer.json that is already there, for kind "file"; the Python file, for kind "own"."""
+    sha256: str | None = None
+    """Of the Python file, for kind "own"."""
+    settings: str | None = None
+    """The fields of the tokenizer of kind "own", as JSON."""
     case: Literal["kept", "lower"] = "kept"
     """lower: "The" is read as "the", as BERT's uncased models do; for words and wordpiece, which need not spell."""
 
@@ -98,7 +106,7 @@ class TokenizerConfig:
 class Tokenizer:
     """A vocabulary and the two ways through it. Safe to share between threads: nothing is set after it is built."""
 
-    def __init__(self, backend: tokenizers.Tokenizer | Unigram, kind: Kind, roles: Roles | None = None) -> None:
+    def __init__(self, backend: Backend, kind: Kind, roles: Roles | None = None) -> None:
         around = _around(backend)
         # a text that spells a special token is encoded as text
         backend.encode_special_tokens = True
@@ -130,6 +138,8 @@ class Tokenizer:
 
         `tried` may refuse what the checks let pass, before the library has it here.
         """
+        if (own := OwnBackend.parse(text, where)) is not None:
+            return cls(own, "own", roles)
         kind, safe = checks.read(text, where)
         if tried is not None:
             tried(safe, where)
@@ -282,7 +292,7 @@ class Tokenizer:
             return [each for each in dict.fromkeys(text) if not lacking.isdisjoint(each.encode())] if lacking else []
         if self.kind == "characters":
             return [character for character in dict.fromkeys(text) if character not in self._ids]
-        if isinstance(self._backend, Unigram):
+        if isinstance(self._backend, Unigram | OwnBackend):
             return self._backend.unknown(text)
         normal = self._backend.normalizer.normalize_str(text) if self._backend.normalizer else text
         words = dict.fromkeys(word for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(normal))
@@ -294,8 +304,10 @@ class Tokenizer:
 _BYTE = pipelines.byte_of_character()
 
 
-def _around(backend: tokenizers.Tokenizer | Unigram) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _around(backend: Backend) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """What the file's own template puts before and after a text."""
+    if isinstance(backend, OwnBackend):
+        return backend.around
     if backend.post_processor is None:
         return (), ()
     plain = backend.encode("a", add_special_tokens=False).ids

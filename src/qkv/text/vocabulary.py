@@ -26,6 +26,7 @@ from pathlib import Path
 from tokenizers import pre_tokenizers, trainers
 
 from qkv.errors import ConfigError, DataError
+from qkv.text.own_tokenizer import learned
 from qkv.text.pipelines import SPECIAL, WORD, Kind, build
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig, require_unicode
 
@@ -134,6 +135,11 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: 
         raise ConfigError("tokenizer.kind is open: call `choose` first, it needs the statistics of the corpus.")
     if config.case == "lower" and config.kind not in ("words", "wordpiece"):
         raise ConfigError(f'tokenizer.case = "lower" is for words and wordpiece; {config.kind} spells texts exactly.')
+    if config.kind == "own":
+        record = {"file": config.file, "sha256": config.sha256}
+        return Tokenizer(
+            learned(config.settings or "{}", config.size, record, _watched(texts, progress), "the recipe"), "own"
+        )
     smallest = len(SPECIAL[config.kind]) + (256 if config.kind == "bpe" else 1)
     if config.size is not None and config.size < smallest:
         raise ConfigError(f"tokenizer.size = {config.size}: {config.kind} needs at least {smallest} tokens.")

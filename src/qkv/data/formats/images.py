@@ -202,10 +202,10 @@ def _read_npz(file: ExampleFile) -> LabelledPixels:
     if pixels.ndim not in (3, 4) or labels.ndim != 1:
         problem = f"{names[0]} has the shape {pixels.shape}, {names[1]} {labels.shape}"
         raise DataError(where, problem, "Expected images x rows x columns (x channels), and one label each.")
-    return _with_labels(where, _scale_to_bytes(where, names[0], pixels), labels, where)
+    return _with_labels(where, scale_to_bytes(where, names[0], pixels), labels, where)
 
 
-def _scale_to_bytes(where: str, name: str, pixels: npt.NDArray[Any]) -> Pixels:
+def scale_to_bytes(where: str, name: str, pixels: npt.NDArray[Any]) -> Pixels:
     if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.kind not in "uif" or not pixels.size:
@@ -241,7 +241,7 @@ def _read_image_files(files: Sequence[ExampleFile], findings: Findings, on_read:
     grey = True
     for number, file in enumerate(files, 1):
         bad_files.row_count += 1
-        image = _decode_image(file, on_read)
+        image = decode_image(file, on_read)
         if isinstance(image, str):
             bad_files.reject(number, f"{file.display_name} {image}")
             continue
@@ -257,7 +257,7 @@ def _read_image_files(files: Sequence[ExampleFile], findings: Findings, on_read:
         raise _too_large_error(files[0].display_name, total)
     pixels, labels = np.zeros(shape, dtype=np.uint8), RawLabels()
     for row, (file, _) in enumerate(readable):
-        image = _decode_image(file, None)
+        image = decode_image(file, None)
         if isinstance(image, str):
             raise changed_error(file.display_name)
         converted = image.convert("L" if grey else "RGB")
@@ -266,7 +266,7 @@ def _read_image_files(files: Sequence[ExampleFile], findings: Findings, on_read:
     return pixels, labels
 
 
-def _decode_image(file: ExampleFile, on_read: OnRead | None) -> PillowImage | str:
+def decode_image(file: ExampleFile, on_read: OnRead | None) -> PillowImage | str:
     """The decoded image, or a message about what is wrong with the file."""
     require_package("PIL", f"{file.display_name}: reading images")
     from PIL import Image, UnidentifiedImageError

@@ -5,14 +5,17 @@ table, the most confident mistakes, the next commands.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExamples, TextExamples
 from qkv.data.findings import Progress
+from qkv.data.object_names import names_of
 from qkv.evaluation.classification_metrics import ClassScore
 from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
+from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
 from qkv.recipe.bundle import Bundle
@@ -120,9 +123,9 @@ def score_sections(
 def metric_rows(result: LabelledScore) -> list[tuple[str, str, str]]:
     """The metrics of the score and the loss: title, value, interval."""
     values = {**result.score.values(), "loss": result.loss}
-    return [
-        (title, *_value_and_interval(values, name)) for name, title in {**result.score.titles, "loss": "loss"}.items()
-    ]
+    titles = {**result.score.titles, "loss": "loss"}
+    rows = [(title, *_value_and_interval(values, name)) for name, title in titles.items()]
+    return rows + [(name, f"{value:.4f}", "") for name, value in result.own.items()]
 
 
 def _value_and_interval(values: Mapping[str, Any], name: str) -> tuple[str, str]:
@@ -189,7 +192,7 @@ def card_content(
                 shown, interval = _value_and_interval(values, name)
                 rows[f"{split} {name.replace('_', ' ')}"] = shown + (f" (95 % interval {interval})" if interval else "")
     rows["labels"] = ", ".join(names[:MAX_LABELS]) + more
-    rows["data"] = ", ".join(recipe.corpus.files)
+    rows["data"] = names_of(recipe.corpus.files)
     rows["examples"] = ", ".join(f"{len(examples):,} {split}" for split, examples in data.splits)
     for split in results:
         scored, total = len(task.scored_examples(split)), len(getattr(data, split))
@@ -259,8 +262,10 @@ def score_in_words(result: LabelledScore) -> str:
     return f"{NAMES[result.name]} {result.value:.4f}"
 
 
-def evaluation_report(bundle: Bundle, config: ExamplesConfig, progress: Progress) -> EvaluationReport:
+def evaluation_report(bundle: Bundle, config: ExamplesConfig, own: OwnMetrics, progress: Progress) -> EvaluationReport:
     """The report of `qkv evaluate` on labelled examples."""
     result, examples, notes = evaluate_files(bundle, config, progress)
+    result = own.added_to(replace(result, examples=examples), examples)
     values = {"examples": len(examples), **result.values(), **result.tables(), "mistakes": mistakes(result, examples)}
-    return EvaluationReport(tuple(score_sections(result, examples, ", ".join(config.files))), values, notes)
+    sections = score_sections(result, examples, names_of(config.files))
+    return EvaluationReport(tuple(sections), values, result, notes)

@@ -33,7 +33,7 @@ from qkv.models.registry import (
 )
 from qkv.models.table import LinearTable, MLPTable
 from qkv.objectives.classification import Problem
-from qkv.recipe import origin, resolve
+from qkv.recipe import origin, own_model, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import TrainingDraft
 from qkv.recipe.recipe import MutableSection, Section, unknown_model_error
@@ -85,6 +85,10 @@ def system_names(task: str) -> list[str]:
 def find_system(name: str, task: str, where: str) -> ClassifierDefaults:
     """The system of this name, or one with the sizes of a preset of this name."""
     systems: Mapping[str, ClassifierDefaults] = IMAGE_SYSTEMS if task == "images" else TEXT_SYSTEMS
+    if task != "images" and name in own_model.LOADED:
+        own: Mapping[str, ClassifierDefaults] = getattr(own_model.LOADED[name].config, "classifiers", {})
+        default = own.get(name, ClassifierDefaults(dropout=0.1, learning_rate=1e-3))
+        return replace(default, encoder={"kind": name, **default.encoder})
     if task == "tagging" and name in TAGGING_SYSTEMS:
         systems = TAGGING_SYSTEMS
     elif task != "images" and name not in systems and (sizes := preset(TEXT_SYSTEMS.kinds, name)) is not None:

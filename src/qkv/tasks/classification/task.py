@@ -70,6 +70,7 @@ class ClassificationTask(Task):
     options: ClassVar[tuple[str, ...]] = (
         "filter", "test", "text", "label", "text2", "id", "task", "header", "columns"
     )  # fmt: skip
+    gives_answers: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
     example: ClassVar[str] = "reviews.csv"
     default_model: ClassVar[str] = "lstm"
@@ -95,7 +96,8 @@ class ClassificationTask(Task):
 
     @classmethod
     def default_model_for(cls, detected: Detected) -> str:
-        return systems.DEFAULT_NUMBER_SYSTEM if detected.numeric else cls.default_model
+        other = systems.DEFAULT_SYSTEMS["images"] if detected.images else cls.default_model
+        return systems.DEFAULT_NUMBER_SYSTEM if detected.numeric else other
 
     @property
     def kind_after_reading(self) -> str:
@@ -235,7 +237,8 @@ class ClassificationTask(Task):
         if limit is not None and limit < len(examples):
             examples = examples.select(np.sort(even_order(len(examples), limit)))
             rows = self._cached_rows(f"{split} {limit}", examples)
-        return evaluate_labelled(model, rows, examples, self.problem, autocast_factory(recipe.training))
+        result = evaluate_labelled(model, rows, examples, self.problem, autocast_factory(recipe.training))
+        return self.own.added_to(result, examples)
 
     def _portion_rows(self, split: str, examples: Examples) -> Any:
         complete = len(examples) == len(getattr(self.prepared.labelled, split))
@@ -252,7 +255,7 @@ class ClassificationTask(Task):
         # of two models with equal scores, the one with the lower loss is better
         criterion = 1 - result.value + 1e-4 * min(result.loss, 100.0)
         macro = {"macro_f1": result.score.macro_f1.value} if isinstance(result.score, ClassScore) else {}
-        return {"loss": result.loss, result.name: result.value, **macro, "criterion": criterion}
+        return {"loss": result.loss, result.name: result.value, **macro, "criterion": criterion, **result.own}
 
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
@@ -275,7 +278,7 @@ class ClassificationTask(Task):
     def evaluate(
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
-        return report.evaluation_report(bundle, expect(corpus, ExamplesConfig), progress)
+        return report.evaluation_report(bundle, expect(corpus, ExamplesConfig), options.own, progress)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self)
@@ -292,8 +295,9 @@ class ClassificationTask(Task):
         results = {}
         for index, split in enumerate(splits):
             part = replace((pace or Pace()).part(len(splits) - index), stage=f"scoring {split} examples")
-            results[split], self._scored[split] = score_in_time(
+            result, self._scored[split] = score_in_time(
                 best, getattr(self.prepared.labelled, split), partial(self._portion_rows, split), self.problem,
                 autocast_factory(recipe.training), part,
             )  # fmt: skip
+            results[split] = self.own.added_to(result, self._scored[split])
         return results

@@ -8,6 +8,7 @@ import math
 import time
 from dataclasses import dataclass
 
+from qkv.data.object_names import names_of
 from qkv.data.prepare import Prepared
 from qkv.doctor.examination import Doctor, DoctorReport
 from qkv.evaluation.perplexity import Score
@@ -135,7 +136,7 @@ def card_content(
         "perplexity": f"{score.perplexity:.3f}",
         "bits per byte": f"{score.bits_per_byte:.4f}",
         "best model": f"after step {best['step']} of {len(steps)}" if best else "of an unknown step",
-        "text": ", ".join(recipe.corpus.files),
+        "text": names_of(recipe.corpus.files),
         "training tokens": f"{tokens:,} in {documents:,} document(s), {session.epochs:.2f} epochs",
         "validation tokens": f"{len(prepared.valid.tokens):,}, {score.tokens:,} scored",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",

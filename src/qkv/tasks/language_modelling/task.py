@@ -149,7 +149,9 @@ class LanguageModellingTask(Task):
     ) -> EvaluationReport:
         pace = Pace(progress=progress, stage="scoring tokens")
         result, notes = score_files(bundle, expect(corpus, CorpusConfig), options.window, pace)
-        return EvaluationReport((report.score_table(result),), {"window": options.window, **result.values()}, notes)
+        return EvaluationReport(
+            (report.score_table(result),), {"window": options.window, **result.values()}, result, notes
+        )
 
     @classmethod
     def require_memory(cls, recipe: Recipe) -> None:

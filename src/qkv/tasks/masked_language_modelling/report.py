@@ -8,6 +8,7 @@ from torch import nn
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Progress, no_progress
+from qkv.data.object_names import names_of
 from qkv.data.prepare import Prepared, prepare, require, stream
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked_tokens
@@ -71,7 +72,7 @@ def card_content(session: Session, prepared: Prepared, score: MaskedScore, docto
     recipe = session.recipe
     tokens, documents = len(prepared.train.tokens), prepared.train.documents
     rows = {name.replace("_", " "): f"{value:.4f}" for name, value in score.values().items()} | {
-        "text": ", ".join(recipe.corpus.files),
+        "text": names_of(recipe.corpus.files),
         "training tokens": f"{tokens:,} in {documents:,} document(s), {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens",

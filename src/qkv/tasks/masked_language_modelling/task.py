@@ -200,7 +200,7 @@ class MaskedLanguageModellingTask(Task):
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
         score, notes = report.score_text(bundle, expect(corpus, CorpusConfig), progress)
-        return EvaluationReport((report.score_table(score),), {**score.values()}, notes)
+        return EvaluationReport((report.score_table(score),), {**score.values()}, score, notes)
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self.prepared, self.baseline_accuracy)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from qkv.data.read_pairs import read_parallel
 from qkv.data.split_files import UNKNOWN_LANGUAGES
 from qkv.errors import InputError, QkvError
 from qkv.evaluation.timed_scoring import Pace
-from qkv.evaluation.translation_metrics import OUTPUTS, Metric, Outputs
+from qkv.evaluation.translation_metrics import OUTPUTS, Comparison, Metric, Outputs, TranslationScore
 from qkv.evaluation.translation_metrics import require as require_metric
 from qkv.generation.beam import Search, translate
 from qkv.objectives.translation import TranslationConfig, evenly_spread, pairs_loss
@@ -28,6 +29,26 @@ from qkv.tasks.translation.predict import fit_to_context, require_translator, sh
 from qkv.text.vocabulary import may_be_left_out, written_tag
 
 FIRST_PORTION = 16  # sources of the first batch, by which the speed is measured where time is limited
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class TranslationEvaluation(TranslationScore):
+    """The scores of a translator, what it wrote, and how it compares with another one."""
+
+    outputs: Outputs
+    metric: Metric
+    beams: int
+    comparison: Comparison | None
+    own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own, of the whole model
+
+    @property
+    def loss(self) -> float:
+        """In nats a token of the references."""
+        value = self.scores["loss"]
+        return value if isinstance(value, float) else float("nan")
+
+    def values(self) -> dict[str, object]:
+        return {**super().values(), **self.own}
 
 
 def translate_pairs(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from qkv.data.corpus import ParallelConfig
 from qkv.data.findings import Progress
+from qkv.data.object_names import names_of
 from qkv.data.prepare_examples import PreparedPairs
 from qkv.data.split import even_order
 from qkv.evaluation.timed_scoring import Pace
@@ -23,7 +25,7 @@ from qkv.tasks.report import (
     doctor_section,
     lines,
 )
-from qkv.tasks.translation.evaluate import PairsEvaluator
+from qkv.tasks.translation.evaluate import PairsEvaluator, TranslationEvaluation
 from qkv.tasks.translation.predict import require_translator
 from qkv.training.loop import training_flops
 from qkv.visible import counted, shortened
@@ -137,7 +139,7 @@ def card_content(
     rows |= {
         "FLOPs of the training": f"{flops:.2e}; {FLOPS_METHOD}",
         "directions": ", ".join(f"{source} to {target}" for source, target in data.train.directions),
-        "text": ", ".join(recipe.corpus.files),
+        "text": names_of(recipe.corpus.files),
         "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
@@ -163,15 +165,20 @@ def evaluation_report(
     """The report of `qkv evaluate` on parallel text; with another translator to compare with, if one is given."""
     beams = BEAMS if options.beams is None else options.beams
     evaluator = PairsEvaluator(bundle, pairs, options.metric)
-    other = None if options.compare_with is None else load(options.compare_with, device)
+    named = options.compare_with
+    other = load(named, device) if isinstance(named, str) else named
     if other is not None:
         require_translator(other)
     pace = Pace(progress=progress, stage="translating")
     outputs, loss = evaluator.outputs(bundle, beams, device, pace)
     compared = None if other is None else outputs.compared_with(evaluator.outputs(other, beams, device, pace)[0])
-    score = outputs.score(loss)
+    scored = outputs.score(loss)
+    scored = replace(scored, scores={**scored.scores, **options.own.of_outputs(outputs)})
+    score = TranslationEvaluation(
+        **vars(scored), outputs=outputs, metric=evaluator.metric, beams=beams, comparison=compared
+    )
     head = lines(f"{counted(len(outputs), 'source')}, {counted(beams, 'beam')}", "")
-    end = lines("", *([] if compared is None else [f"compared with {options.compare_with}: {compared.sentence}"]))
+    end = lines("", *([] if compared is None else [f"compared with {named}: {compared.sentence}"]))
     columns = {"source": outputs.sources, "translation": outputs.translations, "references": outputs.references}
     values = {
         "beams": beams,
@@ -182,8 +189,8 @@ def evaluation_report(
             {"row": row, "score": value, **{name: column[row] for name, column in columns.items()}}
             for row, value in outputs.worst(WORST)
         ],
-        **({} if compared is None else {"compared_with": {"model": options.compare_with, **compared.values}}),
+        **({} if compared is None else {"compared_with": {"model": named, **compared.values}}),
     }
     return EvaluationReport(
-        (head, *score_sections({"": score}), *detail_sections(outputs), end), values, evaluator.notes
+        (head, *score_sections({"": score}), *detail_sections(outputs), end), values, score, evaluator.notes
     )

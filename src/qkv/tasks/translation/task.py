@@ -101,6 +101,7 @@ class TranslationTask(Task):
         "--model transformer, or rnn-translator."
     )
     evaluation_options: ClassVar[tuple[str, ...]] = ("metric", "beams", "compare_with")
+    gives_answers: ClassVar[bool] = True
     example: ClassVar[str] = "a.en a.de"
     default_model: ClassVar[str] = "transformer"
     max_warmup: ClassVar[int] = 400
@@ -198,9 +199,10 @@ class TranslationTask(Task):
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         sentences = expect(recipe.task, TranslationConfig).evaluation_sentences or MAX_EVALUATED
         loss = self.loss(recipe, model, "valid", LOSS_PAIRS * sentences)
-        scores = self.outputs(recipe, model, "valid", sentences).quick()
+        outputs = self.outputs(recipe, model, "valid", sentences)
+        scores, own = outputs.quick(), self.own.of_outputs(outputs)
         # of two models with equal scores, such as two with no right word yet, the one with the lower loss is better
-        return {"loss": loss, **scores, "criterion": scores["criterion"] + 1e-4 * min(loss, 100.0)}
+        return {"loss": loss, **scores, "criterion": scores["criterion"] + 1e-4 * min(loss, 100.0), **own}
 
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid = len(self.split_rows("valid"))
@@ -260,5 +262,6 @@ class TranslationTask(Task):
             if outputs.whole is not None:
                 self.add_note(f"the {split} score is of {len(outputs):,} of {outputs.whole:,} sources, evenly spread.")
             self.final_outputs[split] = outputs
-            scores[split] = outputs.score(self.loss(recipe, best, split, np.array(outputs.rows)))
+            score = outputs.score(self.loss(recipe, best, split, np.array(outputs.rows)))
+            scores[split] = replace(score, scores={**score.scores, **self.own.of_outputs(outputs)})
         return scores

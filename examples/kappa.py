@@ -1,0 +1,21 @@
+"""Metrics of your own: every function of the file. `qkv train reviews.csv --metric kappa.py`
+
+One argument: the model, as `qkv.load` gives it. Two: what is right and what the model said, for all examples.
+"""
+
+from __future__ import annotations
+
+import qkv
+
+
+def kappa(true: list[str], said: list[str]) -> float:
+    """Cohen's kappa: how far labels agree beyond chance."""
+    names, number = {*true, *said}, len(true)
+    agreed = sum(a == b for a, b in zip(true, said, strict=True)) / number
+    chance = sum(true.count(name) * said.count(name) for name in names) / number**2
+    return 1.0 if chance == 1.0 else (agreed - chance) / (1 - chance)
+
+
+def megabytes(model: qkv.Model) -> float:
+    """How large the weights are, as 32-bit numbers."""
+    return 4 * model.parameters / 1e6

@@ -1,0 +1,54 @@
+"""What an object in memory is called in cards and messages, where a file of the cache holds its rows.
+
+The name stands beside that file, so that a later process that goes on with the run has it, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from qkv.data.cache import REMEDY, cache_folder
+from qkv.storage import storage_remedy, write_file
+from qkv.visible import shortened
+
+ENDING = ".name"
+
+
+def described(data: object) -> str:
+    """The type of an object and its size, as in: DataFrame of 300 x 2."""
+    if isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], str):
+        return f"({described(data[0])}, {described(data[1])})"
+    kind, shape = type(data).__name__, getattr(data, "shape", None)
+    if isinstance(data, Mapping):
+        return f"{kind} of {', '.join(map(repr, data))}"
+    if isinstance(shape, tuple) and shape:
+        return f"{kind} of {' x '.join(f'{size:,}' for size in shape)}"
+    return f"{kind} of {len(data):,}" if hasattr(data, "__len__") else kind
+
+
+def keep(file: Path, words: str) -> None:
+    with storage_remedy(REMEDY):
+        write_file(file.with_name(file.name + ENDING), shortened(words))
+
+
+def name_of(file: str | Path) -> str:
+    """How a file of data is named to people: of an object's rows, the object."""
+    file = Path(file)
+    if file.parent == cache_folder("objects"):
+        beside = file.with_name(file.name + ENDING)
+        if beside.is_file():
+            return beside.read_text(encoding="utf-8")
+    return str(file)
+
+
+def names_of(files: tuple[str, ...]) -> str:
+    """The data of a run, for its card."""
+    return ", ".join(map(name_of, files))
+
+
+def in_words(message: str) -> str:
+    """A message in which objects are named, and not the files with their rows."""
+    place = str(cache_folder("objects"))
+    return re.sub(re.escape(place) + r"/[0-9a-f]{32}\.\w+", lambda file: name_of(file[0]), message)

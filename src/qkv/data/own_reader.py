@@ -1,0 +1,111 @@
+"""A reader of one's own: a Python file with a function `read`, from a path to rows or texts.
+
+What it gives is stored as an object in memory is (`objects.py`). The recipe keeps the name and the sha256 of the file,
+and the paths that it read: they are read again where the rows are no longer in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qkv import own_files
+from qkv.data import object_names, objects
+from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+from qkv.data.objects import StoredObject
+from qkv.errors import DataError, InputError
+from qkv.own_files import OwnFile
+
+GROUP = "qkv.readers"
+SPLITS = ("files", "valid", "test")
+
+
+@dataclass(frozen=True)
+class OwnReader:
+    read: Callable[[str], object]
+    source: OwnFile
+
+
+LOADED: dict[str, OwnReader] = {}  # by the names of their files
+
+
+def load(name: str | Path) -> OwnReader:
+    """Execute a file of the user's, and take its function `read`; or what an installed package announces."""
+    if not str(name).endswith(".py"):
+        announced = own_files.announced(GROUP, str(name))
+        if not callable(announced):
+            raise InputError(f"reader {name}: expected a Python file with a function `read`, from a path to rows.")
+        source = own_files.source_of(announced)
+        return _kept(OwnReader(announced, OwnFile(str(name), source.sha256)))
+    source = own_files.execute(name, "a function `read`")
+    read = getattr(source.module, "read", None)
+    if not callable(read):
+        raise InputError(f"{source.file}: expected a function `read`, from a path to rows or texts.")
+    return _kept(OwnReader(read, source))
+
+
+def _kept(reader: OwnReader) -> OwnReader:
+    LOADED[reader.source.name] = reader
+    return reader
+
+
+def through(corpus: Mapping[str, Any]) -> dict[str, Any]:
+    """A section [corpus] that names a reader, as it is after reading; one that names none is given back."""
+    name, values = corpus.get("reader"), dict(corpus)
+    if not isinstance(name, str | Path):
+        return values
+    reader = load(name)
+    record: dict[str, Any] = {**reader.source.values}
+    for split in SPLITS:
+        if paths := [str(path) for path in corpus.get(split) or ()]:
+            stored = _stored(reader, paths)
+            record[split], values[split] = paths, [str(stored.file)]
+            if split == "files":
+                values = {**stored.options, **values}
+    return {**values, "reader": record}
+
+
+def restore(corpus: CorpusConfig | ExamplesConfig | ParallelConfig, where: str) -> None:
+    """See that the rows of a run are there; read them again where they are not, by the same file."""
+    record = corpus.reader
+    if record is None:
+        return
+    saved = {"file": record.file, "sha256": record.sha256}
+    known = LOADED.get(record.file)
+    missing = [s for s in SPLITS if not all(Path(name).exists() for name in getattr(corpus, s, ()))]
+    if known is None and missing and not record.file.endswith(".py"):
+        known = load(record.file)
+    if known is not None or missing:
+        own_files.require_same(None if known is None else known.source, saved, where, "data of a reader", "reader")
+    for split in missing:
+        assert known is not None
+        (file,) = getattr(corpus, split)
+        if str(_stored(known, getattr(record, split)).file) != file:
+            raise DataError(
+                ", ".join(getattr(record, split)),
+                "the rows are not those that this run was started with",
+                "Put the old files back, or start a new run.",
+            )
+
+
+def _stored(reader: OwnReader, paths: Sequence[str]) -> StoredObject:
+    """The rows of files, of all of them in one file of the cache."""
+    found = [_rows(reader, path) for path in paths]
+    if len(found) > 1 and not all(isinstance(rows, list) for rows in found):
+        raise InputError(f"{reader.source.name}: of several files `read` must give lists, which are joined.")
+    rows = found[0] if len(found) == 1 else [row for part in found if isinstance(part, list) for row in part]
+    stored = objects.store(rows, f"{paths[0]}, read by {reader.source.name}")
+    object_names.keep(stored.file, f"{', '.join(paths)} (read by {reader.source.name})")
+    return stored
+
+
+def _rows(reader: OwnReader, path: str) -> object:
+    if not Path(path).exists():
+        raise DataError(path, "no such file", "Check the name.")
+    try:
+        rows = reader.read(path)
+        return list(rows) if isinstance(rows, Iterable) and not hasattr(rows, "__len__") else rows
+    except Exception as error:
+        raise InputError(f"{path}: {type(error).__name__} in {reader.source.name}: {error}") from error

@@ -1,0 +1,64 @@
+"""A run from Python: begun, shown while it goes on, finished; from what was given as the arguments of `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+
+from qkv import session as sessions
+from qkv.api import Model, load, own_metrics_of
+from qkv.data.findings import Progress
+from qkv.library.arguments import RunOptions, Stop, corpus_section
+from qkv.library.board import board
+from qkv.library.new_run import start
+from qkv.tasks.given import python_names
+from qkv.tasks.protocol import Session
+from qkv.training.run import Evaluation, Event
+
+Events = Generator[Event, None, Path]  # returns the run's folder
+
+
+def model_of(events: Events) -> Model:
+    """The best model of a run, when it is over."""
+    while True:
+        try:
+            next(events)
+        except StopIteration as end:
+            return load(end.value)
+
+
+def trained(data: object, options: RunOptions, own: Mapping[str, object], model: str = "", *, shown: bool) -> Events:
+    """The events of a new run; `own`: what `train` and `finetune` do not share, by the keys of a recipe."""
+
+    def begin(report: Progress) -> Session:
+        corpus, data_name = corpus_section(data, options)
+        metrics = options.get("metrics")
+        run, weights = options.get("run"), "balanced" if options.get("class_weights") else None
+        shared = {"training.steps": options.get("steps"), "training.seed": options.get("seed"), "task.weights": weights}
+        given = {key: value for key, value in {**own, **shared}.items() if value is not None}
+        given |= {f"corpus.{key}": value for key, value in corpus.items()}
+        return start(
+            given,
+            recipe=options.get("recipe"),
+            settings=options.get("settings") or {},
+            minutes=options.get("minutes"),
+            run=None if run is None else Path(run),
+            names=(data_name, model),
+            progress=report,
+            own=None if metrics is None else own_metrics_of(metrics),
+        )
+
+    return events_of(begin, options.get("stop"), shown=shown)
+
+
+def events_of(begin: Callable[[Progress], Session], stop: Stop | None, *, shown: bool) -> Events:
+    """Start or resume, train, and finish: score the best model and write the card."""
+    with python_names(), board(shown) as screen:
+        session = begin(screen.report)
+        doctor = session.task.examine(session)
+        for event in screen.watch(session.run.events(session.state, session.objective), session):
+            if isinstance(event, Evaluation) and stop is not None and stop(event):
+                session.run.stop_asked = True
+            yield event
+        sessions.finish(session, doctor, screen.report)
+        return session.run.folder

@@ -1,0 +1,204 @@
+"""A tokenizer of one's own: a Python file with one class, named again whenever the model is used (`own_files.py`).
+
+The class is a dataclass. Its fields are what a tokenizer.json keeps: `kind`, a name; `tokens`, the vocabulary, which
+`learn` fills from the training text; and whatever settings it has. Its ids count from 0; qkv puts its special tokens
+before them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
+
+from tokenizers import AddedToken
+
+from qkv import own_files
+from qkv.config import parse
+from qkv.errors import ConfigError, InputError, RefusedError
+from qkv.own_files import OwnFile
+from qkv.text.pipelines import SPECIAL
+from qkv.text.unigram import Cut
+
+GROUP = "qkv.tokenizers"
+METHODS = ("learn", "encode", "decode")
+EXPECTED = f"a dataclass with kind and tokens, and with the methods {', '.join(METHODS)}"
+KEY = "own_tokenizer"
+
+
+@runtime_checkable
+class OwnTokenizer(Protocol):
+    """What the class answers."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def tokens(self) -> tuple[str, ...]: ...  # as people read them, by id
+
+    def learn(
+        self, texts: Iterable[str]
+    ) -> OwnTokenizer: ...  # the same with tokens; texts are parts of the training text
+
+    def encode(self, text: str) -> list[int]: ...  # -1: no token has this
+
+    def decode(self, ids: list[int]) -> str: ...
+
+
+@dataclass(frozen=True)
+class KnownTokenizer:
+    """A class from outside, and the file that it came from."""
+
+    cls: type[Any]
+    kind: str
+    source: OwnFile
+
+
+LOADED: dict[str, KnownTokenizer] = {}
+
+
+def load_file(name: str | Path) -> KnownTokenizer:
+    """Execute a file of the user's, and take the tokenizer that it defines."""
+    source = own_files.execute(name, "a tokenizer")
+    module = source.module
+    assert module is not None
+    classes = [value for value in vars(module).values() if _is_tokenizer(value) and value.__module__ == module.__name__]
+    if len(classes) != 1:
+        names = ", ".join(each.__name__ for each in classes) or "none"
+        raise InputError(f"{source.file}: expected one tokenizer, {EXPECTED}; there are: {names}.")
+    return _registered(classes[0], source)
+
+
+def of_object(tokenizer: object) -> KnownTokenizer:
+    """The class of a tokenizer that was made in Python."""
+    if not _is_tokenizer(type(tokenizer)):
+        raise InputError(f"tokenizer: {type(tokenizer).__name__}: expected a name, a file, or {EXPECTED}.")
+    return _registered(type(tokenizer), own_files.source_of(type(tokenizer)))
+
+
+def announced(kind: str) -> KnownTokenizer | None:
+    """The tokenizer of an installed package that announces this kind."""
+    found: Any = own_files.announced(GROUP, kind)
+    return None if found is None else of_object(found())
+
+
+def _is_tokenizer(value: object) -> bool:
+    return (
+        isinstance(value, type)
+        and dataclasses.is_dataclass(value)
+        and {"kind", "tokens"} <= {field.name for field in dataclasses.fields(value)}
+        and all(callable(getattr(value, method, None)) for method in METHODS)
+    )
+
+
+def _registered(cls: type[Any], source: OwnFile) -> KnownTokenizer:
+    kinds = get_args(get_type_hints(cls)["kind"])
+    if len(kinds) != 1 or kinds[0] in SPECIAL:
+        raise InputError(f'{source.file}: {cls.__name__}.kind: expected a new name, as kind: Literal["mine"] = "mine".')
+    kind = str(kinds[0])
+    if kind not in LOADED or LOADED[kind].cls is not cls or LOADED[kind].source.sha256 != source.sha256:
+        LOADED[kind] = KnownTokenizer(cls, kind, source)
+    return LOADED[kind]
+
+
+def settings_of(tokenizer: object) -> str:
+    """The fields of a tokenizer as JSON, as a recipe keeps them."""
+    return json.dumps(dataclasses.asdict(tokenizer), ensure_ascii=False)  # type: ignore[call-overload]
+
+
+def restored(saved: object, values: object, where: str) -> tuple[OwnTokenizer, OwnFile]:
+    """A tokenizer from its fields; its class must be loaded, from the file that it was made with."""
+    kind = str(values.get("kind")) if isinstance(values, dict) else ""
+    known = LOADED.get(kind) or announced(kind)
+    own_files.require_same(None if known is None else known.source, saved, where, "a tokenizer", "tokenizer")
+    assert known is not None
+    assert isinstance(values, dict)
+    try:
+        tokenizer: OwnTokenizer = parse(known.cls, values, where)
+    except ConfigError as error:
+        raise RefusedError(str(error)) from None
+    return tokenizer, known.source
+
+
+class OwnBackend:
+    """A tokenizer of one's own as `Tokenizer` asks it, after qkv's special tokens."""
+
+    normalizer = None
+    encode_special_tokens = True
+
+    def __init__(self, own: OwnTokenizer, source: OwnFile) -> None:
+        self.own, self.source = own, source
+        self._special = SPECIAL["own"]
+        self._first = len(self._special)
+        self._tokens = [*self._special, *own.tokens]
+        if not own.tokens:
+            raise InputError(f"{source.name}: the tokenizer has no tokens. `learn` must give one that has.")
+        if any(not isinstance(token, str) for token in own.tokens):
+            raise InputError(f"{source.name}: tokens: expected texts.")
+
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What stands before and after a text that is read as a whole, as with WordPiece."""
+        return (self._special.index("[CLS]"),), (self._special.index("[SEP]"),)
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> OwnBackend | None:
+        """From the text of a tokenizer.json; None where that is no tokenizer of one's own."""
+        if KEY not in text[:200]:  # which this writes first
+            return None
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return None
+        if not isinstance(found, dict) or found.keys() != {KEY, "values"}:
+            return None
+        return cls(*restored(found[KEY], found["values"], where))
+
+    def to_str(self, pretty: bool = False) -> str:
+        values = {KEY: self.source.values, "values": dataclasses.asdict(self.own)}  # type: ignore[call-overload]
+        return json.dumps(values, ensure_ascii=False, indent=2 if pretty else None)
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> Cut:
+        found = self.own.encode(text)
+        last = len(self._tokens) - self._first
+        if any(not isinstance(number, int) or not -1 <= number < last for number in found):
+            raise InputError(
+                f"{self.source.name}: encode({text!r:.60}) gave {found!r:.80}; expected a list of ids from 0 to "
+                f"{last - 1}, and -1 for what has none."
+            )
+        unknown = self._special.index("[UNK]")
+        return Cut([unknown if number < 0 else number + self._first for number in found])
+
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Cut]:
+        return [self.encode(text) for text in texts]
+
+    def unknown(self, text: str) -> list[str]:
+        """The characters that no token has, each once, in order."""
+        if -1 not in self.own.encode(text):
+            return []
+        return [character for character in dict.fromkeys(text) if -1 in self.own.encode(character)]
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        return self.own.decode([number - self._first for number in ids if self._first <= number < len(self._tokens)])
+
+    def id_to_token(self, number: int) -> str | None:
+        return self._tokens[number] if 0 <= number < len(self._tokens) else None
+
+    def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self._tokens)}
+
+    def get_vocab_size(self, with_added_tokens: bool = True) -> int:
+        return len(self._tokens)
+
+    def get_added_tokens_decoder(self) -> dict[int, AddedToken]:
+        return {number: AddedToken(name, special=True) for number, name in enumerate(self._special)}
+
+
+def learned(settings: str, size: int | None, saved: object, texts: Iterator[str], where: str) -> OwnBackend:
+    """The tokenizer of a recipe, which learns from the training text what it has not learned before."""
+    values = json.loads(settings)
+    own, source = restored(saved, values if size is None else {**values, "size": size}, where)
+    return OwnBackend(own if own.tokens else own.learn(texts), source)
