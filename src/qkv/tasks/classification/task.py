@@ -1,7 +1,4 @@
-"""The classification task: labels, or a number, for each text, pair of texts, image or row of numbers.
-
-The tagging task, a label for each word, is a subclass.
-"""
+"""The classification task: labels, or a number, for a text, a pair, an image or a row; tagging is a subclass."""
 
 from __future__ import annotations
 
