@@ -181,7 +181,7 @@ def test_a_probe_of_every_layer(model: str, tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--among", "a.txt", "--word", "river"], "--among and --word: expected one of them"),
+        (["--among", "a.txt", "--word", "river"], "--among a.txt: does not apply, because --word"),
         (["--picture", "a.svg"], "only --probe DATA uses it"),
         (["the stone", "--among", "missing.txt"], "missing.txt: cannot be read"),
         (["--word", "river", "the river"], "at least two texts"),

@@ -170,7 +170,7 @@ def test_drawing(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(set(whole)) > 1
     greedy = [answer(capsys, *words[:3], *more)["texts"] for more in (["--temperature", "0"], ["--beams", "1"])]
     assert [each[0]["translations"][0]["text"] for each in greedy] == [greedy[0][0]["translations"][0]["text"]] * 2
-    assert "belong to sampling. Give --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
+    assert "it belongs to sampling. Give --temperature 1" in refused(capsys, *words, "--top-p", "0.5")
     assert "temperature -1.0: expected 0" in refused(capsys, *words, "--temperature", "-1")
     assert "--beams 0: expected 1" in refused(capsys, *words[:3], "--beams", "0")
     assert "--nbest 0: expected 1" in refused(capsys, *words[:3], "--nbest", "0")

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from qkv.cli import interrupts, streams
+from qkv.cli.applicability import require_applicable
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -123,7 +124,9 @@ def dispatch(arguments: list[str]) -> int:
         return report_unknown_verb(arguments[0])
     require_unicode(arguments)
     arguments = load_own_files(arguments)
-    application()(arguments, exit_on_error=False, print_error=False)
+    command, bound, _ = application().parse_args(arguments, exit_on_error=False, print_error=False)
+    require_applicable(" ".join(arguments[:2]) if arguments[0] == "data" else arguments[0], bound)
+    command(*bound.args, **bound.kwargs)
     print_compiler_notes()
     return 0
 

@@ -57,8 +57,6 @@ def clean(
     from qkv.data.corpus import CorpusConfig
 
     corpus = data_config(CorpusConfig, data, "data clean", reading, "qkv data clean reads plain text", example="crawl/")
-    if dry_run and (keep_dropped or report):
-        raise InputError("--dry-run writes nothing. Leave it out, or leave out --keep-dropped and --report.")
     if out is None and not dry_run:
         raise InputError("no file to write. Give --out corpus.jsonl, or only count with --dry-run.")
     kept_file, dropped_file, report_file = _new_files(out, keep_dropped, report, force)

@@ -32,6 +32,7 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     parallel text: the languages, the pairs, their lengths and copies."""
     from qkv.data import descriptions, own_reader
     from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+    from qkv.data.detect import naming_deciding_options
     from qkv.tasks import detected_as
 
     verb, given = "data describe", reading.given()
@@ -49,12 +50,12 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     description: Description | ExamplesDescription | PairsDescription
     if detected.content == "pairs":
         pairs = data_config(ParallelConfig, data, verb, reading, f"{reason}parallel text", without=("valid", "test"))
-        with progress_in_bytes() as progress:
+        with progress_in_bytes() as progress, naming_deciding_options({"files": data, **given}):
             description = descriptions.describe_pairs(pairs, progress, detected.previews)
         sections = _pairs_sections(description, title)
     elif detected.content == "examples":
         examples = data_config(ExamplesConfig, data, verb, reading, f"{reason}labelled examples")
-        with progress_in_bytes() as progress:
+        with progress_in_bytes() as progress, naming_deciding_options({"files": data, **given}):
             description = descriptions.describe_examples(examples, progress, detected.previews)
         sections = _examples_sections(description, title)
     else:

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 import qkv
 from qkv.cli.batches import answer_batches, read_texts, text_batches
-from qkv.cli.options import DEFAULT_DATA, AnyModel, Flag, Repeatable, TextFile, Texts, data_config, in_range, refuse
+from qkv.cli.options import DEFAULT_DATA, AnyModel, Flag, Repeatable, TextFile, Texts, data_config, in_range
 from qkv.cli.output import Json, print_answer, print_json, print_notes, print_sections
 from qkv.errors import InputError, require_package
 from qkv.ranges import COUNT
@@ -80,24 +80,11 @@ def embed(
         label: With --probe: the column with the labels.
         picture: With --probe: plot the scores into this .svg or .png file.
     """
-    modes = {"among": among, "word": word, "probe": probe, "out": out}
-    given_modes = [f"--{name}" for name, value in modes.items() if value is not None]
-    if len(given_modes) > 1:
-        raise InputError(f"{given_modes[0]} and {given_modes[1]}: expected one of them.")
-    if probe is None:
-        refuse({"label": label, "picture": picture}, "only --probe DATA uses it")
-    if among is None:
-        refuse({"top": top}, "only --among FILE uses it")
-    else:
-        refuse({"tokens": tokens}, "--among compares whole texts")
-    vector_options = {"layer": layer, "pool": pool, "tokens": tokens, "precision": precision}
     if probe is not None:
-        refuse({"file": file, **vector_options}, "--probe reads labelled examples at every layer")
         if texts:
             raise InputError(f"{len(texts)} texts and --probe: a probe reads labelled examples. Leave the texts out.")
         return print_probe(model, probe, label, picture, json)
     if word is not None:
-        refuse({"file": file, **vector_options}, "--word compares the texts of the command at every layer")
         return print_word(model, word, list(texts), json)
     batches = text_batches(texts, file, "embed", BATCH_TEXTS, piped=False)
     if out is not None:

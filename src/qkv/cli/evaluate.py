@@ -62,6 +62,8 @@ def evaluate(
     given = {"window": window, "metric": score, "beams": beams, "compare_with": compare_with}
     reason = f"this model is of kind {opened.bundle.config.kind} and is scored on {task.data_name}"
     refuse({name: value for name, value in given.items() if name not in task.evaluation_options}, reason)
+    if not task.labelled and reading.task != task.kind:
+        refuse({"task": reading.task}, reason)
     corpus: CorpusSection = data_config(
         task.corpus_config, data, "evaluate", reading, reason, example=f"MODEL {task.example}"
     )

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 import qkv
 from qkv.cli.batches import read_texts
 from qkv.cli.deck_tables import print_decks
-from qkv.cli.options import AnyModel, Flag, in_range, refuse
+from qkv.cli.options import AnyModel, Flag, in_range
 from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.errors import InputError, require_package
 from qkv.ranges import Range
@@ -82,10 +82,6 @@ def inspect(
     from qkv.studies.attention_picture import draw
     from qkv.tasks.inspected import inspected
 
-    if not heads:
-        refuse({"data": data, "ablate": ablate}, "only --heads uses it")
-    if head is None and not decks:
-        refuse({"token": token}, "only --head and --decks use it")
     query_token = -1 if token is None else token
     if png is not None:
         require_package("PIL", "--png (--svg needs nothing)")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from qkv import ranges
-from qkv.cli.options import Flag, Prompt, in_range, joined_text, refuse
+from qkv.cli.options import Flag, Prompt, in_range, joined_text
 from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_bytes
 from qkv.errors import InputError
@@ -51,8 +51,6 @@ def tokenize(
         force: Replace an existing file of the name --save.
         encoding: The encoding of the files.
     """
-    if save is None:
-        refuse({"force": force}, "only --save FILE writes a file")
     joined = joined_text(text, "tokenize", encoding)
     used_tokenizer, config = _load_or_train(joined, tokenizer, tuple(train), kind, size, encoding, file)
     saved = _save(used_tokenizer, save, force)

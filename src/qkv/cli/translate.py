@@ -9,7 +9,7 @@ from qkv import ranges
 from qkv.cli.batches import answer_batches, text_batches
 from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, in_range
 from qkv.cli.output import Json, print_answer, print_notes, print_rows, print_text
-from qkv.errors import InputError, installation_hint, is_installed, require_package
+from qkv.errors import installation_hint, is_installed, require_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +62,6 @@ def translate(
     from qkv.generation.sampling import Sampling
 
     sampling = None if temperature is None else Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-    if sampling is None and (top_k, top_p, seed) != (0, 1.0, 0):
-        raise InputError(
-            "--top-k, --top-p and --seed belong to sampling. Give --temperature 1 as well, or leave them out."
-        )
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
     require_sentence_splitter(list(texts), file)

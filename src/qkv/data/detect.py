@@ -23,7 +23,7 @@ from qkv.data.findings import Findings
 from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
 from qkv.data.formats.column_names import TRANSLATION_PAIRS
 from qkv.data.formats.delimited import is_number
-from qkv.data.formats.kinds import LABELLED_KINDS, FilePreviews
+from qkv.data.formats.kinds import IMAGE_KINDS, LABELLED_KINDS, FilePreviews
 from qkv.data.formats.tabular import Table
 from qkv.data.number_tables import holds_numbers
 from qkv.data.pair_columns import header_rule, nested_pair, pair_by_name
@@ -92,7 +92,12 @@ class Detected:
     @property
     def images(self) -> bool:
         """Whether the first file, read as labelled examples, has images."""
-        return self._first_examples is not None and self._first_examples.kind in ("idx", "npz", "image")
+        return self._first_examples is not None and self._first_examples.kind in IMAGE_KINDS
+
+    @property
+    def inputs(self) -> Literal["text", "images", "numbers"]:
+        """What an example is, by the first file; text if that cannot be told before the examples are read."""
+        return "images" if self.images else "numbers" if self.numeric else "text"
 
     @cached_property
     def _first_examples(self) -> ExampleFile | None:

@@ -133,10 +133,10 @@ class NumberColumns:
     @classmethod
     def choose(cls, table: Table, config: ExamplesConfig, findings: Findings) -> NumberColumns:
         """The given columns, else those of numbers and of a few words, with a note."""
-        label = _label_column(table, config)
+        label, key = _label_column(table, config), given_column(table, config.id, "id")
         if config.columns:
             return cls(label, config.columns)
-        profiles = [profile for profile in _profiles(table) if profile.name not in (label, config.id)]
+        profiles = [profile for profile in _profiles(table) if profile.name not in (label, key)]
         used = [profile for profile in profiles if profile.kind in ("numbers", "words") and not _is_id(profile.name)]
         numeric = [profile.name for profile in used if profile.kind == "numbers"]
         if not numeric:

@@ -48,7 +48,7 @@ def _task_of_kind(kind: str, where: str) -> type[Task]:
     return TASKS[kind]
 
 
-def _require_fitting_options(draft: Draft, task: type[Task]) -> None:
+def _require_fitting_options(draft: Draft, task: type[Task], detected: Detected) -> None:
     """Refuse options that are for the data of other tasks, by the names that the user typed."""
     corpus = draft.corpus
     own = {field.name for field in fields(task.corpus_config)}
@@ -63,6 +63,17 @@ def _require_fitting_options(draft: Draft, task: type[Task]) -> None:
                 f"{draft.where}: --{key} {shown}: is for {' and '.join(intended)}, and {files[0]} is read as "
                 f"{task.data_name}. Leave it out, or give --task, which says what the data are."
             )
+    tokenizer = draft.tokenizer
+    if tokenizer.kind is not None and task.labelled and detected.inputs != "text":
+        raise ConfigError(
+            f"--tokenizer {tokenizer.file or tokenizer.kind}: does not apply, because the data are {detected.inputs}. "
+            "Leave it out."
+        )
+    if "metric" in draft.task and "metric" not in {field.name for field in fields(task.task_config)}:
+        raise ConfigError(
+            f"--metric {draft.task['metric']}: does not apply, because the data are read as {task.data_name}. "
+            "Leave it out."
+        )
     if "weights" in draft.task and not task.labelled:
         raise ConfigError(
             f"{draft.where}: task.weights (--class-weights) is for labelled examples, and this is {task.kind}."
@@ -72,10 +83,11 @@ def _require_fitting_options(draft: Draft, task: type[Task]) -> None:
 def task_to_study(corpus: Section, task_section: Section, verb: str) -> type[Task]:
     """The task of files on which `qkv compare` or `qkv tune` (the verb) trains several models."""
     draft = Draft.parse({"corpus": corpus, "task": task_section}, "the options")
-    task = task_class(draft)
+    detected = detect(dict(corpus))
+    task = task_class(draft, detected)
     if task.study_refusal:
         raise InputError(f"{', '.join(map(str, corpus.get('files', ())))}: {task.study_refusal.format(verb=verb)}")
-    _require_fitting_options(draft, task)
+    _require_fitting_options(draft, task, detected)
     return task
 
 
@@ -88,7 +100,7 @@ def open_task(draft: Draft, progress: Progress | None, detected: Detected | None
     """Read and prepare the training data of a new run."""
     detected = detected or detect(dict(draft.corpus))
     task = task_class(draft, detected)
-    _require_fitting_options(draft, task)
+    _require_fitting_options(draft, task, detected)
     with naming_deciding_options({**draft.corpus, **draft.task}):
         opened = task.open(draft, progress, detected)
     return opened if opened.kind_after_reading == opened.kind else TASKS[opened.kind_after_reading](opened.prepared)

@@ -21,6 +21,7 @@ from qkv.errors import DataError
 FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text"]
 LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
 """The kinds of files that hold labels too. Images and texts may get theirs from the names of folders."""
+IMAGE_KINDS: tuple[FileKind, ...] = ("idx", "npz", "image")
 FASTTEXT_PREFIX = "__label__"
 MAX_PREVIEWS = 20
 """For how many files the first bytes are kept; other files of a folder may be opened again."""

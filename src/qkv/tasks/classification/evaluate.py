@@ -123,14 +123,18 @@ def read_for_model(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, li
     _refuse_parallel_text(model.kind, config, previews)
     model_input = input_of(model)
     if model_input == "numbers":
-        refuse_unused(config, ("text", "text2"), "the model reads rows of numbers")
+        refuse_unused(config, ("text", "text2", "id"), "the model reads rows of numbers")
         config = replace(
             config, columns=model.columns, label=config.label or model.target or None, text=None, text2=None
         )
     elif model.kind == "classifier" and model_input == "text":
         config = replace(config, **_training_columns_of_files(bundle, config, previews))
-    if config.task is None and model.kind != "tagger":
-        config = replace(config, task="images" if model_input == "images" else TASK_BY_PROBLEM[model.problem])  # type: ignore[arg-type]
+    task = "images" if model_input == "images" else TASK_BY_PROBLEM[model.problem]
+    task = "tagging" if model.kind == "tagger" else task
+    if config.task not in (None, task):
+        refuse_unused(config, ("task",), f"this model was trained for {task}")
+    if model.kind != "tagger":
+        config = replace(config, task=task)  # type: ignore[arg-type]
     data = read_examples(config, purpose="evaluate", previews=previews)
     if (data.task == "tagging") != (model.kind == "tagger"):
         wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
