@@ -3,7 +3,8 @@
 python bench/pins.py BASE HEAD                                 everything, about ten minutes on two cores
 python bench/pins.py BASE HEAD --only recipes weights          some of it
 python bench/pins.py BASE HEAD --keep FOLDER                   results are kept: a second comparison with the same BASE
-                                                               runs HEAD only
+                                                               runs HEAD only; one that was killed goes on
+python bench/pins.py BASE HEAD --keep FOLDER --minutes 5       a part: no command starts later, the next call goes on
 python bench/pins.py BASE HEAD --match 'finetune' --show       probes whose name holds a word; what each commit printed
 
 recipes  the resolved recipe.toml of every recipe file and of typical commands for every task
@@ -13,7 +14,8 @@ json     every value of every --json document on small runs, without times, plac
 errors   bad files of the tests and commands with a mistake: exit code, file and line, numbers, quoted values, remedy
 
 Both commits run on the same data in the same environment (only PYTHONPATH differs). A process for each commit imports
-torch once and forks for every command. The exit code is 1 when something differs.
+torch once and forks for every command. The exit code is 1 when something differs, 3 when a part is over and
+probes are left.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 from pinned import comparison, data, probes  # noqa: E402
 from pinned.probes import GROUPS, Probe  # noqa: E402
 
+UNFINISHED = 3  # the exit code of a part
 RENAMES = ROOT / "bench" / "pins_renames.toml"
 SOURCES = [
     ROOT / "bench" / "pinned" / "data.py",
@@ -55,7 +58,10 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run HEAD even where its results are kept")
     parser.add_argument("--show", action="store_true", help="print what the commands of differing probes said")
     parser.add_argument("--workers", type=int, default=2, help="commands at a time")
+    parser.add_argument("--minutes", type=float, help="a part of this length; needs --keep")
     given = parser.parse_args()
+    if given.minutes and not given.keep:
+        parser.error("--minutes needs --keep FOLDER, where the next part finds what this one has done")
     work = (given.keep or Path(tempfile.mkdtemp(prefix="pins-"))).resolve()
     try:
         return compare(given, work)
@@ -76,8 +82,12 @@ def compare(given: argparse.Namespace, work: Path) -> int:
     needed |= {need for each in known if each.name in needed for need in each.needs}
     run = [each for each in known if each.name in needed or each in chosen]
     results = []
+    ends = began + 60 * given.minutes if given.minutes else None
     for commit, table, again in ((base, comparison.Renames({}), False), (head, renames, given.again)):
-        results.append(commit.results(run, folder, table, given.workers, again))
+        results.append(commit.results(run, folder, table, given.workers, again, ends))
+    if left := [each.name for each in run if any(each.name not in side for side in results)]:
+        print(f"{len(run) - len(left)} of {len(run)} probes are done on both commits; the same command goes on")
+        return UNFINISHED
     differences, accepted = [], renames.table.get("accepted", {})
     for group in given.only:
         own = [each for each in chosen if each.group == group]
@@ -131,28 +141,50 @@ class Commit:
             subprocess.run(["tar", "-x", "-C", str(self.tree)], input=archive.stdout, check=True)
 
     def results(
-        self, wanted: list[Probe], folder: Path, renames: comparison.Renames, workers: int, again: bool
+        self,
+        wanted: list[Probe],
+        folder: Path,
+        renames: comparison.Renames,
+        workers: int,
+        again: bool,
+        ends: float | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """Run what has not been run, and give the outcomes of all."""
+        """Run what has not been run, up to a moment (of time.monotonic), and give the outcomes of all."""
         kept = json.loads(self.kept.read_text(encoding="utf-8")) if self.kept.exists() and not again else {}
         orders = [self.order(each, folder, renames) for each in wanted]
+        answers = self.place / "answers.jsonl"
+        if again:
+            answers.unlink(missing_ok=True)
+        self.collect(answers, orders, folder, kept)  # of a call that was killed
         missing = [order for order in orders if kept.get(order["name"], {}).get("words") != order["words"]]
         stale = {order["name"] for order in missing}
         missing += [order for order in orders if order["name"] not in stale and stale.intersection(order["needs"])]
-        if missing:
+        if missing and (ends is None or time.monotonic() < ends):
             self.check_out()
             (self.place / "orders.json").write_text(json.dumps(missing), encoding="utf-8")
-            answers = self.place / "answers.jsonl"
-            answers.unlink(missing_ok=True)
-            self.run(answers, workers)
-            lines = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
-            for order, line in ((order, line) for line in lines for order in missing if order["name"] == line["name"]):
-                outcome = collect(self.place, order, line["code"], folder)
-                kept[order["name"]] = {"words": order["words"], "seconds": line["seconds"], "outcome": outcome}
-                if not order["model"]:
-                    shutil.rmtree(self.place / order["out"], ignore_errors=True)
-            self.kept.write_text(json.dumps(kept), encoding="utf-8")
-        return {name: value["outcome"] for name, value in kept.items()}
+            self.run(answers, workers, 0.0 if ends is None else ends - time.monotonic())
+            self.collect(answers, missing, folder, kept)
+        current = {order["name"]: order["words"] for order in orders}
+        return {name: value["outcome"] for name, value in kept.items() if value["words"] == current.get(name)}
+
+    def collect(self, answers: Path, orders: list[dict[str, Any]], folder: Path, kept: dict[str, Any]) -> None:
+        """Move what has been answered to what is kept; a last line that was cut short is left out."""
+        if not answers.exists():
+            return
+        by_name = {order["name"]: order for order in orders}
+        for text in answers.read_text(encoding="utf-8").splitlines(keepends=True):
+            line = json.loads(text) if text.endswith("\n") else {}
+            order = by_name.get(line.get("name", ""))
+            if order is None or order["words"] != line["words"]:
+                continue
+            outcome = collect(self.place, order, line["code"], folder)
+            kept[order["name"]] = {"words": order["words"], "seconds": line["seconds"], "outcome": outcome}
+            if not order["model"]:
+                shutil.rmtree(self.place / order["out"], ignore_errors=True)
+        aside = self.kept.with_suffix(".new")
+        aside.write_text(json.dumps(kept), encoding="utf-8")
+        aside.replace(self.kept)
+        answers.unlink()
 
     def order(self, probe: Probe, folder: Path, renames: comparison.Renames) -> dict[str, Any]:
         """The words of a probe with its places filled in."""
@@ -175,7 +207,8 @@ class Commit:
             "group": probe.group,
         }
 
-    def run(self, answers: Path, workers: int) -> None:
+    def run(self, answers: Path, workers: int, seconds: float) -> None:
+        """Run the orders; no new one after so many seconds (0: all)."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("QKV_", "HF_"))},
             "PYTHONPATH": str(self.tree / "src"), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
@@ -189,6 +222,7 @@ class Commit:
             "orders.json",
             str(answers),
             str(workers),
+            str(seconds),
         ]
         subprocess.run(words, cwd=self.place, env=environment, check=True)
 

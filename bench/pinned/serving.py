@@ -1,7 +1,8 @@
 """The process of one commit: imports torch and qkv once, forks a child for every command, and answers with outcomes.
 
-PYTHONPATH=COMMIT/src python serving.py ORDERS ANSWERS WORKERS, where ORDERS is a JSON list of name, words, needs, out;
-ANSWERS gets a line of JSON for each as soon as it has ended. Paths are relative to the current folder.
+PYTHONPATH=COMMIT/src python serving.py ORDERS ANSWERS WORKERS SECONDS, where ORDERS is a JSON list of name, words,
+needs, out; ANSWERS gets a line of JSON for each as soon as it has ended; none starts after SECONDS (0: no limit). Paths
+are relative to the current folder.
 """
 
 from __future__ import annotations
@@ -60,11 +61,16 @@ def child(order: dict[str, Any]) -> None:
         os._exit(code)
 
 
-def serve(orders: list[dict[str, Any]], answers: Path, workers: int) -> None:
+def serve(orders: list[dict[str, Any]], answers: Path, workers: int, seconds: float = 0.0) -> None:
+    ends = time.monotonic() + seconds
     waiting, running, ended = list(orders), {}, set()
     names = {order["name"] for order in orders}
     with answers.open("a", encoding="utf-8") as file:
         while waiting or running:
+            if seconds and time.monotonic() > ends:
+                waiting = []
+            if not (waiting or running):
+                break
             ready = [order for order in waiting if all(need in ended or need not in names for need in order["needs"])]
             while ready and len(running) < workers:
                 order = ready.pop(0)
@@ -91,4 +97,5 @@ def serve(orders: list[dict[str, Any]], answers: Path, workers: int) -> None:
 
 if __name__ == "__main__":
     preload()
-    serve(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2]), int(sys.argv[3]))
+    asked = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    serve(asked, Path(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
