@@ -26,7 +26,7 @@ from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.generation.beam import Translator
 from qkv.models.language_model import count
 from qkv.recipe import bundle, own_model
-from qkv.tasks.given import DataOptions, checked_reading, in_python_names, python_names, section_of
+from qkv.tasks.given import DataKeywords, checked_reading, in_python_names, python_names, section_of
 from qkv.tasks.inspected import inspected
 from qkv.tasks.language_modelling.evaluate import require_window, score_tokens
 from qkv.tasks.text_generator import TextGenerator
@@ -88,7 +88,7 @@ class Model(TextGenerator):
         beams: int | None = None,
         compare_with: str | Path | Model | None = None,
         metrics: Metrics | None = None,
-        **options: Unpack[DataOptions],
+        **options: Unpack[DataKeywords],
     ) -> Score | MaskedScore | LabelledScore | TranslationEvaluation:
         """Score the model on other data: text, labelled examples or parallel text, as it was trained on.
 
@@ -104,7 +104,7 @@ class Model(TextGenerator):
         from qkv.tasks.protocol import EvaluationOptions
         from qkv.tasks.registry import evaluate_model, task_of_model
 
-        reading = checked_reading(DataOptions, options, "model.evaluate")
+        reading = checked_reading(DataKeywords, options, "model.evaluate")
         require_type("window", window, int, type(None))
         require_type("metric", metric, str, type(None))
         require_type("beams", beams, int, type(None))
@@ -127,7 +127,7 @@ class Model(TextGenerator):
         self.notes += map(in_python_names, report.notes)
         return report.score
 
-    def _data_of(self, data: object, reading: DataOptions) -> CorpusSection | str:
+    def _data_of(self, data: object, reading: DataKeywords) -> CorpusSection | str:
         """The config of data that was given, or a text."""
         from qkv.tasks.registry import task_of_model
 
@@ -142,7 +142,7 @@ class Model(TextGenerator):
             else:
                 data = [data]
         values, _ = section_of(data, dict(reading))
-        if values.get("task") == "translation" and task.corpus_config is ParallelConfig:
+        if values.get("task") == task.kind and "task" not in {field.name for field in fields(task.corpus_config)}:
             del values["task"]
         known = {field.name for field in fields(task.corpus_config)}
         for name in values:

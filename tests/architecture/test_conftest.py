@@ -23,7 +23,9 @@ def test_this_machine_can_be_called() -> None:
 
 
 def test_the_cache_is_temporary() -> None:
-    assert Path(os.environ["QKV_CACHE"]).is_relative_to(os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir())
+    assert Path(os.environ["QKV_CACHE"]).is_relative_to(
+        os.environ.get("PYTEST_DEBUG_TEMPROOT") or tempfile.gettempdir()
+    )
 
 
 def test_annotations_are_checked() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from cli.commands import run
 from qkv.cli.app import application
-from qkv.cli.output import OUTPUT
+from qkv.cli.output import OUTPUT_GROUP
 
 Words = tuple[str, ...]
 VALUES: Mapping[str, Words] = {
@@ -86,7 +86,7 @@ def options(verb: Words, values: Mapping[str, Words]) -> list[Option]:
     for argument in part.assemble_argument_collection():
         names = [name for name in argument.names if name.startswith("--")]
         if names and not argument.required and argument.name != "--debug":
-            default, output = argument.field_info.default, OUTPUT in argument.parameter.group
+            default, output = argument.field_info.default, OUTPUT_GROUP in argument.parameter.group
             for words in _words(names, argument.hint, default, {**VALUES, **values}):
                 found.append(Option(names[0], words, output))
     return found

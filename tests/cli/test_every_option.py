@@ -21,7 +21,7 @@ from qkv.recipe.bundle import Bundle
 from qkv.tasks.protocol import EvaluationOptions, Task
 from qkv.tasks.registry import TASKS
 from qkv.tasks.report import EvaluationReport, lines
-from qkv.tasks.translation.predict import Said
+from qkv.tasks.translation.predict import TranslatedText
 from qkv.text.chat_formats import FORMATS
 from reliability import families
 
@@ -129,10 +129,10 @@ def test_embed(models: dict[str, str], call: Runner, file: str) -> None:
 
 def test_translate(models: dict[str, str], call: Runner, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What reaches the search: an untrained translator says the same, however it searches."""
-    said = Said("one", -1.0, (), ())
+    said = TranslatedText("one", -1.0, (), ())
     monkeypatch.setattr(qkv.api.Model, "translate", lambda model, texts, **more: print(more) or [[said]] * len(texts))
-    monkeypatch.setattr(qkv.cli.translate, "aligned", lambda model, translation: ["0-0"])
-    monkeypatch.setattr(qkv.cli.translate, "values", lambda model, said, alignments: {"aligned": alignments})
+    monkeypatch.setattr(qkv.cli.translate, "alignment_lines", lambda model, translation: ["0-0"])
+    monkeypatch.setattr(qkv.cli.translate, "json_values", lambda model, said, alignments: {"aligned": alignments})
     base = (models["translation"], "one two")
     assert not ignored(call, ("translate",), base, {"--file": (file,)})
     assert call("translate", *base, "--temperature", "2", "--beams", "3").refuses("--beams")

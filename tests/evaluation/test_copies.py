@@ -41,7 +41,7 @@ def test_repeated_is_what_comparing_finds(text: list[int], length: int) -> None:
 
 
 def test_a_copy_is_found_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_baselines, "CHUNK", 97)
+    monkeypatch.setattr(text_baselines, "HASHED", 97)
     whole = np.concatenate([OTHER[:1_000], ONE[:50], OTHER[1_000:]])
     assert text_baselines.shared(ONE[:50], whole, 40) == 1
     assert text_baselines.shared(ONE[:100], whole, 40) == pytest.approx(0.5, abs=0.02)

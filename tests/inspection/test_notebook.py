@@ -13,6 +13,7 @@ from qkv.inspection import notebook
 from qkv.inspection.attribution import why
 from qkv.inspection.trace import Token, trace
 from qkv.inspection.word_in_contexts import meaning
+from qkv.visible import html_table
 from web.payloads import payloads
 
 KNOWN = {"table", "tr", "td", "th", "p", "span", "u"}
@@ -78,7 +79,7 @@ def test_payloads_stay_text() -> None:
         words = (texts + texts)[start : start + len(answer.words)]
         harmless(replace(answer, words=words)._repr_html_())
     for text in texts:
-        found = harmless(notebook.matrix(torch.ones(1, 1), [text], [text]) + notebook.table([(text,)], (text,)))
+        found = harmless(notebook.matrix(torch.ones(1, 1), [text], [text]) + html_table([(text,)], (text,)))
         assert any(text in title for title in found.titles)
 
 

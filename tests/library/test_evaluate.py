@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import qkv
-from qkv.cli.app import perform
+from qkv.cli.app import dispatch
 from qkv.errors import InputError
 from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.masked_tokens import MaskedScore
@@ -93,7 +93,7 @@ def test_it_gives_the_numbers_of_the_command(
     file = write(kind, tmp_path)
     assert model.evaluate(file).values() == score.values() == model.evaluate(str(file)).values()
     capsys.readouterr()
-    assert perform(["evaluate", str(model.bundle.folder), str(file), "--json"]) == 0
+    assert dispatch(["evaluate", str(model.bundle.folder), str(file), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     for name, value in score.values().items():
         assert printed[name] == (None if value != value else value), name

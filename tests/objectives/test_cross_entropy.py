@@ -14,7 +14,7 @@ from qkv.objectives.objective import InPlaceCrossEntropy, cross_entropy
 @pytest.mark.parametrize("rows", [1, 7, 64])
 def test_value_and_gradient_are_torchs(rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through a linear layer, in several stretches, with extreme logits and a scaled loss."""
-    monkeypatch.setattr(module, "ROWS", 5 * 301)
+    monkeypatch.setattr(module, "LOGITS_AT_ONCE", 5 * 301)
     generator = torch.Generator().manual_seed(rows)
     head = torch.randn(301, 16, generator=generator, requires_grad=True)
     x = (torch.randn(rows, 16, generator=generator) * 20).requires_grad_()
@@ -34,7 +34,7 @@ def test_value_and_gradient_are_torchs(rows: int, smoothing: float, monkeypatch:
 
 def test_bf16_is_worked_on_in_f32(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of logits in bf16 the loss is that of the same numbers in f32, and the gradient is rounded once."""
-    monkeypatch.setattr(module, "ROWS", 5 * 301)
+    monkeypatch.setattr(module, "LOGITS_AT_ONCE", 5 * 301)
     logits = (torch.randn(64, 301, generator=torch.Generator().manual_seed(0)) * 5).bfloat16()
     targets = torch.arange(64) * 4
     whole = logits.float().requires_grad_()
@@ -61,7 +61,7 @@ def test_large_tables_go_this_way_and_scores_do_not() -> None:
 
 
 def test_each_in_stretches_is_torchs_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ROWS", 5 * 301)
+    monkeypatch.setattr(module, "LOGITS_AT_ONCE", 5 * 301)
     logits = torch.randn(64, 301, generator=torch.Generator().manual_seed(0)) * 5
     targets = torch.arange(64) * 4
     assert torch.equal(module.token_losses(logits, targets), F.cross_entropy(logits, targets, reduction="none"))

@@ -231,7 +231,7 @@ def test_other_tables_of_characters(rule: str, tmp_path: Path) -> None:
         assert words.encode(text) == expected, ascii(text)
 
 
-def files_of(ids: dict[str, int], own: files.Pieces) -> Tokenizer:
+def files_of(ids: dict[str, int], own: files.SentencePieces) -> Tokenizer:
     from qkv.text.foreign import unigram
 
     return unigram(ids, own.scores, own.table, {"</s>", "<unk>"}, "<unk>", "here")

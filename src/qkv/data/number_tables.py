@@ -61,7 +61,7 @@ def _word_in(cell: object) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Profile:
+class _NumberProfile:
     """What a column holds, by its cells in the first rows."""
 
     name: str
@@ -69,7 +69,7 @@ class _Profile:
     words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, cells: Sequence[object]) -> _Profile:
+    def of(cls, name: str, cells: Sequence[object]) -> _NumberProfile:
         filled = [cell for cell in cells if _word_in(cell) is not None]
         if not filled:
             return cls(name, "nothing")
@@ -83,8 +83,8 @@ class _Profile:
         return cls(name, "words" if len(words) <= MAX_DISTINCT_WORDS else "many words", tuple(words))
 
 
-def _profiles(table: Table) -> list[_Profile]:
-    return [_Profile.of(name, table.sample_column(index)) for index, name in enumerate(table.columns)]
+def _profiles(table: Table) -> list[_NumberProfile]:
+    return [_NumberProfile.of(name, table.sample_column(index)) for index, name in enumerate(table.columns)]
 
 
 def holds_numbers(table: Table, config: ExamplesConfig) -> bool:

@@ -24,7 +24,7 @@ from qkv.tasks import TaskName
 Options = TypeVar("Options")
 
 
-class DataOptions(TypedDict, total=False):
+class DataKeywords(TypedDict, total=False):
     """How data are read: the options of the command line, by the same names."""
 
     task: TaskName | None
@@ -41,7 +41,7 @@ class DataOptions(TypedDict, total=False):
     reader: str | Path | None
 
 
-class ReadingOptions(DataOptions, total=False):
+class ReadingOptions(DataKeywords, total=False):
     """The same, with the validation and the test set."""
 
     valid: object
