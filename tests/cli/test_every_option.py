@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -167,7 +167,7 @@ def test_evaluate(
     models: dict[str, str], data: dict[str, list[str]], call: Runner, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     def score(task: type[Task], bundle: Bundle, corpus: object, options: EvaluationOptions, *more: object) -> Any:
-        return EvaluationReport((lines(str(options)),), {"options": str(options)})
+        return EvaluationReport((lines(str(options)),), {"options": str(options)}, cast(Any, None))
 
     if kind in ("masked", "tagging", "translation"):  # what reaches the task
         for task in (*TASKS.values(),):

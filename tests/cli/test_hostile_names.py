@@ -87,7 +87,7 @@ COMMANDS: dict[str, Commands] = {
         ["embed", m["language"], FORGES, "--tokens"],
         ["embed", m["language"], FORGES, "--out", f"{to(f)}.jsonl"],
     ],
-    "classify": lambda m, f: [["classify", m["classifier"], FORGES, STEERS, "--top", "2"]],
+    "classify": lambda m, f: [["classify", m["classifier"], FORGES, STEERS]],
     "tag": lambda m, f: [["tag", m["tagger"], FORGES, f"a {STEERS} b"]],
     "translate": lambda m, f: [
         ["translate", m["translator"], FORGES, STEERS, "--beams", "2"],

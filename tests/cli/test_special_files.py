@@ -29,6 +29,7 @@ READ = {
     "recipe",
     "file",
     "tokenizer",
+    "reader",
     "train",
     "among",
     "probe",

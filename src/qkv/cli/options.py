@@ -89,7 +89,7 @@ TextColumn = Annotated[str | None, Parameter(help="The column with the text, in 
 SecondTextColumn = Annotated[str | None, Parameter(help="The column with the second text, for pairs of texts.")]
 Metrics = Annotated[
     list[str] | None,
-    Parameter(negative="", help="For translations bleu or errors (of symbols); a Python file with your own metrics."),
+    Parameter(negative="", help="bleu or errors, for translations; or a Python file with your own metrics."),
 ]
 
 
@@ -128,7 +128,7 @@ class DataOptions(CorpusOptions):
     """The column to translate from: its name, or its number from 1."""
     target: Annotated[str | None, Parameter(help="The column to translate to.")] = None
     reader: str | None = None
-    """A Python file with a function `read`, from a path to rows or texts, for a format of your own."""
+    """A Python file whose function `read` reads a format of your own."""
     languages: ValueList = None
     """Source and target language, such as en de. Default: those of the file names."""
 

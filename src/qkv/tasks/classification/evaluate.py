@@ -129,8 +129,10 @@ def read_for_model(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, li
         )
     elif model.kind == "classifier" and model_input == "text":
         config = replace(config, **_training_columns_of_files(bundle, config, previews))
-    task = "images" if model_input == "images" else TASK_BY_PROBLEM[model.problem]
-    task = "tagging" if model.kind == "tagger" else task
+    if model.kind == "tagger":
+        task = "tagging"
+    else:
+        task = "images" if model_input == "images" else TASK_BY_PROBLEM[model.problem]
     if config.task not in (None, task):
         refuse_unused(config, ("task",), f"this model was trained for {task}")
     if model.kind != "tagger":
