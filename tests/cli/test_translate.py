@@ -106,7 +106,7 @@ def test_what_is_no_pair_or_no_translator(
     assert "is a text without its translation" in refused(capsys, "evaluate", other, book)
     assert "no data was given" in refused(capsys, "evaluate", other)
     assert "the model learned en to de. Name the source first" in refused(capsys, "evaluate", other, *tested[::-1])
-    assert "scored on parallel text. Leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
+    assert "scored on pairs of texts. Leave it out" in refused(capsys, "evaluate", other, *tested, "--label", "x")
     assert "expected a language, such as en" in refused(capsys, "evaluate", other, "--languages", "en", "de", *tested)
     small = ["--set", "model.width=24", "--set", "model.layers=1", "--steps", "2", "--tokenizer", "characters"]
     assert run(["train", book, "--model", "gpt", *small, "--run", str(tmp_path / "gpt")], True) == 0

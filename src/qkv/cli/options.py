@@ -248,8 +248,8 @@ def data_config(
     from qkv.data import own_reader
 
     allowed = set(inspect.get_annotations(config_type)).difference(without)
-    files = data_files(data, verb, example)
-    given = own_reader.through({"files": files, **options.given()})
+    given = options.given()  # which refuses files among the languages, before files are missed
+    given = own_reader.through({"files": data_files(data, verb, example), **given})
     task = given.get("task")
     if task not in (None, *get_args(ExampleTask)):  # this task decides which config is read, and is no key of it
         from qkv.tasks.registry import TASKS
