@@ -59,7 +59,10 @@ def naming_deciding_options(given: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if names := [f"--{key}" for key in ("documents", *PARALLEL_OPTIONS, "metric") if given.get(key)]:
+        deciding = ["documents", *PARALLEL_OPTIONS, "metric"]
+        if detect({key: value for key, value in given.items() if key not in LABELLED_OPTIONS}).content != "examples":
+            deciding += LABELLED_OPTIONS
+        if names := [f"--{key}" for key in deciding if given.get(key)]:
             error.args = (f"{error} The files are read this way because of {' and '.join(names)}.",)
         raise
 
