@@ -63,6 +63,17 @@ def nursery(own_cache: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_models_of_other_tests() -> Iterator[None]:
+    """Models that tests load from files are forgotten: lists of models and messages name qkv's own again."""
+    yield
+    own_model, registry = sys.modules.get("qkv.recipe.own_model"), sys.modules.get("qkv.models.registry")
+    for kind in [*own_model.LOADED] if own_model and registry else []:
+        del own_model.LOADED[kind]
+        for models in (registry.LANGUAGE_MODELS, registry.TEXT_ENCODERS):
+            models.sources.pop(kind, None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
     """Sums depend on how many threads share them."""
