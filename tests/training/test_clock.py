@@ -136,7 +136,7 @@ def test_the_recipe_alone_gives_the_same_run_again(tmp_path: Path) -> None:
     ends = iter([*[30] * 8, *[21] * 6, *[25] * 100])
 
     class Moody(Clock):
-        def end(self, step: int, end: int, every: int, *, may_grow: bool) -> int:
+        def total_steps(self, step: int, planned: int, every: int, *, may_grow: bool) -> int:
             return next(ends)
 
     config = replace(TRAINING, steps=30, evaluate_every=5, checkpoint_every=5)

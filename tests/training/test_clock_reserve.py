@@ -69,10 +69,10 @@ def test_where_evaluations_became_rarer_the_recipe_gives_the_same_run(tmp_path: 
     plans: list[TrainingConfig] = []
 
     class Slow(Clock):
-        def end(self, step: int, end: int, every: int, *, may_grow: bool) -> int:
-            return end
+        def total_steps(self, step: int, planned: int, every: int, *, may_grow: bool) -> int:
+            return planned
 
-        def every(self, step: int, end: int, every: int) -> int:
+        def evaluation_interval(self, step: int, planned: int, every: int) -> int:
             return 7 if step == 4 else every
 
     config = replace(TRAINING, steps=20, evaluate_every=2, checkpoint_every=5)

@@ -24,7 +24,7 @@ def test_seconds_go_on_from_the_last_sound_line(tmp_path: Path, name: str) -> No
     path.write_bytes(b'{"step": 1, "seconds": 2.5, "tokens_per_second": 8}\n' + NO_LINES[name])
     assert elapsed_seconds(path) == 2.5
     timings = TimingsLog(path)
-    timings.take(2, 8)
+    timings.add_step(2, 8)
     timings.close()
     assert [line["step"] for line in read(path)] == [1, 2]
     assert elapsed_seconds(path) >= 2.5

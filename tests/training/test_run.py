@@ -200,8 +200,8 @@ def test_seconds_add_up_over_sittings(tmp_path: Path, monkeypatch: pytest.Monkey
         clock = iter(ticks)
         monkeypatch.setattr(metrics_log.time, "perf_counter", lambda clock=clock: next(clock))
         made = metrics_log.TimingsLog(path)
-        made.take(1, 10)
-        made.take(2, 10)
+        made.add_step(1, 10)
+        made.add_step(2, 10)
         made.close()
     assert [line["seconds"] for line in metrics_log.read(path)] == [1, 3, 8, 9]
     assert [line["tokens_per_second"] for line in metrics_log.read(path)] == [10, 7, 2, 3]
