@@ -150,7 +150,7 @@ def parse_layer(layer: str) -> Layer:
         raise InputError(f"--layer {layer}: expected a number (-1: the last), mean, sum or concat.") from None
 
 
-def json_values(text: str, vectors: Tensor | Tokens) -> dict[str, Any]:
+def json_values(text: str, vectors: Tensor | Tokens) -> dict[str, object]:
     """A text with its vector or with the vectors of its tokens."""
     from qkv.evaluation.vectors import Tokens
 

@@ -82,7 +82,7 @@ def _load_or_train(
     size: int | None,
     encoding: str,
     file: str | None,
-) -> tuple[Tokenizer, dict[str, Any] | None]:
+) -> tuple[Tokenizer, dict[str, object] | None]:
     """The tokenizer that is named, or a new one trained on the files of `train`, on `file`, or on the text; with the
     config of a new one."""
     from qkv.config import toml_values
@@ -132,7 +132,7 @@ def _save(tokenizer: Tokenizer, save: str | None, force: bool) -> str | None:
     return str(path)
 
 
-def _text_values(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
+def _text_values(tokenizer: Tokenizer, text: str) -> dict[str, object]:
     """The tokens and counts of a text, for JSON."""
     ids = tokenizer.encode(text)
     pieces = [tokenizer.piece(token) for token in ids]
@@ -141,7 +141,7 @@ def _text_values(tokenizer: Tokenizer, text: str) -> dict[str, Any]:
     return {**counts, "ids": ids, "pieces": pieces, "unknown": unknown, "decoded": tokenizer.decode(ids)}
 
 
-def _file_values(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, Any]:
+def _file_values(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, object]:
     """The counts of a file or data set, for JSON."""
     from qkv.data.corpus import CorpusConfig
     from qkv.data.prepare import stream
@@ -155,9 +155,9 @@ def _file_values(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, An
     return {"name": file, **counts, "documents": documents, "unknown_tokens": token_stream.unknown}
 
 
-def _counts(tokens: int, characters: int, size: int, words: int | None) -> dict[str, Any]:
+def _counts(tokens: int, characters: int, size: int, words: int | None) -> dict[str, object]:
     """Counts and compression rates by their JSON keys; `size` is in bytes."""
-    counts: dict[str, Any] = {"tokens": tokens, "characters": characters, "bytes": size}
+    counts: dict[str, object] = {"tokens": tokens, "characters": characters, "bytes": size}
     if words is not None:
         counts |= {"words": words, "tokens_per_word": tokens / words if words else None}
     counts["tokens_per_character"] = tokens / characters if characters else None

@@ -16,11 +16,11 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar
 
 from torch import Tensor
 
@@ -114,7 +114,20 @@ def focus(subject: Subject) -> int:
     return whole[-1] if whole else len(tokens) - 1
 
 
-def described(subject: Subject) -> dict[str, Any]:
+class ModelSummary(TypedDict):
+    """The model of a page: its name, kind and sizes."""
+
+    name: str
+    kind: str
+    layers: int
+    heads: int
+    width: int
+    parameters: int
+    vocabulary: int
+    context: int
+
+
+def described(subject: Subject) -> ModelSummary:
     towers, inside = list(stacks(subject.model).values()), subject.inside
     return {
         "name": subject.name,
@@ -128,7 +141,7 @@ def described(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _values(subject: Subject, content: dict[str, Any], exact: dict[str, str], head: tuple[int, int] | None) -> None:
+def _values(subject: Subject, content: dict[str, object], exact: dict[str, str], head: tuple[int, int] | None) -> None:
     """What a trace gives: embeddings, positions, the residual stream, attention and the worked example."""
     towers = stacks(subject.model)
     seen = trace(subject, layers=[])
@@ -166,9 +179,9 @@ def _values(subject: Subject, content: dict[str, Any], exact: dict[str, str], he
     )
 
 
-def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[Any, str]]:
+def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]]:
     """Lens, next words, attribution, meaning: what this model has of them."""
-    views: dict[str, tuple[Any, str]] = {}
+    views: dict[str, tuple[object, str]] = {}
     length = len(subject.inputs.tokens)
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
@@ -205,7 +218,7 @@ def _padded(layer: dict[str, Any], before: int) -> dict[str, Any]:
     return {**layer, "top": [[] for _ in range(before)] + layer["top"]}
 
 
-def _tried(make: Callable[[], Any]) -> Any:
+def _tried(make: Callable[[], View]) -> View | None:
     """A view, or None where the model or the text has none."""
     try:
         return make()
@@ -213,17 +226,17 @@ def _tried(make: Callable[[], Any]) -> Any:
         return None
 
 
-def _tokens(subject: Subject, ids: Sequence[int]) -> list[dict[str, Any]]:
+def _tokens(subject: Subject, ids: Sequence[int]) -> list[dict[str, object]]:
     return [{"id": number, "text": text} for number, text in zip(ids, subject.pieces(ids), strict=True)]
 
 
-def halves(values: Tensor) -> dict[str, Any]:
+def halves(values: Tensor) -> dict[str, object]:
     """A matrix as base64 of little-endian 16-bit floats; what is larger than they can hold becomes the largest."""
     data = values.float().clamp(-65504, 65504).half().cpu().numpy().astype("<f2").tobytes()
     return {"shape": list(values.shape), "data": base64.b64encode(data).decode()}
 
 
-def write(path: Path, content: dict[str, Any]) -> None:
+def write(path: Path, content: Mapping[str, object]) -> None:
     """One page that opens from disk; written whole or not at all."""
     try:
         page = template()
@@ -232,6 +245,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
     write_file(path, fill(page, content))
 
 
+View = TypeVar("View")
 FORMAT = "qkv-inspect/1"
 POLICY_MARK = "<!--qkv:policy-->"
 DATA_MARK = "<!--qkv:data-->"
@@ -244,7 +258,7 @@ def template() -> str:
     return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
 
 
-def fill(template: str, document: dict[str, Any]) -> str:
+def fill(template: str, document: Mapping[str, object]) -> str:
     """The page with `document` (format qkv-inspect/1) in it; numbers that are not finite become null."""
     format_ = document.get("format")
     if format_ != FORMAT:
@@ -267,13 +281,13 @@ def content_security_policy(template: str) -> str:
     )
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     """JSON that may stand in a script element whatever its texts are."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """`value` with None for what JSON cannot say: it knows no infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
