@@ -34,17 +34,19 @@ class Found:
     given: tuple[str, ...] = ()
     """The files that are named to qkv; none: the folder that holds them."""
     documents: Sequence[str] = ()
-    """The text for a language model: how each document begins."""
+    """The text for a language model: what each document has to hold, its marks of headings and lists apart."""
     unlike: Sequence[str] = ()
     """Marks of a file format, which no text for a language model holds."""
-    columns: tuple[int, int] | None = None
-    """Of a table of numbers: its rows and columns."""
+    shape: tuple[int, ...] = ()
+    """Of images and numbers: rows and columns of an image, or how many numbers a row has."""
     packages: tuple[str, ...] = ()
     """Optional packages without which it cannot be written or read."""
 
     @property
     def labels(self) -> set[str]:
         """The labels of classification and tagging; for several labels the cells are separated by blanks."""
+        if self.task in ("regression", "translation"):
+            return set()
         cells = {label for rows in self.splits.values() for _, label in rows}
         several = self.task in ("multi-label", "tagging")
         return {label for cell in cells for label in cell.split()} if several else cells
@@ -158,11 +160,12 @@ def _sentences() -> tuple[tuple[tuple[str, str], ...], ...]:
             sentences[-1].append((cells[0], cells[1]))
         elif sentences[-1]:
             sentences.append([])
-    return tuple(tuple(sentence) for sentence in sentences[:-1])
+    kept = {"O", "B-person", "I-person", "B-location", "I-location"}
+    return tuple(tuple(sentence) for sentence in sentences[:-1] if {tag for _, tag in sentence} <= kept)
 
 
 def tagged(first: int = 0, last: int = 60) -> Rows:
-    """Words of sentences and their tags: names of persons, places and others."""
+    """Words of sentences and their tags: names of persons and places."""
     return [(" ".join(word for word, _ in one), " ".join(tag for _, tag in one)) for one in _sentences()[first:last]]
 
 

@@ -28,7 +28,9 @@ def digits(count: int = 100) -> tuple[np.ndarray, np.ndarray]:
 
 
 def images(*given: str, packages: tuple[str, ...] = ()) -> Found:
-    return Found("images", {"train": [("", str(label)) for label in digits()[1]]}, given, packages=packages)
+    return Found(
+        "images", {"train": [("", str(label)) for label in digits()[1]]}, given, shape=(28, 28), packages=packages
+    )
 
 
 @shape
@@ -250,7 +252,7 @@ def notebooks(folder: Path) -> Found:
             cells.append({**code, "outputs": [{"output_type": "stream", "name": "stdout", "text": ["secret output"]}]})
         book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
         write(folder / f"{number:02}-stories.ipynb", json.dumps(book, indent=1))
-        documents.append(stories()[5 * number])
+        documents.append("\n\n".join(stories()[5 * number : 5 * number + 5]))
     write(folder / "data" / "presidents.csv", "order,name,height(cm)\n1,George Washington,189\n2,John Adams,170\n")
     return text(documents, unlike=("cell_type", "secret output"))
 
