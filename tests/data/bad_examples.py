@@ -167,9 +167,6 @@ def _cells() -> Iterator[Case]:
 
 def _bytes() -> Iterator[Case]:
     packed = gzip.compress(GOOD)
-    yield bad("cp1252.csv", b"text,label\ncaf\xe9,1\n" + GOOD, ":2:14")
-    yield bad("utf-16.csv", GOOD.decode().encode("utf-16"), "--encoding utf-16")
-    yield bad("nul.tsv", GOOD.replace(b",", b"\t") + b"a\x00b\t1\n", "NUL")
     yield bad("gzip.csv", packed, "gzip")
     yield bad("plain.csv.gz", GOOD, "does not hold gzip")
     yield bad("cut.csv.gz", packed[: len(packed) // 2], "damaged")
@@ -181,8 +178,6 @@ def _bytes() -> Iterator[Case]:
     yield bad("one-byte.jsonl", b"x", ":1: 1 of 1 rows")
     yield bad("one-byte.conll", b"x", "a word without a tag")
     yield bad("one-byte.npz", b"x", "not a valid npz")
-    yield bad("utf-32.csv", GOOD.decode().encode("utf-32"), "--encoding utf-32")
-    yield bad("utf-16-be.csv", GOOD.decode().encode("utf-16-be"), "--encoding utf-16-be")
     yield bad("zip.csv", b"PK\x03\x04" + bytes(range(1, 200)), "zip")
     yield bad("parquet.csv", b"PAR1" + bytes(range(1, 200)), "Parquet")
     yield bad("extra.csv", csv([(*row, 9) for row in FILMS]), "expected 2 cells, found 3")
@@ -246,7 +241,6 @@ def _tagged() -> Iterator[Case]:
     yield bad("nine.conllu", universal(9), "expected 10 columns, found 9")
     yield bad("wrong-column.conllu", universal(), "no column 'upso'", label="upso")
     yield bad("not-universal.conllu", conll(), "expected 10 columns")
-    yield bad("bad-byte.conll", conll() + b"caf\xe9\tO\n", ":161:")
     yield bad("task.conll", conll(), "words with tags", task="regression")
 
 
@@ -289,8 +283,6 @@ def _folders() -> Iterator[Case]:
     yield bad("prose.txt", b"a plain text\nof two lines\n", "without labels")
     yield Case("mixed", {"a.csv": GOOD, "b.conll": conll()}, True, "one kind", {"files": ["."]})
     yield Case("stdin", {}, True, "read from files", {"stdin": True})
-    files: dict[str, Content] = {"good/1.txt": b"fine", "bad/1.txt": b"caf\xe9"}
-    yield Case("bad-byte-in-folder", files, True, "1.txt:1:3", {"files": ["."]})
     yield Case(
         "one-folder", {f"good/{n}.txt": b"fine %d" % n for n in range(9)}, True, "only one class", {"files": ["."]}
     )
@@ -340,6 +332,15 @@ def _odd_but_read() -> Iterator[Case]:
     yield odd(
         "genres.csv", csv([(t, genres[n % 4]) for n, (t, _) in enumerate(FILMS)], "text,genres"), "several labels"
     )
+    yield odd("cp1252.csv", GOOD + b"caf\xe9,1\n", "is read as cp1252")
+    yield odd("nul.tsv", GOOD.replace(b",", b"\t") + b"a\x00b\t1\n", "nul.tsv:202:5803")
+    yield odd("utf-16-mark.csv", GOOD.decode().encode("utf-16"), "is read as utf-16")
+    yield odd("utf-32-mark.csv", GOOD.decode().encode("utf-32"), "is read as utf-32")
+    yield odd("utf-16-be.csv", GOOD.decode().encode("utf-16-be"), "is read as utf-16-be")
+    yield odd("bad-byte.conll", conll() + b"caf\xe9\tO\n", "is read as cp1252")
+    files: dict[str, Content] = {f"{name}/{n}.txt": b"text %d" % n for name in ("good", "bad") for n in range(20)}
+    files["bad/3.txt"] = b"caf\xe9"
+    yield Case("bad-byte-in-folder", files, False, "bad/3.txt: not UTF-8, so it is read as cp1252", {"files": ["."]})
     yield odd("utf-16.csv", GOOD.decode().encode("utf-16"), "task: classification", encoding="utf-16")
     yield odd("one-broken.jsonl", jsonl(OBJECTS) + b"{broken\n", "1 of 201")
     yield odd("one-surrogate.jsonl", jsonl(OBJECTS) + b'{"text": "\\ud83d", "label": 1}\n', "surrogate")

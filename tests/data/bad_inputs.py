@@ -77,23 +77,27 @@ def _empty(folder: Path) -> Iterator[Row]:
 
 
 def _encodings(folder: Path) -> Iterator[Row]:
-    yield "cp1252.txt", b"first line\ncaf\xe9 au lait\n" + GOOD, "refused", ":2:14"
-    yield "cp1252-quotes.txt", GOOD + b"\x93quoted\x94\n", "refused", "--encoding cp1252"
+    yield "cp1252.txt", b"first line\ncaf\xe9 au lait\n" + GOOD, "accepted", "cp1252"
+    yield "cp1252-quotes.txt", GOOD + b"\x93quoted\x94\n", "accepted", "cp1252"
     far = b"plain text\n" * 200_000
-    yield "bad-byte-far.txt", far + b"\xff" + GOOD, "refused", f":200001:{len(far)}"
-    yield "cut-character.txt", GOOD + "é".encode()[:1], "refused", "ends inside a character"
-    yield "overlong.txt", GOOD + b"\xc0\xaf", "refused", "c0"
-    yield "surrogate-bytes.txt", GOOD + b"\xed\xa0\x80", "refused", "ed"
-    yield "beyond-unicode.txt", GOOD + b"\xf5\x80\x80\x80", "refused", "f5"
+    yield "bad-byte-far.txt", far + b"\xff" + GOOD, "accepted", "cp1252"
+    yield "cut-character.txt", GOOD + "é".encode()[:1], "accepted", "cp1252"
+    yield "overlong.txt", GOOD + b"\xc0\xaf", "accepted", "not UTF-8"
+    yield "surrogate-bytes.txt", GOOD + b"\xed\xa0\x80", "accepted", "cp1252"
+    yield "beyond-unicode.txt", GOOD + b"\xf5\x80\x80\x80", "accepted", "cp1252"
     text = prose()
-    yield "utf-16-le-bom.txt", b"\xff\xfe" + text.encode("utf-16-le"), "refused", "utf-16"
-    yield "utf-16-be-bom.txt", b"\xfe\xff" + text.encode("utf-16-be"), "refused", "utf-16"
-    yield "utf-32-le-bom.txt", b"\xff\xfe\x00\x00" + text.encode("utf-32-le"), "refused", "utf-32"
-    yield "utf-32-be-bom.txt", b"\x00\x00\xfe\xff" + text.encode("utf-32-be"), "refused", "utf-32"
-    yield "utf-16-le.txt", text.encode("utf-16-le"), "refused", "utf-16-le"
-    yield "utf-16-be.txt", text.encode("utf-16-be"), "refused", "utf-16-be"
-    yield "nul-inside.txt", GOOD + b"a\x00b\n", "refused", "NUL"
+    yield "utf-16-le-bom.txt", b"\xff\xfe" + text.encode("utf-16-le"), "accepted", "utf-16"
+    yield "utf-16-be-bom.txt", b"\xfe\xff" + text.encode("utf-16-be"), "accepted", "utf-16"
+    yield "utf-32-le-bom.txt", b"\xff\xfe\x00\x00" + text.encode("utf-32-le"), "accepted", "utf-32"
+    yield "utf-32-be-bom.txt", b"\x00\x00\xfe\xff" + text.encode("utf-32-be"), "accepted", "utf-32"
+    yield "utf-16-le.txt", text.encode("utf-16-le"), "accepted", "utf-16-le"
+    yield "utf-16-be.txt", text.encode("utf-16-be"), "accepted", "utf-16-be"
+    yield "nul-inside.txt", GOOD + b"a\x00b\n", "accepted", "U+FFFD"
     yield "only-nul.txt", b"\x00" * 1000, "refused", "binary"
+    german = "Die Wölfe hören über den Fluß hinweg schöne Töne.\n" * 40
+    yield "mostly-utf-8.txt", german.encode() + b"\xff\n" + german.encode(), "accepted", f":41:{len(german.encode())}"
+    yield "two-encodings.txt", german.encode() + german.encode("cp1252"), "accepted", "cp1252"
+    yield "nul-bytes.txt", GOOD + b"\0" * 2 * len(GOOD), "refused", f":501:{len(GOOD)}"
     yield "ebcdic.txt", text.encode("cp037"), "refused", "--encoding"
 
 
@@ -132,7 +136,7 @@ def _packed(folder: Path) -> Iterator[Row]:
     yield "trailing.txt.gz", packed + b"garbage", "refused", "damaged"
     yield "empty.gz", b"", "refused", "empty"
     yield "nothing-inside.txt.gz", gzip.compress(b""), "refused", "empty"
-    yield "bad-byte.txt.gz", gzip.compress(b"one\ntwo \xff\n"), "refused", ":2:8"
+    yield "bad-byte.txt.gz", gzip.compress(GOOD + b"one\ntwo \xff\n"), "accepted", "cp1252"
     whole = _zip({"a.txt": GOOD})
     yield "text.zip", GOOD, "refused", "no zip"
     yield "truncated.zip", whole[: len(whole) // 2], "refused", "damaged"
@@ -145,7 +149,7 @@ def _packed(folder: Path) -> Iterator[Row]:
     encrypted[6] |= 1
     encrypted[encrypted.rindex(b"PK\x01\x02") + 8] |= 1
     yield "encrypted.zip", bytes(encrypted), "refused", "encrypted"
-    yield "bad-byte.zip", _zip({"good.txt": GOOD, "worse.txt": b"ok\n\xff\n"}), "refused", "worse.txt:2:3"
+    yield "bad-byte.zip", _zip({"good.txt": GOOD, "worse.txt": b"ok\n\x00\n"}), "accepted", "worse.txt:2:3"
     try:
         import zstandard
     except ImportError:
@@ -171,7 +175,7 @@ def _rows(folder: Path) -> Iterator[Row]:
     yield "lists.jsonl", _lines(["[1, 2]"] * 10), "refused", "found list"
     yield "cut-off.jsonl", "\n".join(good[:20]).encode()[:-5], "refused", ":20"
     yield "empty-texts.jsonl", _lines(['{"text": ""}'] * 20), "refused", "white space"
-    yield "bad-byte.jsonl", _lines(good) + b'{"text": "\xff"}\n', "refused", ":201:"
+    yield "bad-byte.jsonl", _lines(good) + b'{"text": "\xff"}\n', "accepted", "cp1252"
     yield "object.json", b'{"number": 1}', "refused", "number"
     yield "number.json", b"17", "refused", "list"
     yield "numbers.json", b"[1, 2, 3]", "refused", "found int"
@@ -216,7 +220,7 @@ def _places(folder: Path) -> Iterator[Row]:
     yield "empty-folder", _folder({}), "refused", "looks like text"
     yield "hidden-only", _folder({".secret.txt": GOOD}), "refused", "hidden"
     yield "images-only", _folder({"a.png": b"\x89PNG", "b.bin": b"\x00\x01"}), "refused", "not text"
-    yield "folder-with-bad-byte", _folder({"a.txt": GOOD, "b.txt": b"caf\xe9\n"}), "refused", "b.txt:1:3"
+    yield "folder-with-bad-byte", _folder({"a.txt": GOOD, "b.txt": b"caf\xe9\n"}), "accepted", "cp1252"
     yield "dangling-link.txt", lambda path: path.symlink_to("gone.txt"), "refused", "link"
     yield "link-loop.txt", lambda path: path.symlink_to(path.name), "refused", "link"
     if hasattr(os, "mkfifo"):

@@ -85,11 +85,6 @@ def _counts() -> Iterator[Case]:
 
 def _bytes() -> Iterator[Case]:
     packed = gzip.compress(SOURCE)
-    yield two("cp1252", SOURCE, "\n".join(GERMAN).encode("cp1252"), "train.de:1:29: the byte e4 is not UTF-8")
-    yield two("bad-byte", SOURCE[:-1] + b"\xff\n", TARGET, "train.en:200:")
-    yield two("half-a-character", SOURCE, TARGET[:-1] + b"\xc3", "the file ends inside a character")
-    yield two("utf-16", SOURCE, TARGET.decode().encode("utf-16"), "--encoding utf-16")
-    yield two("nul", SOURCE, TARGET.replace(b"Hund Nummer 3 ", b"Hund\0Nummer 3 "), "train.de:4:")
     yield two("picture", SOURCE, b"\x89PNG\r\n\x1a\n" + bytes(range(1, 200)), "PNG")
     yield two("page", b"%PDF-1.7\n" + bytes(range(1, 200)), TARGET, "PDF")
     yield two("gzip-unnamed", packed, TARGET, "gzip")
@@ -184,6 +179,13 @@ def _languages() -> Iterator[Case]:
 
 
 def _odd_but_read() -> Iterator[Case]:
+    yield two(
+        "cp1252", SOURCE, "\n".join(GERMAN).encode("cp1252"), "train.de: not UTF-8, so it is read as cp1252", False
+    )
+    yield two("bad-byte", SOURCE[:-1] + b"\xff\n", TARGET, "train.en: not UTF-8", False)
+    yield two("half-a-character", SOURCE, TARGET[:-1] + b"\xc3", "1 byte in 1 file", False)
+    yield two("utf-16", SOURCE, TARGET.decode().encode("utf-16"), "read as utf-16", False)
+    yield two("nul", SOURCE, TARGET.replace(b"Hund Nummer 3 ", b"Hund\0Nummer 3 "), "train.de:4:", False)
     yield two("bom", b"\xef\xbb\xbf" + SOURCE, TARGET, "byte order mark", False)
     yield two("crlf", SOURCE.replace(b"\n", b"\r\n"), TARGET, "200 line ends \\r\\n (CRLF) were read as \\n", False)
     yield two("one-empty", SOURCE + b"lonely\n", TARGET + b"\n", "train.en:201: 1 of 201 pairs left out", False)

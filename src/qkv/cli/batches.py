@@ -102,7 +102,7 @@ def _stream_batches(stream: Any, name: str, batch_size: int) -> Iterator[list[st
 
     findings, unfinished_line = Findings(), ""
     lines: list[str] = []
-    for chunk in decode(iter(lambda: stream.read1(CHUNK_BYTES), b""), name, "utf-8", findings, head_size=1):
+    for chunk in decode(iter(lambda: stream.read1(CHUNK_BYTES), b""), name, None, findings, head_size=1):
         *complete_lines, unfinished_line = (unfinished_line + chunk).split("\n")
         if len(unfinished_line) > MAX_ROW_CHARACTERS:
             raise DataError(name, f"a line of more than {MAX_ROW_CHARACTERS:,} characters", "")

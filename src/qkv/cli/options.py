@@ -102,9 +102,8 @@ class CorpusOptions:
     documents: Literal["files", "lines", "paragraphs"] | None = None
     """What one document is. Default: files."""
     filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, such as '*.md'.")] = None
-    encoding: Annotated[str | None, Parameter(help="The encoding of text files, such as cp1252. Default: utf-8.")] = (
-        None
-    )
+    encoding: str | None = None
+    """The encoding of all text files, such as cp1252. Default: that of each file, detected."""
 
     def given(self) -> dict[str, str | list[str]]:
         """The options that were given, under the names that they have in the section [corpus] of a recipe."""
@@ -270,7 +269,7 @@ def require_languages(languages: list[str] | None) -> None:
             raise InputError(f"--languages {word}: expected a language, such as en. Name the files before --languages.")
 
 
-def joined_text(words: tuple[str, ...], verb: str, encoding: str = "utf-8") -> str:
+def joined_text(words: tuple[str, ...], verb: str, encoding: str | None = None) -> str:
     """The positional arguments as one text. For a lone - it is read from standard input, up to MAX_ROW_CHARACTERS
     characters."""
     text = " ".join(positionals(words, verb))

@@ -31,7 +31,7 @@ def tokenize(
     size: Annotated[int | None, in_range(ranges.VOCABULARY)] = None,
     save: str | None = None,
     force: Flag = False,
-    encoding: str = "utf-8",
+    encoding: str | None = None,
     json: Json = False,
 ) -> None:
     """Show the tokens of a text, or train a tokenizer.
@@ -49,7 +49,7 @@ def tokenize(
         size: How many tokens the vocabulary may have.
         save: Write the tokenizer.json here.
         force: Replace an existing file of the name --save.
-        encoding: The encoding of the files.
+        encoding: The encoding of the files. Default: that of each file, detected.
     """
     joined = joined_text(text, "tokenize", encoding)
     used_tokenizer, config = _load_or_train(joined, tokenizer, tuple(train), kind, size, encoding, file)
@@ -80,7 +80,7 @@ def _load_or_train(
     train: tuple[str, ...],
     kind: str | None,
     size: int | None,
-    encoding: str,
+    encoding: str | None,
     file: str | None,
 ) -> tuple[Tokenizer, dict[str, object] | None]:
     """The tokenizer that is named, or a new one trained on the files of `train`, on `file`, or on the text; with the
@@ -141,7 +141,7 @@ def _text_values(tokenizer: Tokenizer, text: str) -> dict[str, object]:
     return {**counts, "ids": ids, "pieces": pieces, "unknown": unknown, "decoded": tokenizer.decode(ids)}
 
 
-def _file_values(tokenizer: Tokenizer, file: str, encoding: str) -> dict[str, object]:
+def _file_values(tokenizer: Tokenizer, file: str, encoding: str | None) -> dict[str, object]:
     """The counts of a file or data set, for JSON."""
     from qkv.data.corpus import CorpusConfig
     from qkv.data.prepare import stream

@@ -36,8 +36,8 @@ class CorpusConfig:
     """Text to validate on; by default a part of `files` is held out."""
     documents: Documents = "files"
     """What one document is in a text file: the whole file, a line, or a paragraph."""
-    encoding: str = "utf-8"
-    """The encoding of text files."""
+    encoding: str | None = None
+    """The encoding of all text files; by default the encoding of each file is detected."""
     text: str | None = None
     """The column or key that holds the text, in .jsonl, .json and .parquet; by default it is guessed, with a note."""
     filter: str | None = None
@@ -81,7 +81,7 @@ class ExamplesConfig:
     """The split that is only reported; whatever is chosen is chosen on other examples, held out of training."""
     filter: str | None = None
     """Which files of a folder or archive to read, such as "*.csv"."""
-    encoding: str = "utf-8"
+    encoding: str | None = None
     max_tokens: CountOrZero = 0
     """How many tokens of a text are read; longer texts are cut. 0: as many as nearly all texts have."""
     reader: ReaderRecord | None = None
@@ -122,7 +122,7 @@ class ParallelConfig:
     """How much is held out for validation; by default a twentieth, but hardly more than 2,000 pairs."""
     seed: CountOrZero = 0
     """Another seed holds out other pairs."""
-    encoding: str = "utf-8"
+    encoding: str | None = None
     max_tokens: CountOrZero = 0
     """How many tokens a text may have; longer pairs are not learned from. 0: as many as nearly all texts have."""
     reader: ReaderRecord | None = None

@@ -124,7 +124,7 @@ def detect(corpus: Mapping[str, Any]) -> Detected:
     """Decide what the files of a recipe's `corpus` section hold, by its options and by the first rows of the files."""
     files = [str(name) for name in corpus.get("files") or ()]
     documents, pattern = corpus.get("documents"), corpus.get("filter")
-    previews = FilePreviews(str(corpus.get("encoding") or "utf-8"))
+    previews = FilePreviews(corpus.get("encoding"))
     has_labelled_options = any(corpus.get(name) is not None for name in LABELLED_OPTIONS)
     has_parallel_options = any(corpus.get(name) for name in PARALLEL_OPTIONS)
     content: Content = "text"

@@ -17,7 +17,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from qkv.data.corpus import Documents
-from qkv.data.files.decode import binary_format
+from qkv.data.files.magic import magic_format
 from qkv.data.findings import display_name
 from qkv.errors import DataError, InputError, StorageError
 from qkv.storage import PARTIAL_SUFFIX, flush, remove_stale, storage_errors
@@ -148,7 +148,7 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentW
 def _line_end_before(beginning: str) -> str:
     """A line end to put before a text that would be taken for another format, such as one that begins with %PDF."""
     head = beginning[:4096].encode("utf-8", "replace")
-    return "\n" if binary_format(head) or beginning.startswith("\ufeff") else ""
+    return "\n" if magic_format(head) or beginning.startswith("\ufeff") else ""
 
 
 def without_blank_ends(text: str) -> str:

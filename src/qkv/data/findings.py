@@ -35,6 +35,10 @@ class TaskNote(str):
 @dataclass
 class Findings:
     boms: list[str] = field(default_factory=list)
+    encodings: dict[str, str] = field(default_factory=dict)
+    """The detected encodings of files that are not UTF-8."""
+    unreadable: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By file: how many bytes are in no encoding and were read as U+FFFD, and where the first is."""
     crlf: int = 0
     cr: int = 0
     newlines: int = 0
@@ -56,6 +60,10 @@ class Findings:
 
     def notes(self) -> tuple[str, ...]:
         lines = list(self.remarks)
+        if self.encodings:
+            lines.append(_encodings_note(self.encodings))
+        if self.unreadable:
+            lines.append(_unreadable_note(self.unreadable))
         if self.boms:
             more = f" and {len(self.boms) - 1:,} more" if len(self.boms) > 1 else ""
             lines.append(f"{self.boms[0]}{more}: a byte order mark at the start was left out.")
@@ -81,6 +89,24 @@ class Findings:
         if self.empty:
             lines.append(f"{self.empty:,} empty documents were left out.")
         return tuple(lines)
+
+
+def _unreadable_note(unreadable: dict[str, tuple[int, str]]) -> Caution:
+    total = sum(count for count, _ in unreadable.values())
+    files = "1 file" if len(unreadable) == 1 else f"{len(unreadable):,} files"
+    subject = f"1 byte in {files} is" if total == 1 else f"{total:,} bytes in {files} are"
+    _, place = next(iter(unreadable.values()))
+    return Caution(f"{subject} in no encoding that fits the rest and became U+FFFD, the first at {place}.")
+
+
+def _encodings_note(encodings: dict[str, str]) -> str:
+    counts = Counter(encodings.values())
+    first = next(iter(encodings))
+    if len(encodings) == 1:
+        return f"{first}: not UTF-8, so it is read as {encodings[first]}; --encoding names another."
+    named = ", ".join(f"{count:,} {encoding}" for encoding, count in counts.most_common())
+    subject = f"{len(encodings):,} files are not UTF-8 and are read as {named}, the first is {first}"
+    return f"{subject}; --encoding names another."
 
 
 Progress = Callable[[str, int, int | None], None]

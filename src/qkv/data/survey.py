@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
-from qkv.data.files.decode import allows_nul_bytes, decode, require_encoding
+from qkv.data.files.decode import decode, require_encoding
 from qkv.data.files.discover import catalog_validation_files, find_text_files
+from qkv.data.files.magic import allows_nul_bytes
 from qkv.data.files.unpack import (
     CHUNK_SIZE,
     Builtin,
@@ -194,7 +195,7 @@ def fingerprint(parts: CorpusFiles, progress: Progress) -> tuple[str, Stamp]:
     return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest(), stamp
 
 
-def _require_plausible(source: Source | Builtin, encoding: str) -> None:
+def _require_plausible(source: Source | Builtin, encoding: str | None) -> None:
     """Refuse what is no text by its first bytes, and files of holes, before all of their bytes are hashed."""
     if isinstance(source, Builtin):
         return

@@ -96,7 +96,7 @@ def train(
         directions: "both" also learns from target to source. Default: "forward".
         documents: What one document of a text file is. Default: "files".
         filter: Which files of a folder or zip to read, such as "*.md".
-        encoding: The encoding of text files. Default: "utf-8".
+        encoding: The encoding of all text files. Default: that of each file, detected.
         reader: A Python file with a function `read`, from a path to rows or texts, for files of a format of your own.
         class_weights: Weight the classes equally, however rare.
         metric: The score of translations: "bleu", or "errors" (of symbols).

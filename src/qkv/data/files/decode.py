@@ -1,6 +1,8 @@
-"""Bytes to text: UTF-8 by default, uniform line ends, and the exact place of bytes that cannot be read.
+"""Bytes to text: each file in its own encoding, uniform line ends, and a count of the bytes that cannot be read.
 
 Only \\n ends a line. \\r\\n and a lone \\r become \\n and are counted; a byte order mark is left out with a note.
+Bytes that fit no encoding become U+FFFD and are counted with the place of the first; a file of which most does not fit
+is refused.
 """
 
 from __future__ import annotations
@@ -8,14 +10,20 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator
 
+from qkv.data.files.detected_text import DetectedText
+from qkv.data.files.magic import HEAD_SIZE, allows_nul_bytes, binary_format, magic_format, unicode_form
 from qkv.data.findings import Findings
 from qkv.errors import ConfigError, DataError
 
-_HEAD_SIZE = 4096
+REPLACEMENT = "\ufffd"
+_MOST_REPLACED = 0.01
+_SOME_REPLACED = 100
 
 
-def require_encoding(encoding: str) -> None:
-    """Refuse a name that Python does not know as an encoding of text."""
+def require_encoding(encoding: str | None) -> None:
+    """Refuse a name that Python does not know as an encoding of text. None: each file's own, which is detected."""
+    if encoding is None:
+        return
     try:
         codecs.lookup(encoding)
         "".encode(encoding)
@@ -28,103 +36,168 @@ def require_encoding(encoding: str) -> None:
 def decode(
     chunks: Iterable[bytes],
     where: str,
-    encoding: str,
+    encoding: str | None,
     findings: Findings,
-    head_size: int = _HEAD_SIZE,
+    head_size: int = HEAD_SIZE,
     keep_line_ends: bool = False,
 ) -> Iterator[str]:
     """Decode a stream of bytes, with \\n for every line end; DataError, with line and byte, for what is not text.
 
+    Without an `encoding` the file's own is detected: UTF-8, by a byte order mark UTF-16 or UTF-32, else by its bytes.
     The first `head_size` bytes are collected before any text is yielded, to recognise binary formats by them.
     """
-    decoder = _Decoder(where, encoding, findings, keep_line_ends)
-    for chunk in _with_whole_head(chunks, head_size):
-        if text := decoder.decode(chunk):
-            yield text
-    if text := decoder.finish():
-        yield text
+    with_head = _with_whole_head(chunks, head_size)
+    head = next(with_head)
+    looks_binary = binary_format if encoding is None else magic_format
+    if not allows_nul_bytes(encoding) and (binary := looks_binary(head)):
+        raise DataError(f"{where}:1:0", f"not text but {binary[0]}", binary[1])
+    form = unicode_form(head) if encoding is None else None
+    if form is not None:
+        findings.encodings[where] = form
+    if (encoding is None or _is_utf_8(encoding)) and head.startswith(codecs.BOM_UTF8):
+        findings.boms.append(where)
+    texts: Iterable[str]
+    if encoding is None and form is None:
+        texts = DetectedText(where, findings, keep_line_ends).texts(head, with_head)
+    else:
+        texts = _GivenText(where, form or encoding or "", findings, keep_line_ends).texts(head, with_head)
+    yield from texts if keep_line_ends else _with_plain_line_ends(texts, findings)
+
+
+def _is_utf_8(encoding: str) -> bool:
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
 
 def _with_whole_head(chunks: Iterable[bytes], head_size: int) -> Iterator[bytes]:
     """The same bytes, with at least `head_size` of them in the first chunk if there are as many."""
-    head = b""
+    head: list[bytes] = []
+    size = 0
     iterator = iter(chunks)
     for chunk in iterator:
-        head += chunk
-        if len(head) >= head_size:
+        head.append(chunk)
+        size += len(chunk)
+        if size >= head_size:
             break
-    yield head
+    yield b"".join(head)
     yield from iterator
 
 
-class _Decoder:
+class _GivenText:
+    """Decodes the bytes of a file in one encoding. A few that do not fit it become U+FFFD; more are refused."""
+
     def __init__(self, where: str, encoding: str, findings: Findings, keep_line_ends: bool) -> None:
         self.where, self.encoding, self.findings, self.keep_line_ends = where, encoding, findings, keep_line_ends
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._nul_allowed = allows_nul_bytes(encoding)
-        self._started = False
         self._offset = 0  # bytes before the current chunk
         self._line = 1
-        self._held_return = ""  # a \r at the end of a chunk: the next may begin with its \n
+        self._after_return = False
+        self._characters = self._replaced = 0
+        self._first_bad: tuple[str, str] | None = None
 
-    def decode(self, chunk: bytes) -> str:
-        if not self._started:
-            self._started = True
-            if not self._nul_allowed and (binary := binary_format(chunk)):
-                raise DataError(f"{self.where}:1:0", f"not text but {binary[0]}", binary[1])
-            if chunk.startswith(codecs.BOM_UTF8) and self.encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
-                self.findings.boms.append(self.where)
-                chunk = chunk[len(codecs.BOM_UTF8) :]
-                self._offset = len(codecs.BOM_UTF8)
-        if not self._nul_allowed and (nul := chunk.find(0)) >= 0:
-            line = self._line + chunk[:nul].count(b"\n")
-            raise DataError(
-                f"{self.where}:{line}:{self._offset + nul}",
-                "a NUL byte, which text does not have",
-                "If it is UTF-16, use --encoding utf-16; else give text.",
-            )
-        text = self._decode_bytes(chunk, final=False)
-        self._offset += len(chunk)
-        return self._normalize_chunk(text, final=False)
+    def texts(self, head: bytes, chunks: Iterable[bytes]) -> Iterator[str]:
+        if _is_utf_8(self.encoding) and head.startswith(codecs.BOM_UTF8):
+            head = head[len(codecs.BOM_UTF8) :]
+            self._offset = len(codecs.BOM_UTF8)
+        yield self._decode(head)
+        for chunk in chunks:
+            yield self._decode(chunk)
+        yield self._decode(b"", final=True)
+        self._require_few(_MOST_REPLACED)
+        if self._first_bad is not None:
+            self.findings.unreadable[self.where] = self._replaced, self._first_bad[0]
 
-    def finish(self) -> str:
-        return self._normalize_chunk(self._decode_bytes(b"", final=True), final=True)
-
-    def _decode_bytes(self, chunk: bytes, final: bool) -> str:
+    def _decode(self, chunk: bytes, final: bool = False) -> str:
+        state = self._decoder.getstate()
         try:
-            return self._decoder.decode(chunk, final)
-        except UnicodeDecodeError as error:
-            raise self._bad_byte_error(error, len(chunk)) from None
+            text = self._decoder.decode(chunk, final)
+        except UnicodeError as error:
+            text = self._replace(chunk, final, state, error)
+        if not self._nul_allowed and "\0" in text:
+            offset = self._offset + max(0, chunk.find(0))
+            line = self._line + count_lines(text[: text.find("\0")], self.keep_line_ends)
+            self._first_bad = self._first_bad or (
+                f"{self.where}:{line}:{offset}",
+                "a NUL byte, which text does not have",
+            )
+            self._replaced += text.count("\0")
+            text = text.replace("\0", REPLACEMENT)
+        self._characters += len(text)
+        self._offset += len(chunk)
+        if self._after_return and text.startswith("\n") and not self.keep_line_ends:
+            self._line -= 1
+        self._line += count_lines(text, self.keep_line_ends)
+        self._after_return = text.endswith("\r") or (not text and self._after_return)
+        if self._replaced > _SOME_REPLACED:
+            self._require_few(10 * _MOST_REPLACED)
+        return text
+
+    def _replace(self, chunk: bytes, final: bool, state: tuple[bytes, int], error: UnicodeError) -> str:
+        """Decode a chunk again, with U+FFFD for what does not fit."""
+        try:
+            if not isinstance(error, UnicodeDecodeError):
+                raise error
+            self._remember(error, len(chunk))
+            self._decoder.setstate(state)
+            self._decoder.errors = "replace"
+            text = self._decoder.decode(chunk, final)
+            self._decoder.errors = "strict"
         except UnicodeError as error:
             raise DataError(self.where, f"not {self.encoding} text ({error})", "Use another --encoding.") from None
+        self._replaced += text.count(REPLACEMENT)
+        return text
 
-    def _bad_byte_error(self, error: UnicodeDecodeError, chunk_size: int) -> DataError:
+    def _remember(self, error: UnicodeDecodeError, chunk_size: int) -> None:
+        """Keep the place of the first byte that does not fit, and what is wrong with it."""
+        if self._first_bad is not None:
+            return
         # the object of the error begins with bytes that the decoder kept from the previous chunk
         offset = self._offset - (len(error.object) - chunk_size) + error.start
-        line = self._line + error.object[: error.start].decode(self.encoding, errors="replace").count("\n")
+        before = error.object[: error.start].decode(self.encoding, errors="replace")
+        line = self._line + count_lines(before, self.keep_line_ends)
+        if self._after_return and before.startswith("\n") and not self.keep_line_ends:
+            line -= 1
         bad_bytes = error.object[error.start : error.end][:4].hex(" ")
+        problem = f"the byte {bad_bytes[:2]} is not {self.encoding.upper()}"
         if error.reason == "unexpected end of data":
             problem = f"the file ends inside a character (bytes {bad_bytes})"
-        else:
-            problem = f"the byte {bad_bytes[:2]} is not {self.encoding.upper()}"
-        other = "cp1252" if self.encoding.lower().replace("-", "") == "utf8" else "utf-8"
-        return DataError(
-            f"{self.where}:{line}:{offset}", problem, f"If it is in another encoding, use --encoding {other}."
+        self._first_bad = f"{self.where}:{line}:{offset}", problem
+
+    def _require_few(self, share: float) -> None:
+        if self._first_bad is None or self._replaced <= max(1, share * self._characters):
+            return
+        place, problem = self._first_bad
+        raise DataError(
+            place,
+            f"{problem}, and {self._replaced:,} of {self._characters:,} characters cannot be read in this encoding",
+            "Leave --encoding out to have it detected for each file, or name another.",
         )
 
-    def _normalize_chunk(self, text: str, final: bool) -> str:
-        if self.keep_line_ends:
-            self._line += text.count("\n")
-            return text
-        text, self._held_return = self._held_return + text, ""
-        if text.endswith("\r") and not final:
-            text, self._held_return = text[:-1], "\r"
-        returns = text.count("\r")
-        text = normalize_line_ends(text, self.findings)
-        lines = text.count("\n")
-        self._line += lines
-        self.findings.newlines += lines - returns
-        return text
+
+def count_lines(text: str, only_newlines: bool = False) -> int:
+    """How many lines end in a text; \\r\\n ends one."""
+    if only_newlines or "\r" not in text:
+        return text.count("\n")
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
+
+
+def _with_plain_line_ends(texts: Iterable[str], findings: Findings) -> Iterator[str]:
+    held_return = ""  # a \r at the end of a text: the next may begin with its \n
+    for text in texts:
+        text, held_return = held_return + text, ""
+        if text.endswith("\r"):
+            text, held_return = text[:-1], "\r"
+        if text:
+            yield _plain(text, findings)
+    if held_return:
+        yield _plain(held_return, findings)
+
+
+def _plain(text: str, findings: Findings) -> str:
+    returns = text.count("\r")
+    text = normalize_line_ends(text, findings)
+    findings.newlines += text.count("\n") - returns
+    return text
 
 
 def normalize_line_ends(text: str, findings: Findings) -> str:
@@ -135,59 +208,3 @@ def normalize_line_ends(text: str, findings: Findings) -> str:
         findings.cr += text.count("\r") - pairs
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text
-
-
-MAGIC_FORMATS: list[tuple[bytes, str, str]] = [
-    (b"\x1f\x8b", "gzip", "Rename it so that it ends in .gz."),
-    (
-        b"PK\x03\x04",
-        "zip (or a docx, xlsx or epub, which are zips)",
-        "Rename a zip of texts to .zip; save others as text.",
-    ),
-    (b"PK\x05\x06", "empty zip", "Put text files into it."),
-    (b"\x28\xb5\x2f\xfd", "zstandard", "Rename it so that it ends in .zst."),
-    (b"PAR1", "Parquet", "Rename it so that it ends in .parquet."),
-    (b"%PDF", "PDF", "Save its text first, for example with pdftotext."),
-    (b"\x89PNG", "PNG image", "Give text instead."),
-    (b"\xff\xd8\xff", "JPEG image", "Give text instead."),
-    (b"GIF8", "GIF image", "Give text instead."),
-    (b"\x7fELF", "program", "Give text instead."),
-    (b"SQLite format 3", "SQLite database", "Export its text first."),
-    (b"\xd0\xcf\x11\xe0", "old Office document", "Save it as plain text first."),
-    (b"{\\rtf", "RTF document", "Save it as plain text first."),
-    (b"BZh", "bzip2", "Unpack it, or pack it as .gz."),
-    (b"\xfd7zXZ", "xz", "Unpack it, or pack it as .gz."),
-    (b"7z\xbc\xaf\x27\x1c", "7-Zip", "Unpack it, or pack it as .zip."),
-    (b"Rar!", "RAR", "Unpack it, or pack it as .zip."),
-    (b"\x93NUMPY", "numpy array", "Give text instead."),
-    (b"\x80\x02", "pickle", "Give text instead; qkv never opens pickles."),
-    (b"\x80\x04", "pickle", "Give text instead; qkv never opens pickles."),
-]
-"""First bytes of a format, its name, and what to do instead of giving it as text."""
-_UTF_32_MARKS = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-
-
-def binary_format(head: bytes) -> tuple[str, str] | None:
-    """The name of the format that the first bytes of a file tell, and a remedy; None for what may be text."""
-    for magic, name, remedy in MAGIC_FORMATS:
-        if head.startswith(magic):
-            return name, remedy
-    if head[257:262] == b"ustar":
-        return "tar archive", "Unpack it and give the folder."
-    if head.startswith(_UTF_32_MARKS):
-        return "UTF-32 text", "Use --encoding utf-32."
-    if head.startswith(_UTF_16_MARKS):
-        return "UTF-16 text", "Use --encoding utf-16."
-    sample = head[:_HEAD_SIZE]
-    if (zeros := sample.count(0)) and zeros * 3 > len(sample) and len(sample) >= 4:
-        byte_order = "le" if sample[1::2].count(0) >= sample[0::2].count(0) else "be"
-        bits = 32 if zeros * 5 > len(sample) * 3 else 16
-        encoding = f"utf-{bits}-{byte_order}"
-        return f"binary data, perhaps {encoding.upper()} text", f"If it is text, use --encoding {encoding}."
-    return None
-
-
-def allows_nul_bytes(encoding: str) -> bool:
-    """Whether ordinary text has zero bytes in this encoding."""
-    return encoding.lower().replace("_", "").replace("-", "").startswith(("utf16", "utf32"))

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from qkv.data import catalog
 from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.decode import binary_format
+from qkv.data.files.magic import HEAD_SIZE, is_text
 from qkv.data.files.unpack import Builtin, Source, read_bytes, require_packages, unreadable_error, zip_members
 from qkv.data.findings import Findings, Progress, display_name, no_progress
 from qkv.errors import DataError
@@ -226,8 +226,7 @@ def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
         return "not text"
     if source.format == "parquet" or source.compression in ("gz", "zst"):
         return None
-    head = next(read_bytes(source), b"")[:4096]
+    head = next(read_bytes(source), b"")[:HEAD_SIZE]
     if not head:
         return "empty"
-    binary = binary_format(head)
-    return "not text" if (binary and not binary[0].startswith("UTF")) or 0 in head else None
+    return None if is_text(head) else "not text"

@@ -71,7 +71,7 @@ def _is_piped() -> bool:
         return True
 
 
-def _copy_input(encoding: str) -> Path:
+def _copy_input(encoding: str | None) -> Path:
     """Copy standard input to a new file; DataError at the first byte that is not text."""
     require_encoding(encoding)
     folder = cache_folder("input")
@@ -96,7 +96,7 @@ def _copy_input(encoding: str) -> Path:
     return Path(file.name)
 
 
-def _validated_chunks(encoding: str) -> Iterator[bytes]:
+def _validated_chunks(encoding: str | None) -> Iterator[bytes]:
     """The bytes of standard input; every chunk is yielded after it was decoded without an error."""
     pending: deque[bytes] = deque()
 

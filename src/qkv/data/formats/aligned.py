@@ -91,7 +91,7 @@ def is_language(column: str) -> bool:
 
 def read_aligned_lines(
     source: Source,
-    encoding: str,
+    encoding: str | None,
     findings: Findings,
     on_read: OnRead | None = None,
     chunks: Iterator[bytes] | None = None,
@@ -120,7 +120,7 @@ def _without_return(line: str, findings: Findings) -> str:
 
 
 def read_line_pairs(
-    first: Source, second: Source, encoding: str, findings: Findings, on_read: OnRead
+    first: Source, second: Source, encoding: str | None, findings: Findings, on_read: OnRead
 ) -> Iterator[tuple[str, str]]:
     """The lines of two files in pairs; DataError, with both counts, if the files have different numbers of lines."""
     first_lines = read_aligned_lines(first, encoding, findings, on_read)

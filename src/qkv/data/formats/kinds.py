@@ -12,6 +12,7 @@ from itertools import tee
 from typing import Literal
 from weakref import ref
 
+from qkv.data.files.decode import decode
 from qkv.data.files.unpack import CHUNK_SIZE, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import sniff_dialect
@@ -43,7 +44,7 @@ def kind_by_name(source: Source) -> FileKind | None:
     return _KIND_BY_SUFFIX.get(source.suffix)
 
 
-def _kind_by_content(chunks: Iterator[bytes], encoding: str) -> FileKind:
+def _kind_by_content(chunks: Iterator[bytes], encoding: str | None) -> FileKind:
     """The kind of a file by its first bytes; text if they look like nothing else."""
     head = b""
     for chunk in chunks:
@@ -53,10 +54,9 @@ def _kind_by_content(chunks: Iterator[bytes], encoding: str) -> FileKind:
     if re.match(rb"\0\0\x08[\x01-\x04]", head):
         return "idx"
     try:
-        text = head[:_HEAD_SIZE].decode(encoding, errors="replace")
-    except (LookupError, UnicodeError):
+        lines = "".join(decode([head[:_HEAD_SIZE]], "", encoding, Findings())).split("\n")
+    except (DataError, LookupError):
         return "text"
-    lines = re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff"))
     return _kind_by_lines(lines if len(head) < _HEAD_SIZE else lines[:-1])
 
 
@@ -82,7 +82,7 @@ def _kind_by_lines(lines: list[str]) -> FileKind:
 class FilePreviews:
     """Gives the kinds, the first rows and the bytes of files, from memory if they were read before."""
 
-    def __init__(self, encoding: str) -> None:
+    def __init__(self, encoding: str | None) -> None:
         self.encoding = encoding
         self._chunks: dict[Source, Iterator[bytes]] = {}
         self._kinds: dict[Source, FileKind] = {}

@@ -71,7 +71,7 @@ def report_reads(chunks: Iterator[bytes], on_read: OnRead | None) -> Iterator[by
             on_read(len(chunk))
 
 
-def read_lines(source: Source, encoding: str, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
+def read_lines(source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
     texts = decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
     return split_lines(texts, source.display_name)
 

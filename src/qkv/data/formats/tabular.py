@@ -59,7 +59,7 @@ class Table:
 
 def open_table(
     source: Source,
-    encoding: str,
+    encoding: str | None,
     findings: Findings,
     header: Header = None,
     on_read: OnRead | None = None,

@@ -1,0 +1,248 @@
+"""The text of a file whose encoding nobody named: UTF-8, and what is not UTF-8 in the encoding that fits it.
+
+A file is read once, in blocks of whole lines, so a bad byte may come in its last gigabyte. As long as all is UTF-8
+nothing else is asked. The first line that is not UTF-8 decides: it and what follows, up to a bound, are the sample from
+which the encoding is guessed. From then on each line is read as UTF-8 if it is UTF-8, and else in that encoding, so
+that correct UTF-8 in the same file stays as it is. Where no encoding fits, or where nearly all of the file is UTF-8,
+bad bytes become U+FFFD. What is decided depends on the bytes alone, not on how they are cut into chunks.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from qkv.data.files.guess_encoding import MULTIBYTE, guess_encoding
+from qkv.data.files.magic import HEAD_SIZE
+from qkv.data.findings import Findings
+from qkv.errors import DataError
+
+WINDOW_SIZE = 2**20
+"""How many bytes, from the first line that is not UTF-8 on, decide the encoding."""
+LONGEST_LINE = 2**18
+"""Longer lines are read in parts."""
+_ASCII = bytes(range(128))
+_UTF_8_CHARACTER = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
+    rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
+)
+_PERHAPS_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
+_RARELY_BAD = 20
+"""A file is UTF-8 with a few bad bytes if it has this many times as many continuation bytes of UTF-8 as bad bytes."""
+_FEW_LINES = 10
+_CERTAIN_CHARACTERS = 4
+"""A line with fewer may be UTF-8 by chance where the encoding has two bytes a character."""
+_MOST_BAD = 0.3
+_SOME_BAD = 1000
+
+
+class DetectedText:
+    def __init__(self, where: str, findings: Findings, only_newlines: bool = False) -> None:
+        self.where, self.findings = where, findings
+        self._only_newlines = only_newlines
+        self._decided = False
+        self._fallback: str | None = None
+        """The encoding of lines that are not UTF-8; None: they are UTF-8 with bad bytes."""
+        self._utf_8_size = 0  # continuation bytes of UTF-8, before the encoding is decided
+        self._offset = self._bad_count = 0
+        self._line = 1
+        self._first_bad: str | None = None
+        self._bad_byte = ""
+
+    def texts(self, head: bytes, chunks: Iterable[bytes]) -> Iterator[str]:
+        """The text, in blocks."""
+        if head.startswith(codecs.BOM_UTF8):
+            head = head[len(codecs.BOM_UTF8) :]
+            self._offset = len(codecs.BOM_UTF8)
+        waiting: deque[bytes] = deque()
+        blocks = _blocks(head, chunks)
+        at_start = True
+        while (block := waiting.popleft() if waiting else next(blocks, None)) is not None:
+            if not self._decided and (start := self._evidence(block)) is not None:
+                if at_start and start < HEAD_SIZE:
+                    start = self._utf_8_size = 0
+                self._decide(block, start, waiting, blocks)
+            at_start = False
+            yield self._decode(block)
+            self._offset += len(block)
+            self._line += self._line_ends(block)
+            if self._bad_count > _SOME_BAD:
+                self._require_mostly_text()
+        self._require_mostly_text()
+        if self._first_bad is not None:
+            self.findings.unreadable[self.where] = self._bad_count, self._first_bad
+
+    def _evidence(self, block: bytes) -> int | None:
+        """Where the first line begins that is neither UTF-8 nor UTF-8 with a few bad bytes; None if there is none."""
+        try:
+            self._utf_8_size += len(block) - len(block.decode())
+            return None
+        except UnicodeDecodeError:
+            pass
+        start = 0
+        for line in _lines(block):
+            characters, good, bad = _counts(line)
+            if bad and bad >= good:
+                return start
+            self._utf_8_size += good - characters
+            start += len(line)
+        return None
+
+    def _decide(self, block: bytes, start: int, waiting: deque[bytes], blocks: Iterator[bytes]) -> None:
+        """Guess the encoding by the lines that are not UTF-8; `waiting` gets the blocks that are read for that."""
+        self._decided = True
+        size = len(block) - start
+        while size < WINDOW_SIZE and (following := next(blocks, None)) is not None:
+            waiting.append(following)
+            size += len(following)
+        window = b"".join([block[start:], *waiting])[:WINDOW_SIZE]
+        evidence, evidence_size, utf_8_size = [], 0, self._utf_8_size
+        for line in _lines(window):
+            characters, good, bad = _counts(line)
+            if bad and bad >= good:
+                evidence.append(line)
+                evidence_size += bad
+            else:
+                utf_8_size += good - characters
+        if utf_8_size > _RARELY_BAD * evidence_size and len(evidence) < _FEW_LINES:
+            return
+        self._fallback = guess_encoding(b"".join(evidence))
+        if self._fallback is not None:
+            self.findings.encodings[self.where] = self._fallback
+
+    def _decode(self, block: bytes) -> str:
+        multibyte = self._fallback in MULTIBYTE
+        if b"\0" not in block:
+            try:
+                if not multibyte or block.isascii():
+                    return block.decode()
+                if self._fallback and not _PERHAPS_UTF_8.search(block):
+                    return block.decode(self._fallback)
+            except UnicodeDecodeError:
+                if self._fallback and not multibyte and not _PERHAPS_UTF_8.search(block):
+                    try:
+                        return block.decode(self._fallback)
+                    except UnicodeDecodeError:
+                        pass
+        start = 0
+        texts: list[str] = []
+        for line in _lines(block):
+            texts.append(self._decode_line(line, block, start))
+            start += len(line)
+        return "".join(texts)
+
+    def _decode_line(self, line: bytes, block: bytes, start: int) -> str:
+        text, bad = self._line_text(line)
+        if nul := text.count("\0"):
+            text, bad = text.replace("\0", "\ufffd"), bad + nul
+        if bad:
+            self._bad_count += bad
+            if self._first_bad is None:
+                place = _first_bad_byte(line, self._fallback)
+                number = self._line + self._line_ends(block[: start + place])
+                self._first_bad = f"{self.where}:{number}:{self._offset + start + place}"
+                self._bad_byte = line[place : place + 1].hex()
+        return text
+
+    def _line_ends(self, block: bytes) -> int:
+        returns = 0 if self._only_newlines else block.count(b"\r") - block.count(b"\r\n")
+        return block.count(b"\n") + returns
+
+    def _line_text(self, line: bytes) -> tuple[str, int]:
+        """A line's text, and how many bytes could not be read."""
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            _, good, bad = _counts(line)
+            if self._fallback is None or good > bad:
+                return line.decode(errors="replace"), bad
+        else:
+            certain = self._fallback not in MULTIBYTE or len(line) - len(text) >= 2 * _CERTAIN_CHARACTERS
+            if certain or self._fallback is None:
+                return text, 0
+            try:
+                return line.decode(self._fallback), 0
+            except UnicodeDecodeError:
+                return text, 0
+        try:
+            return line.decode(self._fallback), 0
+        except UnicodeDecodeError:
+            text = line.decode(self._fallback, errors="replace")
+            return text, text.count("\ufffd")
+
+    def _require_mostly_text(self) -> None:
+        if self._first_bad is not None and self._bad_count > _MOST_BAD * self._offset:
+            raise DataError(
+                self._first_bad,
+                f"not text, or in an encoding that qkv does not detect: {self._bad_count:,} of the first "
+                f"{self._offset:,} bytes fit none, the first is {self._bad_byte}",
+                "If it is text, name its encoding with --encoding.",
+            )
+
+
+def _counts(line: bytes) -> tuple[int, int, int]:
+    """How many UTF-8 characters beyond ASCII a line has, of how many bytes, and how many bytes belong to none."""
+    if line.isascii():
+        return 0, 0, 0
+    characters = _UTF_8_CHARACTER.findall(line)
+    good = sum(map(len, characters))
+    return len(characters), good, len(line.translate(None, _ASCII)) - good
+
+
+def _lines(block: bytes) -> Iterator[bytes]:
+    """The lines of a block with their ends; those that are too long in parts."""
+    start = 0
+    while start < len(block):
+        end = block.find(b"\n", start) + 1 or len(block)
+        while end - start > LONGEST_LINE:
+            cut = start + _cut(block[start : start + LONGEST_LINE + 1])
+            yield block[start:cut]
+            start = cut
+        yield block[start:end]
+        start = end
+
+
+def _first_bad_byte(line: bytes, fallback: str | None) -> int:
+    """Where the first byte is that cannot be read, NUL included."""
+    places = [line.find(0)] if b"\0" in line else []
+    errors = [error.start for encoding in ("utf-8", fallback) if encoding and (error := _error(line, encoding))]
+    return min([*places, *errors[-1:]])
+
+
+def _error(line: bytes, encoding: str) -> UnicodeDecodeError | None:
+    try:
+        line.decode(encoding)
+    except UnicodeDecodeError as error:
+        return error
+    return None
+
+
+def _blocks(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines; a line that is too long is cut at a place that depends on the line alone."""
+    rest = head
+    iterator = iter(chunks)
+    while True:
+        if end := rest.rfind(b"\n") + 1:
+            whole, rest = rest[:end], rest[end:]
+            yield whole
+        while len(rest) > LONGEST_LINE:
+            cut = _cut(rest)
+            yield rest[:cut]
+            rest = rest[cut:]
+        if (chunk := next(iterator, None)) is None:
+            break
+        rest += chunk
+    if rest:
+        yield rest
+
+
+def _cut(line: bytes) -> int:
+    """Where to cut a line that is too long: after its last blank, else between two characters of UTF-8."""
+    if blank := line.rfind(b" ", LONGEST_LINE // 2, LONGEST_LINE) + 1:
+        return blank
+    cut = LONGEST_LINE
+    while cut > LONGEST_LINE - 4 and 0x80 <= line[cut] < 0xC0:
+        cut -= 1
+    return cut
