@@ -333,7 +333,7 @@ def _odd_but_read() -> Iterator[Case]:
         "genres.csv", csv([(t, genres[n % 4]) for n, (t, _) in enumerate(FILMS)], "text,genres"), "several labels"
     )
     yield odd("cp1252.csv", GOOD + b"caf\xe9,1\n", "is read as cp1252")
-    yield odd("nul.tsv", GOOD.replace(b",", b"\t") + b"a\x00b\t1\n", "nul.tsv:202:5803")
+    yield odd("nul.tsv", GOOD.replace(b",", b"\t") + b"a\x00b\t1\n", "nul.tsv:202:5802")
     yield odd("utf-16-mark.csv", GOOD.decode().encode("utf-16"), "is read as utf-16")
     yield odd("utf-32-mark.csv", GOOD.decode().encode("utf-32"), "is read as utf-32")
     yield odd("utf-16-be.csv", GOOD.decode().encode("utf-16-be"), "is read as utf-16-be")

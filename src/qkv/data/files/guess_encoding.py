@@ -64,7 +64,7 @@ def guess_encoding(sample: bytes) -> str | None:
 
 
 def _latin_fit(sample: bytes, page: str) -> float:
-    """The share of the characters beyond ASCII that the likeliest language of each line has, or that are usual marks."""
+    """The share of the characters beyond ASCII that are letters of the likeliest language of their line, or marks."""
     try:
         text = sample.decode(page)
     except UnicodeDecodeError as error:
