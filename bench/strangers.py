@@ -1,6 +1,6 @@
 """Are public inputs that qkv never met read as a person reads them? The list is strangers.toml; it does not change.
 
-    python bench/strangers.py --data FOLDER [NAME ...] [--json FILE]
+    python bench/strangers.py --data FOLDER [NAME ...] [--list FILE] [--json FILE]
 
 FOLDER has a sub-folder for each name, with the files of its `source` as they lie on disk (archives stay archives); a
 sub-folder with a single file or folder in it stands for that. `qkv data describe --json` reads each in a process of its
@@ -30,6 +30,8 @@ LIST = Path(__file__).with_name("strangers.toml")
 MAX_MESSAGE = 400
 OPTION = re.compile(r"--([a-z][a-z0-9-]*)[ =]('[^']+'|\"[^\"]+\"|[^\s,;)]+)")
 """An option with its value in a message. A value in capitals stands for one that the reader has to choose."""
+VERBS = {"gives", "learns", "names", "reads", "says", "shows", "takes"}
+"""Words that follow the name of an option in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def named_options(messages: tuple[str, ...]) -> list[tuple[str, ...]]:
     options: dict[tuple[str, ...], None] = {}
     for name, value in OPTION.findall("\n".join(messages)):
         value = value.rstrip(".`:").strip("'\"")
-        if value and value != value.upper():
+        if value and value not in VERBS and value != value.upper():
             options[f"--{name}", value] = None
     return list(options)
 
@@ -115,13 +117,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="entries of strangers.toml; default: all")
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--list", type=Path, default=LIST, help="another list of what is expected")
     parser.add_argument("--gigabytes", type=float, default=6.0)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--json", type=Path, help="a file for what was printed")
     options = parser.parse_args()
-    entries = tomllib.loads(LIST.read_text(encoding="utf-8"))
+    entries = tomllib.loads(options.list.read_text(encoding="utf-8"))
     if unknown := set(options.names) - set(entries):
-        parser.error(f"not in {LIST.name}: {', '.join(sorted(unknown))}")
+        parser.error(f"not in {options.list.name}: {', '.join(sorted(unknown))}")
     entries = {name: entry for name, entry in entries.items() if not options.names or name in options.names}
     understood, with_option, report = 0, 0, {}
     for name, entry in entries.items():
