@@ -174,9 +174,8 @@ def _values(subject: Subject, content: dict[str, object], exact: dict[str, str],
         "size": one.queries.size(-1),
         "items": [each.document() for each in items],
     }
-    exact["worked"] = (
-        f"to 4 digits; the first 8 numbers of vectors; the last {len(items)} of {length} tokens; dot products are whole"
-    )
+    shown = f"the first 8 numbers of vectors; the last {len(items)} of {length} tokens"
+    exact["worked"] = f"to 4 digits; {shown}; dot products are whole"
 
 
 def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]]:
@@ -185,10 +184,9 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]
     length = len(subject.inputs.tokens)
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
-        exactness = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
-        exactness += "; the last layer is exact"
+        shown = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
         rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
-        views["lens"] = rows, exactness
+        views["lens"] = rows, f"{shown}; the last layer is exact"
     if subject.answer == "next":
         steps = [asdict(each) for each in logit_lens.next_words(subject)]
         views["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
@@ -206,10 +204,8 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]
         more = "" if effort == attribution.Effort() else "; --why takes the time for all of it"
         views["why"] = values, made.how + more
     if word_in_contexts.draws(subject) and (moved := _tried(lambda: word_in_contexts.meaning(subject))) is not None:
-        views["meaning"] = (
-            moved.values(),
-            "the first two principal axes of all layers together, each layer's mean taken off",
-        )
+        how = "the first two principal axes of all layers together, each layer's mean taken off"
+        views["meaning"] = moved.values(), how
     return views
 
 
