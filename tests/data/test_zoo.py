@@ -25,7 +25,6 @@ from qkv.tasks import detected_as
 
 MODULES = (zoo_inputs, zoo_labels, zoo_tables)
 NOT_YET = {
-    "cp1252",
     "dates_line_by_line",
     "electronic_book",
     "endings_are_labels",
@@ -44,7 +43,6 @@ NOT_YET = {
     "label_in_the_name_of_each_file",
     "mixed_spellings_of_a_label",
     "notebooks",
-    "one_bad_byte",
     "one_object_of_splits",
     "pdf",
     "questions_and_answers",
@@ -55,7 +53,6 @@ NOT_YET = {
     "tar_of_a_folder",
     "texts_and_labels_by_id",
     "texts_and_labels_line_by_line",
-    "utf16",
     "web_page",
     "word_document",
     "words_and_tags_in_txt",
