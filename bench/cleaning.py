@@ -21,9 +21,9 @@ from pathlib import Path
 from qkv.data.clean.filters import Limits
 from qkv.data.clean.pipeline import Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
 from qkv.data.formats.text import read_documents
+from qkv.data.text_files import find_text_files
 
 TEXTS = [
     ("tinyshakespeare/input.txt", "files"),

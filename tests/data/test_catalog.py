@@ -14,8 +14,8 @@ from data_at_hand import folder, real
 from qkv.data import catalog
 from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import catalog_text_sources
 from qkv.data.prepare import prepare, stream
+from qkv.data.text_files import catalog_text_sources
 from qkv.errors import DataError, InputError
 from qkv.text.tokenizer import TokenizerConfig
 

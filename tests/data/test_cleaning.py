@@ -19,9 +19,9 @@ from qkv.data.clean import measures, pipeline
 from qkv.data.clean.filters import FILTERS, LONGEST, Limits, Skippable
 from qkv.data.clean.pipeline import CleaningReport, Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
 from qkv.data.formats.text import read_documents
+from qkv.data.text_files import find_text_files
 from qkv.errors import ConfigError, DataError, InputError
 
 NO_COPIES = ("copy", "near-copy")

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from data.bad_inputs import prose
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import decode
-from qkv.data.files.discover import find_text_files
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.text import line_documents, paragraph_documents, read_documents
+from qkv.data.text_files import find_text_files
 from qkv.errors import ConfigError, DataError, QkvError
 
 

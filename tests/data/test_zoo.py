@@ -14,12 +14,12 @@ from data.zoo import zoo_inputs, zoo_labels, zoo_tables
 from data.zoo.shapes import SHAPES, Found
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.examples import ArrayExample, TagExample, TextExample
-from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.text import read_documents
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
+from qkv.data.text_files import find_text_files
 from qkv.errors import QkvError
 from qkv.tasks import detected_as
 

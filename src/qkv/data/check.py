@@ -14,11 +14,11 @@ from hashlib import blake2b
 
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.files.discover import catalog_validation_files, find_text_files
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Caution, Findings, Progress, byte_counter, no_progress
 from qkv.data.formats.text import read_source_documents
 from qkv.data.prepare import Prepared, prepare
+from qkv.data.text_files import catalog_validation_files, find_text_files
 from qkv.data.tokens import Cutter, require
 from qkv.errors import ConfigError, QkvError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig

@@ -14,7 +14,6 @@ from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.document_files import excerpt
 from qkv.data.examples import ArrayExample, Label, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
 from qkv.data.files import standard_input
-from qkv.data.files.discover import find_text_files
 from qkv.data.files.unpack import Builtin
 from qkv.data.findings import Findings, Progress
 from qkv.data.formats.kinds import FilePreviews
@@ -22,6 +21,7 @@ from qkv.data.formats.text import read_documents
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.data.survey import CorpusFiles, survey
+from qkv.data.text_files import find_text_files
 from qkv.text.vocabulary import choose
 from qkv.visible import ShownResult
 

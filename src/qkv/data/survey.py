@@ -14,7 +14,6 @@ from pathlib import Path
 
 from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
 from qkv.data.files.decode import decode, require_encoding
-from qkv.data.files.discover import catalog_validation_files, find_text_files
 from qkv.data.files.magic import allows_nul_bytes
 from qkv.data.files.unpack import (
     CHUNK_SIZE,
@@ -29,6 +28,7 @@ from qkv.data.files.unpack import (
 from qkv.data.findings import Caution, Findings, OnRead, Progress, byte_counter, no_progress
 from qkv.data.formats.text import read_documents
 from qkv.data.split import DocumentCensus, DocumentSplit, SplitText
+from qkv.data.text_files import catalog_validation_files, find_text_files
 from qkv.data.tokens import Cutter
 from qkv.text.vocabulary import Counting, Statistics
 

@@ -13,9 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from qkv.config import parse, toml_values
 from qkv.data.corpus import CorpusConfig, ExamplesConfig
-from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings
 from qkv.data.read_examples import read_examples
+from qkv.data.text_files import find_text_files
 from qkv.errors import InputError
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import LANGUAGE_MODELS, defaults

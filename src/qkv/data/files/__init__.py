@@ -1,1 +1,1 @@
-"""From the names that people give to text: discover the files, unpack them, decode them."""
+"""From the names that people give to the files of folders and archives: list them, unpack them, decode them."""

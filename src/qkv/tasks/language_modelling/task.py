@@ -12,9 +12,9 @@ from torch import nn
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
-from qkv.data.files.discover import find_text_files
 from qkv.data.findings import Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
+from qkv.data.text_files import find_text_files
 from qkv.doctor.examination import Doctor
 from qkv.errors import ConfigError
 from qkv.evaluation.perplexity import Score, check_format, score
