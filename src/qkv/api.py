@@ -119,11 +119,11 @@ class Model(TextGenerator):
         how = EvaluationOptions(window=window, metric=metric, beams=beams, compare_with=other or None, own=own)
         self.notes = []
         with python_names():
-            found = self._data_of(data, reading)
-            if isinstance(found, str):
+            config = self._data_of(data, reading)
+            if isinstance(config, str):
                 own.refuse_answers(f"a model of kind {self.bundle.config.kind}")
-                return replace(self._score_text(found, window), own=own.of_model(self.bundle))
-            report = evaluate_model(self.bundle, found, how, self.device)
+                return replace(self._score_text(config, window), own=own.of_model(self.bundle))
+            report = evaluate_model(self.bundle, config, how, self.device)
         self.notes += map(in_python_names, report.notes)
         return report.score
 
@@ -167,8 +167,8 @@ Metrics = Mapping[str, Callable[..., float]] | str | Path
 def own_metrics_of(metrics: Metrics | None) -> OwnMetrics:
     """Metrics of one's own, which are given a model as `load` gives it."""
     require_type("metrics", metrics, Mapping, str, Path, type(None))
-    found = own_metrics.load(metrics) if isinstance(metrics, str | Path) else OwnMetrics(dict(metrics or {}))
-    return replace(found, opened=_model_of)
+    loaded = own_metrics.load(metrics) if isinstance(metrics, str | Path) else OwnMetrics(dict(metrics or {}))
+    return replace(loaded, opened=_model_of)
 
 
 def _model_of(bundle: bundle.Bundle) -> Model:

@@ -158,8 +158,12 @@ def open_session(recipe: Recipe, task: Task, folder: Path, clock: Clock | None =
         bundle.keep_best(folder, task.bundle(recipe, origin.merged_model(model, recipe.model, recipe.training), step))
 
     def scores(model: nn.Module) -> Scores:
-        found = task.scores(recipe, model)
-        return {**found, **task.own.of_model(task.bundle(recipe, model, state.step))} if task.own.metrics else found
+        task_scores = task.scores(recipe, model)
+        return (
+            {**task_scores, **task.own.of_model(task.bundle(recipe, model, state.step))}
+            if task.own.metrics
+            else task_scores
+        )
 
     def save_recipe(training: TrainingConfig) -> None:
         with storage_remedy(REMEDY), storage_errors(folder):

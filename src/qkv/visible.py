@@ -76,7 +76,7 @@ class ShownResult(ShortRepr):
 
 def html_table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """Cells are text and nothing else."""
-    top = "".join(f"<th>{escape(each)}</th>" for each in head)
+    top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table>{f'<tr>{top}</tr>' if head else ''}{body}</table>"
 

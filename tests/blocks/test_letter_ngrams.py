@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from qkv.blocks.embeddings import MOST, SpelledEmbedding, ngrams
+from qkv.blocks.embeddings import MAX_GRAMS, SpelledEmbedding, ngrams
 
 
 def test_ngrams_are_those_of_the_word_with_its_borders() -> None:
@@ -36,7 +36,7 @@ def test_words_with_a_common_stem_share_rows() -> None:
 def test_long_pieces_fit_and_the_table_comes_with_the_weights() -> None:
     made = SpelledEmbedding(1, 4, rows=100)
     made.spell(["a" + "bcdefghij" * 9])
-    assert int((made.spelling != 0).sum()) == MOST
+    assert int((made.spelling != 0).sum()) == MAX_GRAMS
     other = SpelledEmbedding(1, 4, rows=100)
     other.load_state_dict(made.state_dict())
     assert torch.equal(other(torch.tensor([[0]])), made(torch.tensor([[0]])))

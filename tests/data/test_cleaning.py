@@ -205,7 +205,7 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     texts = [text for each in good() for text in (each, changed(each, chance, 1), each.upper())]
     source = rows(tmp_path / "crawl.jsonl", texts)
     whole = cleaned(source, tmp_path / "whole.jsonl")
-    monkeypatch.setattr(pipeline, "MOST_DOCUMENTS", 25)
+    monkeypatch.setattr(pipeline, "MAX_DOCUMENTS", 25)
     assert cleaned(source, tmp_path / "small.jsonl").filters == whole.filters
     assert (tmp_path / "small.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 

@@ -125,7 +125,7 @@ def test_a_big_text_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     valid = TokenStream(tokens[:20_000].astype(np.uint16), 80_000, 80_000, 1, 0)
     plan = WindowPlan(20_000, 128, 128)
     places, reach = plan.predictions_of(plan.spread(None))
-    found = measure(train, valid, 30_000, places, reach, most=1_000_000)
+    found = measure(train, valid, 30_000, places, reach, max_tokens=1_000_000)
     alone = ngram_model.probabilities(train.tokens, 30_000, 1, valid.tokens, places, reach)
     assert found.unigram == pytest.approx(-np.log(alone).mean())
     assert not found.whole

@@ -147,7 +147,7 @@ def test_gold_edges_are_read(tmp_path: Path) -> None:
     place.write_text(CONLLU + "\n" + CONLLU)
     first, second = edges.read(place)
     assert first == second
-    assert edges.read(place, most=1) == [first]
+    assert edges.read(place, max_sentences=1) == [first]
     assert first.words == ("the", "dog", "that", "barks", ".")
     assert first.spaced == (False, True, True, True, False)
     assert set(first.edges) == {("det", 0, 1), ("nsubj", 2, 3), ("antecedent", 2, 1), ("acl", 3, 1), ("punct", 4, 1)}

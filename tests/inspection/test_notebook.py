@@ -86,7 +86,7 @@ def test_payloads_stay_text() -> None:
 def test_long_texts_are_shown_by_their_last_words() -> None:
     names = [f"w{number}" for number in range(100)]
     found = harmless(notebook.matrix(torch.eye(100), names, names))
-    assert len(found.titles) == notebook.MOST**2
+    assert len(found.titles) == notebook.MAX_WORDS**2
     assert "w59" not in found.texts
     assert "w60" in found.texts
 

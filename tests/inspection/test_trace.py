@@ -114,7 +114,7 @@ def test_what_is_asked_for_is_held_and_no_more() -> None:
     [
         ({"layers": [2]}, "layer 2 of 2: expected 0 to 1"),
         ({"heads": [4]}, "head 4 of 4: expected 0 to 3"),
-        ({"most": 1000}, "would hold .* Ask for less"),
+        ({"max_bytes": 1000}, "would hold .* Ask for less"),
     ],
 )
 def test_what_does_not_fit_is_refused(asked: dict[str, Any], said: str) -> None:

@@ -34,7 +34,7 @@ def test_packed_maps_are_the_weights(family: str) -> None:
 def test_large_maps_keep_the_largest() -> None:
     given = subject("modern")
     (whole,) = maps.packed(given)
-    (few,) = maps.packed(given, most=600)
+    (few,) = maps.packed(given, max_weights=600)
     said = few.document()
     assert 0 < said["k"] < said["columns"]
     shape = said["layers"], said["heads"], said["rows"], said["k"]

@@ -103,11 +103,13 @@ class DecoderState(Generic[Own]):
 
     def layers(self, sources: int) -> list[tuple[Own, MemoryState]]:
         """For a call with that many memories: keys of these only, in the order of the rows."""
-        each = len(self.owners) // sources
-        wanted, held = self.owners[::each], self.read[0].pair
+        rows_per_source = len(self.owners) // sources
+        wanted, held = self.owners[::rows_per_source], self.read[0].pair
         if held is not None:
-            assert self.owners == [owner for owner in wanted for _ in range(each)], "rows of a source are neighbours"
+            assert self.owners == [owner for owner in wanted for _ in range(rows_per_source)], (
+                "rows of a source are neighbours"
+            )
             if wanted != list(range(len(held[0]))):
                 self.read = [memory.rows(wanted) for memory in self.read]
-        self.owners = [number for number in range(sources) for _ in range(each)]
+        self.owners = [number for number in range(sources) for _ in range(rows_per_source)]
         return list(zip(self.written, self.read, strict=True))

@@ -47,10 +47,10 @@ STIR = 2_654_435_761  # 2³² divided by the golden ratio (Knuth): neighbours fa
 def hashed(tokens: Int[Tensor, "B S"], order: int, vocabulary: int, table: int, start: int = 0) -> Int[Tensor, "B T"]:
     """The row of the table for each n-gram, T = S - order + 1 of them; another start gives other rows."""
     length = tokens.size(1) - order + 1
-    found = torch.full_like(tokens[:, :length], start)
+    rows = torch.full_like(tokens[:, :length], start)
     for part in tokens.unfold(1, length, 1).unbind(1):  # (B, T), one place later each
-        found = (found * vocabulary + part) % (2**31 - 1)
-    return found * STIR % (2**31 - 1) % table
+        rows = (rows * vocabulary + part) % (2**31 - 1)
+    return rows * STIR % (2**31 - 1) % table
 
 
 class NgramEmbedding(nn.Module):
@@ -83,10 +83,10 @@ class NgramSum(nn.Module):
         """An n-gram that would reach over the start of the text, or over padding, is none."""
         x = self.tokens(tokens)
         for order in range(2, min(self.longest, tokens.size(1)) + 1):
-            found = self.ngrams(hashed(tokens, order, self.tokens.num_embeddings, self.table, start=order))
+            vectors = self.ngrams(hashed(tokens, order, self.tokens.num_embeddings, self.table, start=order))
             if present is not None:
-                found = found * present.unfold(1, order, 1).all(-1).unsqueeze(-1)
-            x = x + F.pad(found, (0, 0, order - 1, 0))
+                vectors = vectors * present.unfold(1, order, 1).all(-1).unsqueeze(-1)
+            x = x + F.pad(vectors, (0, 0, order - 1, 0))
         return x
 
 
@@ -136,7 +136,7 @@ class Shifted(nn.Module):
 
 
 SHORTEST, LONGEST = 2, 5  # letters
-MOST = 40  # n-grams of a piece that are kept
+MAX_GRAMS = 40  # n-grams of a piece that are kept
 
 
 class SpelledEmbedding(nn.Module):
@@ -147,15 +147,15 @@ class SpelledEmbedding(nn.Module):
         self.pieces = nn.Embedding(vocabulary, width)
         self.letters = nn.Embedding(rows, width, padding_idx=0)
         self.spelling: Tensor
-        self.register_buffer("spelling", torch.zeros(vocabulary, MOST, dtype=torch.int32))
+        self.register_buffer("spelling", torch.zeros(vocabulary, MAX_GRAMS, dtype=torch.int32))
 
     def spell(self, pieces: Sequence[str]) -> None:
         """Learn how the pieces are written, the first first; an empty one is not spelled."""
         rows = self.letters.num_embeddings
         for number, piece in enumerate(pieces):
-            found = ngrams(piece)[:MOST]
-            self.spelling[number, : len(found)] = torch.tensor(
-                [1 + zlib.crc32(each.encode()) % (rows - 1) for each in found]
+            grams = ngrams(piece)[:MAX_GRAMS]
+            self.spelling[number, : len(grams)] = torch.tensor(
+                [1 + zlib.crc32(gram.encode()) % (rows - 1) for gram in grams]
             )
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
@@ -171,7 +171,7 @@ def ngrams(piece: str) -> list[str]:
     if not piece:
         return []
     word = f"<{piece}>"
-    found = [
+    grams = [
         word[start : start + size] for size in range(LONGEST, SHORTEST - 1, -1) for start in range(len(word) - size + 1)
     ]
-    return list(dict.fromkeys([*(each for each in found if each.endswith(">")), *found]))
+    return list(dict.fromkeys([*(gram for gram in grams if gram.endswith(">")), *grams]))

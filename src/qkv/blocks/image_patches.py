@@ -25,22 +25,22 @@ class Patches(nn.Module):
 
 
 class RandomShift(nn.Module):
-    """Up to `most` pixels to each side, drawn for each picture; what comes in at the edge is 0."""
+    """Up to `max_shift` pixels to each side, drawn for each picture; what comes in at the edge is 0."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_shift: int) -> None:
         super().__init__()
-        self.most = most
+        self.max_shift = max_shift
 
     def forward(self, pixels: Float[Tensor, "B H W C"]) -> Float[Tensor, "B H W C"]:
-        if not self.training or not self.most:
+        if not self.training or not self.max_shift:
             return pixels
         batch, height, width, _ = pixels.shape
-        device, most = pixels.device, self.most
-        framed = F.pad(pixels, (0, 0, most, most, most, most))
-        down, right = torch.randint(2 * most + 1, (2, batch, 1), device=device)
+        device, max_shift = pixels.device, self.max_shift
+        framed = F.pad(pixels, (0, 0, max_shift, max_shift, max_shift, max_shift))
+        down, right = torch.randint(2 * max_shift + 1, (2, batch, 1), device=device)
         rows = down + torch.arange(height, device=device)  # (B, H)
         columns = right + torch.arange(width, device=device)  # (B, W)
         return framed[torch.arange(batch, device=device)[:, None, None], rows[:, :, None], columns[:, None, :]]
 
     def extra_repr(self) -> str:
-        return str(self.most)
+        return str(self.max_shift)

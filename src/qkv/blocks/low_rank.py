@@ -50,11 +50,11 @@ class LowRankRecurrent(nn.Module):
     def __init__(self, layer: nn.RNNBase, rank: int, alpha: float = ALPHA) -> None:
         super().__init__()
         self.layer, self.scale = layer, alpha / rank
-        matrices = {name: each for name, each in layer.named_parameters() if each.ndim == 2}
-        self.down = nn.ParameterDict({name: torch.empty(rank, each.size(1)) for name, each in matrices.items()})
-        self.up = nn.ParameterDict({name: torch.zeros(each.size(0), rank) for name, each in matrices.items()})
-        for each in self.down.values():
-            nn.init.kaiming_uniform_(each, a=math.sqrt(5))
+        matrices = {name: parameter for name, parameter in layer.named_parameters() if parameter.ndim == 2}
+        self.down = nn.ParameterDict({name: torch.empty(rank, matrix.size(1)) for name, matrix in matrices.items()})
+        self.up = nn.ParameterDict({name: torch.zeros(matrix.size(0), rank) for name, matrix in matrices.items()})
+        for matrix in self.down.values():
+            nn.init.kaiming_uniform_(matrix, a=math.sqrt(5))
         layer.requires_grad_(False)
 
     def forward(self, x: Float[Tensor, "B T I"], hidden: Any) -> tuple[Tensor, Any]:
@@ -78,27 +78,29 @@ def adapt(model: nn.Module, rank: int, besides: tuple[str, ...] = ()) -> int:
     `besides`: parts of the model, by name, that stay as they are.
     """
     model.requires_grad_(False)
-    found = [
+    layers = [
         (parent, name, child)
         for path, parent in model.named_modules()
         for name, child in parent.named_children()
         if type(child) in (nn.Linear, nn.RNN, nn.GRU, nn.LSTM)
         and f"{path}.{name}".lstrip(".").split(".")[0] not in besides
     ]
-    for parent, name, child in found:
-        made = LowRankRecurrent(child, rank) if isinstance(child, nn.RNNBase) else LowRank(child, rank)
-        setattr(parent, name, made)
-    return len(found)
+    for parent, name, child in layers:
+        adapter = LowRankRecurrent(child, rank) if isinstance(child, nn.RNNBase) else LowRank(child, rank)
+        setattr(parent, name, adapter)
+    return len(layers)
 
 
 def beside(model: nn.Module) -> dict[str, LowRank | LowRankRecurrent]:
     """What `adapt` put in, by name."""
-    return {name: each for name, each in model.named_modules() if isinstance(each, LowRank | LowRankRecurrent)}
+    return {name: module for name, module in model.named_modules() if isinstance(module, LowRank | LowRankRecurrent)}
 
 
 def merged(model: nn.Module) -> dict[str, Tensor]:
     """The weights under the names they had before `adapt`."""
     added = beside(model)
     inside = tuple(f"{name}." for name in added)
-    found = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(inside)}
-    return found | {f"{path}.{name}": tensor for path, each in added.items() for name, tensor in each.merged().items()}
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(inside)}
+    return tensors | {
+        f"{path}.{name}": tensor for path, adapter in added.items() for name, tensor in adapter.merged().items()
+    }

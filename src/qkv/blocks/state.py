@@ -201,21 +201,21 @@ def _longer(held: Tensor, room: int) -> Tensor:
 def _picked(held: Tensor, which: Tensor, room: int) -> Tensor:
     """Some rows of (rows, G, S, K), with room for so many positions; those beyond S are zero."""
     filled = min(room, held.size(2))
-    made = held.new_empty(len(which), held.size(1), room, held.size(3))
-    torch.index_select(held[:, :, :filled], 0, which, out=made[:, :, :filled])
-    made[:, :, filled:] = 0
-    return made
+    copy = held.new_empty(len(which), held.size(1), room, held.size(3))
+    torch.index_select(held[:, :, :filled], 0, which, out=copy[:, :, :filled])
+    copy[:, :, filled:] = 0
+    return copy
 
 
 def runs(lengths: list[int]) -> list[tuple[int, int, int]]:
     """Neighbouring rows of equal length as (first, last, length): one slice writes each run."""
-    found: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     for row, length in enumerate(lengths):
-        if found and found[-1][2] == length:
-            found[-1] = (found[-1][0], row + 1, length)
+        if spans and spans[-1][2] == length:
+            spans[-1] = (spans[-1][0], row + 1, length)
         else:
-            found.append((row, row + 1, length))
-    return found
+            spans.append((row, row + 1, length))
+    return spans
 
 
 def places(state: State | None, new: int, device: torch.device) -> tuple[Tensor, int]:

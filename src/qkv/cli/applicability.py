@@ -114,17 +114,17 @@ def require_applicable(verb: str, bound: inspect.BoundArguments) -> None:
 
 def typed_options(bound: inspect.BoundArguments) -> dict[str, Any]:
     """The options that were typed; of a group, those that differ from their defaults."""
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         if dataclasses.is_dataclass(value):
-            found |= {
+            given |= {
                 field.name: getattr(value, field.name)
                 for field in dataclasses.fields(value)
                 if getattr(value, field.name) != field.default
             }
         elif value != ():
-            found[name] = value
-    return found
+            given[name] = value
+    return given
 
 
 def shown(name: str, value: object) -> str:

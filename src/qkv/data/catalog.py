@@ -85,11 +85,11 @@ class CatalogSet:
 def sets() -> dict[str, CatalogSet]:
     """All named sets by their names."""
     text = resources.files("qkv.data").joinpath("catalog.toml").read_text(encoding="utf-8")
-    found: dict[str, CatalogSet] = {}
+    sets: dict[str, CatalogSet] = {}
     for entry in tomllib.loads(text)["set"]:
         files = {split: tuple(CatalogFile(**file) for file in entry.get(split, ())) for split in ("train", "valid")}
-        found[entry["name"]] = CatalogSet(**{**entry, **files})
-    return found
+        sets[entry["name"]] = CatalogSet(**{**entry, **files})
+    return sets
 
 
 def find(name: str) -> CatalogSet | None:
@@ -98,11 +98,11 @@ def find(name: str) -> CatalogSet | None:
 
 def _require_sum(path: Path, expected: str) -> None:
     try:
-        found = sha256(path)
+        digest = sha256(path)
     except OSError as error:
         raise DataError(str(path), f"cannot be read: {error.strerror}", "Check its permissions.") from None
-    if found != expected:
-        problem = f"is not the published file (sha256 {found[:12]}..., expected {expected[:12]}...)"
+    if digest != expected:
+        problem = f"is not the published file (sha256 {digest[:12]}..., expected {expected[:12]}...)"
         raise DataError(str(path), problem, "Remove it, or name your own copy by its path.")
 
 

@@ -24,8 +24,8 @@ from qkv.errors import ConfigError, QkvError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
 LONG_LINE = 10_000
-MOST_LINES = 500_000
-MOST_PROBLEMS = 20
+MAX_LINES = 500_000
+MAX_PROBLEMS = 20
 _ODD = {
     "control characters": re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]"),
     "line separators that do not end a line here (U+2028, U+2029, U+0085)": re.compile("[\u2028\u2029\x85]"),
@@ -39,7 +39,7 @@ _ODD = {
 class DataReport:
     problems: list[QkvError] = field(default_factory=list)
     more_problems: int = 0
-    """Those beyond the first MOST_PROBLEMS."""
+    """Those beyond the first MAX_PROBLEMS."""
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     prepared: Prepared | None = None
@@ -48,7 +48,7 @@ class DataReport:
     def add(self, problem: QkvError) -> None:
         if str(problem) in map(str, self.problems):
             return
-        if len(self.problems) < MOST_PROBLEMS:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
         else:
             self.more_problems += 1
@@ -145,7 +145,7 @@ class _OddText:
                 self.odd[name] += count
         for line in text.split("\n"):
             self.long_lines += len(line) > LONG_LINE
-            if line.strip() and self.lines < MOST_LINES:
+            if line.strip() and self.lines < MAX_LINES:
                 self.lines += 1
                 self.distinct.add(blake2b(line.strip().encode(), digest_size=8).digest())
 

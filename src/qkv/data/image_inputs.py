@@ -30,18 +30,18 @@ def pixels_of(given: object, shape: tuple[int, ...]) -> tuple[Pixels, list[str]]
             return values.reshape(len(values), *shape), notes
         raise _unlike("images", values, shape)
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    found = [_one(f"image {number}", image, shape, notes) for number, image in enumerate(several)]
-    return np.stack(found) if found else np.zeros((0, *shape), dtype=np.uint8), notes
+    arrays = [_one(f"image {number}", image, shape, notes) for number, image in enumerate(several)]
+    return np.stack(arrays) if arrays else np.zeros((0, *shape), dtype=np.uint8), notes
 
 
 def _one(name: str, image: object, shape: tuple[int, ...], notes: list[str]) -> Pixels:
     if isinstance(image, str | Path):
         if not Path(image).is_file():
             raise InputError(f"{image}: no such file. Expected {EXPECTED}.")
-        found = decode_image(ExampleFile(Source(Path(image)), "image"), None)
-        if isinstance(found, str):
-            raise DataError(str(image), found, "Give an image, such as a .png.")
-        return _resized(str(image), found, shape, notes)
+        decoded = decode_image(ExampleFile(Source(Path(image)), "image"), None)
+        if isinstance(decoded, str):
+            raise DataError(str(image), decoded, "Give an image, such as a .png.")
+        return _resized(str(image), decoded, shape, notes)
     if hasattr(image, "convert"):
         return _resized(name, cast("Picture", image), shape, notes)
     if not hasattr(image, "__array__"):

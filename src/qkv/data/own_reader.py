@@ -92,10 +92,14 @@ def restore(corpus: CorpusConfig | ExamplesConfig | ParallelConfig, where: str) 
 
 def _stored(reader: OwnReader, paths: Sequence[str]) -> StoredObject:
     """The rows of files, of all of them in one file of the cache."""
-    found = [_rows(reader, path) for path in paths]
-    if len(found) > 1 and not all(isinstance(rows, list) for rows in found):
+    files_rows = [_rows(reader, path) for path in paths]
+    if len(files_rows) > 1 and not all(isinstance(rows, list) for rows in files_rows):
         raise InputError(f"{reader.source.name}: of several files `read` must give lists, which are joined.")
-    rows = found[0] if len(found) == 1 else [row for part in found if isinstance(part, list) for row in part]
+    rows = (
+        files_rows[0]
+        if len(files_rows) == 1
+        else [row for part in files_rows if isinstance(part, list) for row in part]
+    )
     stored = objects.store(rows, f"{paths[0]}, read by {reader.source.name}")
     object_names.keep(stored.file, f"{', '.join(paths)} (read by {reader.source.name})")
     return stored

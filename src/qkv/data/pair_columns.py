@@ -49,8 +49,8 @@ class PairColumns:
                 source, target = _value_in(source, self.source), _value_in(target, self.target)
             if not isinstance(source, str) or not isinstance(target, str):
                 name, cell = (self.target, target) if isinstance(source, str) else (self.source, source)
-                found = "nothing" if cell is None else type(cell).__name__
-                table.bad_rows.reject(line, f"expected text in {name!r}, found {found}")
+                type_name = "nothing" if cell is None else type(cell).__name__
+                table.bad_rows.reject(line, f"expected text in {name!r}, found {type_name}")
             elif not encodable(source, target):
                 table.bad_rows.reject(line, LONE_SURROGATE)
             else:

@@ -147,15 +147,15 @@ class _Work:
         key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, settings, part)
 
         def learn(aside: Path) -> None:
-            found = self.survey()
+            survey = self.survey()
             resolved = config
             if config.kind is None:
-                default = choose(found.statistics)
+                default = choose(survey.statistics)
                 resolved = replace(default, size=default.size if config.size is None else config.size)
             if resolved.kind == "characters" and resolved.size is None:
                 texts = iter([alphabet(self._texts(1))])
             else:
-                texts = self._texts(max(1, -(-found.characters // LEARN_FROM)))
+                texts = self._texts(max(1, -(-survey.characters // LEARN_FROM)))
             trained = train_tokenizer(resolved, texts)
             self.stamp.require_unchanged()
             trained.save(aside / "tokenizer.json")
@@ -192,7 +192,7 @@ class _Work:
 
     def encode(self, tokenizer: Tokenizer, aside: Path) -> None:
         """Write the streams of this corpus into a folder of the cache."""
-        found = self.survey()
+        survey = self.survey()
         train = TokenWriter(aside / "train.bin", tokenizer)
         valid = None if self.whole else TokenWriter(aside / "valid.bin", tokenizer)
         overlap = Overlap()
@@ -205,17 +205,17 @@ class _Work:
                 overlap.add(piece)
             done += len(piece.text)
             if done - reported > REPORT_EVERY:
-                self.progress("encoding", done, found.characters)
+                self.progress("encoding", done, survey.characters)
                 reported = done
         self.stamp.require_unchanged()
-        notes = list(found.notes())
+        notes = list(survey.notes())
         streams = {"train": train.close()}
         if valid is not None:
             streams["valid"] = valid.close()
-            if not all(each["characters"] for each in streams.values()):
+            if not all(counts["characters"] for counts in streams.values()):
                 where = ", ".join(self.corpus.files)
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
-            notes += [*found.held_out(**streams), overlap.note()]
+            notes += [*survey.held_out(**streams), overlap.note()]
         notes += _unknown({"": streams["train"]} if self.whole else streams)
         cache.write_facts(aside, {**streams, "notes": [[note, isinstance(note, Caution)] for note in notes]})
 

@@ -223,24 +223,24 @@ class TextReader:
         self.columns: TextColumns | None = None
 
     def read(self, files: Sequence[ExampleFile]) -> RawSplit:
-        found = TextCollector()
+        collector = TextCollector()
         folders = BadRows("files in folders", self.findings)
         for file in files:
             if file.kind == "table":
-                self._table(file, found)
+                self._table(file, collector)
             elif file.kind == "fasttext":
-                self._fasttext(file, found)
+                self._fasttext(file, collector)
             elif file.label is not None:
-                self._whole_file(file, file.label, found, folders)
+                self._whole_file(file, file.label, collector, folders)
             else:
                 expected = (
                     "a table, LABEL and TAB before the text, __label__NAME, CoNLL, or sub-folders named for labels"
                 )
                 raise DataError(file.display_name, "is text without labels", f"Expected {expected}.")
         folders.finish()
-        return found.to_split()
+        return collector.to_split()
 
-    def _table(self, file: ExampleFile, found: TextCollector) -> None:
+    def _table(self, file: ExampleFile, collector: TextCollector) -> None:
         table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
         table.require_rows()
         if self.columns is None:
@@ -248,18 +248,18 @@ class TextReader:
             self.findings.add_note(self.columns.note(table))
         elif lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
             return
-        if not len(found.texts):
-            found.second = PackedTexts() if self.columns.second else None
-            found.ids = PackedTexts() if self.columns.id else None
-        self._rows(table, self.columns, found)
+        if not len(collector.texts):
+            collector.second = PackedTexts() if self.columns.second else None
+            collector.ids = PackedTexts() if self.columns.id else None
+        self._rows(table, self.columns, collector)
 
-    def _rows(self, table: Table, columns: TextColumns, found: TextCollector) -> None:
+    def _rows(self, table: Table, columns: TextColumns, collector: TextCollector) -> None:
         named = (("text", columns.text), ("text2", columns.second))
         texts = [column_index(table, name, role) for role, name in named if name is not None]
         label = column_index(table, columns.label, "label")
         key = table.columns.index(columns.id) if columns.id in table.columns else None
         for line, row in table.rows:
-            cells, spelled = [row[place] for place in texts], self._label(row[label], found)
+            cells, spelled = [row[place] for place in texts], self._label(row[label], collector)
             name = None if key is None or row[key] is None else str(row[key])
             problem = next(filter(None, (text_problem(row[place], table.columns[place]) for place in texts)), None)
             if problem is None and spelled is None:
@@ -271,18 +271,18 @@ class TextReader:
                 continue
             # \r of JSON; elsewhere line ends were made plain before
             plain = [normalize_line_ends(str(cell), self.findings) for cell in cells]
-            found.add(plain, spelled or "", table.where, line, name)
+            collector.add(plain, spelled or "", table.where, line, name)
         table.bad_rows.finish()
 
-    def _label(self, value: object, found: TextCollector) -> str | None:
+    def _label(self, value: object, collector: TextCollector) -> str | None:
         """A label as text; several are put together. None where there is none."""
         if isinstance(value, list | tuple):
-            found.multi_label = True
-            spelled = [label_text(each) for each in value]
-            return None if None in spelled else LABEL_BREAK.join(each for each in spelled if each)
+            collector.multi_label = True
+            spelled = [label_text(item) for item in value]
+            return None if None in spelled else LABEL_BREAK.join(label for label in spelled if label)
         return label_text(value)
 
-    def _fasttext(self, file: ExampleFile, found: TextCollector) -> None:
+    def _fasttext(self, file: ExampleFile, collector: TextCollector) -> None:
         bad = BadRows(file.display_name, self.findings)
         lines = read_lines(file.source, self.config.encoding, self.findings, self.on_read)
         for number, line in enumerate(lines, 1):
@@ -300,11 +300,11 @@ class TextReader:
             elif not text:
                 bad.reject(number, "no text")
             else:
-                found.multi_label |= len(labels) > 1
-                found.add([text], LABEL_BREAK.join(labels), file.display_name, number)
+                collector.multi_label |= len(labels) > 1
+                collector.add([text], LABEL_BREAK.join(labels), file.display_name, number)
         bad.finish()
 
-    def _whole_file(self, file: ExampleFile, label: str, found: TextCollector, bad: BadRows) -> None:
+    def _whole_file(self, file: ExampleFile, label: str, collector: TextCollector, bad: BadRows) -> None:
         where = file.display_name
         if file.kind == "image":
             raise DataError(where, "is an image among texts", "Keep images and texts in folders of their own.")
@@ -319,7 +319,7 @@ class TextReader:
                 )
         bad.row_count += 1
         if whole.strip():
-            found.add([whole], label, where, 0)
+            collector.add([whole], label, where, 0)
         else:  # however many there are, the first bad file does not end the reading
             bad.bad_count += 1
             bad.first_bad = bad.first_bad or (bad.row_count, f"{where} is empty")

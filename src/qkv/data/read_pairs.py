@@ -34,7 +34,7 @@ from qkv.data.read_examples import Purpose
 from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, split_of
 from qkv.errors import ConfigError, DataError
 
-MOST_LEFT_OUT = 0.1
+MAX_LEFT_OUT_SHARE = 0.1
 UNEQUAL_TIMES = 9
 UNEQUAL_CHARACTERS = 40
 MANY_IDENTICAL = 0.1
@@ -117,7 +117,7 @@ class PairReader:
             raise DataError(where, problem, "Give files with a sentence and its translation on each line.")
         solid = count.pairs - count.blank
         for reason, (line, number) in count.left_out.items():
-            if unused > MOST_LEFT_OUT * solid:
+            if unused > MAX_LEFT_OUT_SHARE * solid:
                 problem = f"{unused:,} of {solid:,} pairs cannot be used, the first here: {reason}"
                 remedy = "Check that the texts are translations of each other, line by line."
                 raise DataError(f"{where}:{line}", problem, remedy)
@@ -184,9 +184,9 @@ def read_parallel(
 
 def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) -> tuple[Direction, ...]:
     """Of each group; where there are several of different files, all must be known."""
-    known = [each for each in languages if each != UNKNOWN_LANGUAGES]
+    known = [pair for pair in languages if pair != UNKNOWN_LANGUAGES]
     if known and len(known) < len(languages):
-        unknown = next(group for group, each in zip(groups, languages, strict=True) if each == UNKNOWN_LANGUAGES)
+        unknown = next(group for group, pair in zip(groups, languages, strict=True) if pair == UNKNOWN_LANGUAGES)
         raise ConfigError(
             f"{unknown.display_name}: no language is in the names. Give all of them: --languages en de en cs."
         )
@@ -200,9 +200,9 @@ def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) ->
 
 def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, directions: Sequence[Direction]) -> Pairs:
     """The validation or test split; its languages must be such as are learned."""
-    found = reader.read(groups, learn=False)
+    parallel = reader.read(groups, learn=False)
     only = train.languages[0] if len(set(train.languages)) == 1 else None
-    languages = tuple(only if each == UNKNOWN_LANGUAGES and only else each for each in found.languages)
+    languages = tuple(only if pair == UNKNOWN_LANGUAGES and only else pair for pair in parallel.languages)
     targets = {target for _, target in directions}
     for group, direction in zip(groups, languages, strict=True):
         if only == UNKNOWN_LANGUAGES or direction in directions or (len(targets) > 1 and direction[1] in targets):
@@ -214,18 +214,18 @@ def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, direct
         learned = ", ".join(f"{source} to {target}" for source, target in directions)
         problem = f"translates {direction[0]} to {direction[1]}; learned is {learned}"
         raise DataError(group.first.display_name, problem, "Name files of these languages, source first.")
-    return replace(found, languages=languages if only != UNKNOWN_LANGUAGES else (UNKNOWN_LANGUAGES,) * len(groups))
+    return replace(parallel, languages=languages if only != UNKNOWN_LANGUAGES else (UNKNOWN_LANGUAGES,) * len(groups))
 
 
-def _task_in_words(found: Parallel) -> str:
-    directions = ", ".join(f"{source} to {target}" for source, target in found.directions)
-    sizes = ", ".join(f"{len(split):,} {name}" for name, split in found.splits if len(split))
+def _task_in_words(parallel: Parallel) -> str:
+    directions = ", ".join(f"{source} to {target}" for source, target in parallel.directions)
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in parallel.splits if len(split))
     return f"task: translation ({directions}); {sizes} pairs."
 
 
-def _fingerprint(found: Parallel) -> str:
-    digest = hashlib.sha256(json.dumps([PAIRS_VERSION, found.directions]).encode())
-    for name, split in found.splits:
+def _fingerprint(parallel: Parallel) -> str:
+    digest = hashlib.sha256(json.dumps([PAIRS_VERSION, parallel.directions]).encode())
+    for name, split in parallel.splits:
         digest.update(json.dumps([name, len(split), split.languages, split.starts.tolist()]).encode())
         for part in (split.rows, split.backward):
             digest.update(np.ascontiguousarray(part).data)

@@ -141,7 +141,7 @@ def _choose_by_hash(keys: Keys, lengths: Indices, fraction: float) -> Mask:
 
 def _is_close(share: float, wanted: float) -> bool:
     """Whether the sizes of both parts are right within a factor of two."""
-    return all(0.5 * size <= found <= 2 * size for found, size in ((share, wanted), (1 - share, 1 - wanted)))
+    return all(0.5 * size <= held <= 2 * size for held, size in ((share, wanted), (1 - share, 1 - wanted)))
 
 
 def _choose_whole_documents(keys: Keys, distinct_keys: Keys, sizes: Sizes, fraction: float) -> Mask | None:

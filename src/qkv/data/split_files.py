@@ -163,11 +163,11 @@ def _example_files(
         elif label_folders and label_folders[-1].lower() not in UNLABELLED_FOLDERS:
             label = display_name(label_folders[-1])
             in_label_folders.append(ExampleFile(source, kind or "text", folder_split, label, discovered=True))
-    found = with_labels or in_label_folders
-    if unused := len(contents) - len(found):
+    labelled = with_labels or in_label_folders
+    if unused := len(contents) - len(labelled):
         findings.skipped["without labels"] += unused
-    if not found:
+    if not labelled:
         subject = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
         remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
         raise DataError(display_name(name), f"{subject} looks like labelled data", remedy)
-    return found
+    return labelled

@@ -105,7 +105,7 @@ class Doctor:
                 places,
                 reach,
                 spell=self.spell,
-                most=self.max_counted,
+                max_tokens=self.max_counted,
                 groups=np.repeat(np.arange(len(sizes)), sizes),
                 packed=plan.predictions_of(planned)[0],
             )

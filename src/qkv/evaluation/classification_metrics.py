@@ -147,15 +147,15 @@ class ClassScore(Metrics):
         """Row by row; `intervals.paired` compares two systems by it."""
         return self.predictions == self.targets
 
-    def worst(self, most: int) -> list[int]:
+    def worst(self, limit: int) -> list[int]:
         """The rows that are wrong, the surest first."""
         wrong = np.flatnonzero(~self.correct)
-        return wrong[np.argsort(-self.confidence[wrong], kind="stable")][:most].tolist()
+        return wrong[np.argsort(-self.confidence[wrong], kind="stable")][:limit].tolist()
 
-    def confused(self, most: int) -> list[tuple[str, str, int]]:
+    def confused(self, limit: int) -> list[tuple[str, str, int]]:
         """The most frequent mistakes: true class, answer, how often."""
         table = self.confusion - np.diag(np.diag(self.confusion))
-        order = np.argsort(-table, axis=None, kind="stable")[:most]
+        order = np.argsort(-table, axis=None, kind="stable")[:limit]
         cells = ((*divmod(cell, len(self.names)), int(table.flat[cell])) for cell in order.tolist())
         return [(self.names[true], self.names[answer], often) for true, answer, often in cells if often]
 

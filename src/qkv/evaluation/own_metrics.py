@@ -59,10 +59,10 @@ class OwnMetrics:
         with torch.random.fork_rng(), evaluating(bundle.model):  # what they draw does not move the run
             return {name: float(metric(model)) for name, metric in chosen.items()}
 
-    def of_answers(self, true: list[Any], said: list[Any]) -> dict[str, float]:
+    def of_answers(self, true: list[Any], predicted: list[Any]) -> dict[str, float]:
         chosen = {name: metric for name, metric in self.metrics.items() if takes(metric) == 2}
         with torch.random.fork_rng(enabled=bool(chosen)):
-            return {name: float(metric(true, said)) for name, metric in chosen.items()}
+            return {name: float(metric(true, predicted)) for name, metric in chosen.items()}
 
     def added_to(self, score: LabelledScore, examples: Examples) -> LabelledScore:
         """The score with the metrics of answers to these examples."""
@@ -84,9 +84,9 @@ class OwnMetrics:
 
 def load(name: str | Path) -> OwnMetrics:
     """All functions that a file of the user's defines, but for those that begin with _; or what a package announces."""
-    if not str(name).endswith(".py") and (found := own_files.announced(GROUP, str(name))) is not None:
-        assert callable(found)
-        return OwnMetrics({str(name): found}, own_files.source_of(found))
+    if not str(name).endswith(".py") and (announced := own_files.announced(GROUP, str(name))) is not None:
+        assert callable(announced)
+        return OwnMetrics({str(name): announced}, own_files.source_of(announced))
     source = own_files.execute(name, "metrics")
     module = source.module
     assert module is not None
@@ -117,7 +117,7 @@ def takes(metric: Metric) -> int:
     except (TypeError, ValueError):
         return 0
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(each.kind in places and each.default is inspect.Parameter.empty for each in parameters)
+    return sum(parameter.kind in places and parameter.default is inspect.Parameter.empty for parameter in parameters)
 
 
 def true_and_said(score: LabelledScore, examples: Examples) -> tuple[list[Any], list[Any]]:

@@ -44,9 +44,9 @@ class NumberScore(Metrics):
     def count(self) -> int:
         return len(self.errors)
 
-    def worst(self, most: int) -> list[int]:
+    def worst(self, limit: int) -> list[int]:
         """The rows that are furthest off, the furthest first."""
-        return np.argsort(-np.abs(self.errors), kind="stable")[:most].tolist()
+        return np.argsort(-np.abs(self.errors), kind="stable")[:limit].tolist()
 
 
 def number_score(predictions: Array, targets: Array) -> NumberScore:

@@ -123,7 +123,7 @@ def measure(
     reach: Array,
     *,
     spell: Callable[[Array], bytes] | None = None,
-    most: int = COUNTED,
+    max_tokens: int = COUNTED,
     groups: Array | None = None,
     packed: Array | None = None,
 ) -> Baselines:
@@ -134,7 +134,7 @@ def measure(
     group (`Baselines.on`), and `packed` the places whose text is compressed, where these are not all.
     """
     began = time.perf_counter()
-    known = spread(train.tokens, most)
+    known = spread(train.tokens, max_tokens)
     shares = ngram_model.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
     if len(known) < len(train.tokens):
         shares[0] = ngram_model.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
@@ -142,8 +142,8 @@ def measure(
     numbers = np.zeros(len(places), dtype=np.int64) if groups is None else groups
     losses = nats.mean(axis=1)
     length = stretch(valid.bytes / len(valid.tokens))
-    compared = spread(train.tokens, COMPARED * most)
-    bits = compressors(train, valid, places if packed is None else packed, spell, most)
+    compared = spread(train.tokens, COMPARED * max_tokens)
+    bits = compressors(train, valid, places if packed is None else packed, spell, max_tokens)
     return Baselines(
         vocabulary=vocabulary,
         uniform=math.log(vocabulary),
@@ -179,17 +179,21 @@ def around(tokens: Array, places: Array, before: int) -> tuple[Array, Array]:
     return np.asarray(tokens[kept]), np.searchsorted(kept, places)
 
 
-def spread(tokens: Array, most: int) -> Array:
+def spread(tokens: Array, max_tokens: int) -> Array:
     """At most `most` tokens, in stretches at even distances."""
-    if len(tokens) <= most:
+    if len(tokens) <= max_tokens:
         return np.asarray(tokens)
-    number = max(1, most // STRETCH)
-    starts = np.linspace(0, len(tokens) - most // number, number).astype(np.int64)
-    return np.concatenate([tokens[start : start + most // number] for start in starts])
+    number = max(1, max_tokens // STRETCH)
+    starts = np.linspace(0, len(tokens) - max_tokens // number, number).astype(np.int64)
+    return np.concatenate([tokens[start : start + max_tokens // number] for start in starts])
 
 
 def compressors(
-    train: TokenStream, valid: TokenStream, places: Array, spell: Callable[[Array], bytes] | None, most: int = COUNTED
+    train: TokenStream,
+    valid: TokenStream,
+    places: Array,
+    spell: Callable[[Array], bytes] | None,
+    max_tokens: int = COUNTED,
 ) -> dict[str, Any]:
     """Bits per byte of the text at `places`, alone and after the end of the training text; None where it is too long.
 
@@ -199,7 +203,7 @@ def compressors(
     text = b"" if spell is None else spell(valid.tokens[places])
     if spell is None or len(text) > PACKED:
         return {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
-    room = KNOWN * min(most, COUNTED) // COUNTED
+    room = KNOWN * min(max_tokens, COUNTED) // COUNTED
     size = min(len(train.tokens), max(1, room * len(train.tokens) // max(1, train.bytes)))
     known = spell(train.tokens[-size:])
     bits = (gzip_bits(text, known), gzip_bits(text), xz_bits(text, known), xz_bits(text))

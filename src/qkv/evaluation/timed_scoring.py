@@ -66,13 +66,13 @@ class Pace:
         return lambda done: self.reached(before + done, count)
 
 
-def timed(work: Callable[[int], object], most: int, now: Callable[[], float] = time.perf_counter) -> float:
+def timed(work: Callable[[int], object], max_rows: int, now: Callable[[], float] = time.perf_counter) -> float:
     """Seconds a row: `work` takes a number of rows, which grows until the time is long enough to measure."""
-    rows = min(4, most)
+    rows = min(4, max_rows)
     while True:
         mark = now()
         work(rows)
         spent = now() - mark
-        if spent > ENOUGH or rows >= most:
+        if spent > ENOUGH or rows >= max_rows:
             return spent / max(1, rows)
-        rows = min(most, 4 * rows)
+        rows = min(max_rows, 4 * rows)

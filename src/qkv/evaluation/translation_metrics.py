@@ -124,8 +124,10 @@ class Outputs(ShortRepr):
     def by_length(self) -> list[LengthBin]:
         """By the length of the reference, shortest first, without bins that are empty."""
         bins = np.searchsorted(LENGTHS, self._lengths(), side="left")
-        rows = [(most, np.flatnonzero(bins == number).tolist()) for number, most in enumerate((*LENGTHS, None))]
-        return [LengthBin(most, len(own), self._score_of(own)) for most, own in rows if own]
+        rows = [
+            (max_length, np.flatnonzero(bins == number).tolist()) for number, max_length in enumerate((*LENGTHS, None))
+        ]
+        return [LengthBin(max_length, len(own), self._score_of(own)) for max_length, own in rows if own]
 
     def _lengths(self) -> Sequence[int]:
         raise NotImplementedError
@@ -133,7 +135,7 @@ class Outputs(ShortRepr):
     def _score_of(self, rows: list[int]) -> float:
         raise NotImplementedError
 
-    def worst(self, most: int) -> list[tuple[int, float]]:
+    def worst(self, limit: int) -> list[tuple[int, float]]:
         """Rows and scores of the worst outputs, the worst first."""
         raise NotImplementedError
 
@@ -170,11 +172,11 @@ class BleuOutputs(Outputs):
     def _score_of(self, rows: list[int]) -> float:
         return bleu([self.translations[row] for row in rows], [self.firsts[row] for row in rows])
 
-    def worst(self, most: int) -> list[tuple[int, float]]:
+    def worst(self, limit: int) -> list[tuple[int, float]]:
         """By chrF, which is steadier on single sentences than BLEU."""
         chrf, pairs = character_score(), zip(self.translations, self.firsts, strict=True)
         scores = [float(chrf.sentence_score(text, [true]).score) for text, true in pairs]
-        return [(int(row), scores[row]) for row in np.argsort(scores, kind="stable")[:most]]
+        return [(int(row), scores[row]) for row in np.argsort(scores, kind="stable")[:limit]]
 
     def compared_with(self, other: Outputs) -> Comparison:
         from sacrebleu.significance import PairedTest, Result
@@ -227,10 +229,10 @@ class SymbolOutputs(Outputs):
     def _score_of(self, rows: list[int]) -> float:
         return float(_symbol_rate(self.counts[rows].sum(0, keepdims=True))[0])
 
-    def worst(self, most: int) -> list[tuple[int, float]]:
+    def worst(self, limit: int) -> list[tuple[int, float]]:
         """Those that are right left out."""
         rates = _symbol_rate(self.counts)
-        order = np.argsort(-rates, kind="stable")[:most]
+        order = np.argsort(-rates, kind="stable")[:limit]
         return [(int(row), float(rates[row])) for row in order if rates[row] > 0]
 
     def compared_with(self, other: Outputs) -> Comparison:

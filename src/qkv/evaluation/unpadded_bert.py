@@ -193,10 +193,10 @@ def _attend(module: Any, projected: Float[Tensor, "N _"], lengths: list[int]) ->
 
 def _portions(lengths: list[int], threads: int) -> Iterator[slice]:
     """Neighbouring texts that a thread takes at once; no fewer portions than threads, where there are texts for it."""
-    most = min(AT_ONCE, -(-sum(lengths) // threads))
+    max_tokens = min(AT_ONCE, -(-sum(lengths) // threads))
     start = held = 0
     for row, length in enumerate(lengths):
-        if held and held + length > most:
+        if held and held + length > max_tokens:
             yield slice(start, row)
             start, held = row, 0
         held += length

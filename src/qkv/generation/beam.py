@@ -42,12 +42,12 @@ def candidates(logits: Float[Tensor, "R V"], count: int, never: Int[Tensor, " n"
     if logits.device.type != "cpu" or logits.dtype != torch.float32 or not enough or library() is None:
         return largest(logits.log_softmax(-1).index_fill_(1, never, NEVER), count)
     logits = logits.contiguous()
-    most, tokens = logits.new_empty(len(logits), count), never.new_empty(len(logits), count)
+    top, tokens = logits.new_empty(len(logits), count), never.new_empty(len(logits), count)
     library().candidates(
-        address(logits), *logits.shape, address(never), len(never), count, address(most), address(tokens),
+        address(logits), *logits.shape, address(never), len(never), count, address(top), address(tokens),
         torch.get_num_threads(),
     )  # fmt: skip
-    return most, tokens
+    return top, tokens
 
 
 def largest(scores: Float[Tensor, "R V"], count: int) -> Candidates:
@@ -63,8 +63,8 @@ def largest(scores: Float[Tensor, "R V"], count: int) -> Candidates:
     places = (chosen.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=scores.device)).flatten(1)
     rest = torch.arange(whole, vocabulary, device=scores.device).expand(len(scores), -1)
     places = torch.cat([places, rest], 1)
-    most, which = scores.gather(1, places).topk(count)
-    return most, places.gather(1, which)
+    top, which = scores.gather(1, places).topk(count)
+    return top, places.gather(1, which)
 
 
 GREEDY = Sampling(temperature=0.0)
@@ -195,11 +195,11 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
     totals = torch.zeros(len(finished), 1, device=device)  # (B, n): one row a source before the first token
     written = rest.tokens.new_empty(len(finished), 1, 0)  # (B, n, T)
     while rest.sources:
-        most, tokens = candidates(rest.logits(), 2 * beams, never)  # twice as many: half of them may end
+        top, tokens = candidates(rest.logits(), 2 * beams, never)  # twice as many: half of them may end
         divisor = rest.length**search.penalty
-        sums = (most.view(*totals.shape, -1) + totals.unsqueeze(2)).flatten(1)  # (R, m) -> (B, n m)
+        sums = (top.view(*totals.shape, -1) + totals.unsqueeze(2)).flatten(1)  # (R, m) -> (B, n m)
         best, places = sums.topk(min(2 * beams, sums.size(1)))
-        beam, token = places // most.size(1), tokens.view(len(totals), -1).gather(1, places)
+        beam, token = places // top.size(1), tokens.view(len(totals), -1).gather(1, places)
         over = torch.tensor(rest.limits, device=device).unsqueeze(1) <= rest.length
         ending = (token == end) | over
         longer = torch.cat([written.take_along_dim(beam.unsqueeze(2), 1), token.unsqueeze(2)], 2)

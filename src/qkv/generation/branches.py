@@ -31,8 +31,8 @@ M = TypeVar("M")
 
 def addresses(pairs: Float[Tensor, "R T D2"]) -> Int[Tensor, "R T"]:
     """Where the keys of each position begin; its values lie behind them."""
-    first, each = pairs.data_ptr(), pairs.size(2) * pairs.element_size()
-    return torch.arange(first, first + pairs.size(0) * pairs.size(1) * each, each).view(pairs.shape[:2])
+    first, stride = pairs.data_ptr(), pairs.size(2) * pairs.element_size()
+    return torch.arange(first, first + pairs.size(0) * pairs.size(1) * stride, stride).view(pairs.shape[:2])
 
 
 class Branches:

@@ -30,7 +30,7 @@ COMPILERS = ("cc", "gcc", "clang")
 COMPILE = ("-O3", "-march=native", "-ffast-math", "-fPIC", "-std=c11", "-c")
 THREADS = "-fopenmp"
 PATIENCE = 600  # seconds for one step: a guard against a compiler that hangs, never reached on a busy machine
-MOST = 200  # characters of the compiler's message
+MAX_MESSAGE_LENGTH = 200  # characters of the compiler's message
 ROOM = "native"
 
 
@@ -167,7 +167,7 @@ def _failure(compiler: str, words: list[str | Path]) -> str | None:
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     worst = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")
-    return worst[:MOST] or f"exit code {done.returncode}, without a message"
+    return worst[:MAX_MESSAGE_LENGTH] or f"exit code {done.returncode}, without a message"
 
 
 def _processor() -> str:

@@ -121,7 +121,9 @@ def contents(model: nn.Module) -> tuple[int, ...]:
     tensors = [tensor.detach().contiguous() for tensor in (*model.parameters(), *model.buffers())]
     sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
     threads = torch.get_num_threads()
-    return tuple(library().fingerprint(address(each), size, threads) for each, size in zip(tensors, sizes, strict=True))
+    return tuple(
+        library().fingerprint(address(tensor), size, threads) for tensor, size in zip(tensors, sizes, strict=True)
+    )
 
 
 def versions(model: nn.Module) -> list[int]:

@@ -43,8 +43,8 @@ Logits = Float[Tensor, "B V"]
 
 
 def penalize(logits: Logits, written: Int[Tensor, "B T"], penalty: float) -> Logits:
-    found = logits.gather(1, written)
-    return logits.scatter(1, written, torch.where(found > 0, found / penalty, found * penalty))
+    scores = logits.gather(1, written)
+    return logits.scatter(1, written, torch.where(scores > 0, scores / penalty, scores * penalty))
 
 
 def keep_top_k(logits: Logits, k: int) -> Logits:
@@ -93,8 +93,8 @@ def steps(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> It
 
 def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Logits:
     """After all knobs."""
-    for _, _, made in steps(logits, sampling, written):
-        logits = made
+    for _, _, adjusted in steps(logits, sampling, written):
+        logits = adjusted
     return logits
 
 

@@ -73,7 +73,7 @@ def name_of(subject: Subject, target: int) -> str:
 def blank(subject: Subject) -> int:
     """The token that stands for nothing."""
     own = subject.tokenizer
-    return next(each for each in (own.padding, own.mask, own.separator) if each is not None)
+    return next(token for token in (own.padding, own.mask, own.separator) if token is not None)
 
 
 def _answerable(subject: Subject, row: Inputs) -> bool:

@@ -106,7 +106,7 @@ class AttentionHooks:
         return [*hooks, module.mixed.register_forward_hook(self._done(module))]
 
     def _keep(self, name: str) -> Any:
-        return lambda module, given, made: self.seen.__setitem__(name, made)
+        return lambda module, given, output: self.seen.__setitem__(name, output)
 
     def _mix(self, module: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Band | None) -> Tensor:
         """Open for the wanted heads, fused for the others."""
@@ -119,17 +119,17 @@ class AttentionHooks:
         return fused(module, q, k, v, mask).index_copy(1, where, part)
 
     def _done(self, module: MultiHeadAttention) -> Any:
-        def hook(tap: nn.Module, given: Any, made: Tensor) -> None:
-            where = torch.tensor(self.heads, device=made.device)
+        def hook(tap: nn.Module, given: Any, output: Tensor) -> None:
+            where = torch.tensor(self.heads, device=output.device)
             shared = where // (module.heads // module.key_heads)  # a group of heads looks at the same keys
             seen = self.seen
             picked = {"queries": where, "keys": shared, "values": shared}
             values = {name: seen[name][0, index] for name, index in picked.items()}
-            self._tell(module.scale, seen["scores"][0], seen["weights"][0], mixed=made[0, where], **values)
+            self._tell(module.scale, seen["scores"][0], seen["weights"][0], mixed=output[0, where], **values)
 
         return hook
 
-    def _of_recurrence(self, module: GlobalAttention, given: Any, named: Any, made: Tensor) -> None:
+    def _of_recurrence(self, module: GlobalAttention, given: Any, named: Any, output: Tensor) -> None:
         x, memory = given[:2]
         seen, self.seen["mask"] = self.seen, named["mask"]
         values = {"queries": x, "keys": module.key(memory), "values": memory, "mixed": seen["mixed"]}
@@ -140,5 +140,5 @@ class AttentionHooks:
         allowed = mask.reshape(-1, *mask.shape[-2:])[0].expand(scores.shape[-2:])
         self.seen = {}
         values = {"scores": scores, "weights": weights, **values}
-        plain: Any = {name: each.detach().float() for name, each in values.items()}
+        plain: Any = {name: value.detach().float() for name, value in values.items()}
         self.see(Attended(self.stack, self.layer, self.path, self.heads, scale, allowed=allowed, **plain))

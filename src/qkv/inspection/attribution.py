@@ -54,8 +54,8 @@ class Effort:
 
     def passes(self, words: int) -> int:
         """Passes over the text; a gradient costs as much as two."""
-        each = {"gradient": 2, "integrated": 2 * self.steps + 1, "occlusion": min(words, self.groups or words)}
-        return 1 + self.draws + sum(each[name] + 1 for name in self.methods)
+        passes = {"gradient": 2, "integrated": 2 * self.steps + 1, "occlusion": min(words, self.groups or words)}
+        return 1 + self.draws + sum(passes[name] + 1 for name in self.methods)
 
 
 LEAST = Effort(("occlusion", "integrated"), steps=4, groups=12, draws=4)
@@ -93,7 +93,8 @@ class Why:
         """For notebooks: the words on grounds, by the method that is most faithful here."""
         check = html_table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
         return check + "".join(
-            html_table([(each.name,)]) + notebook.words(self.words, self.of_words(each)) for each in self.methods[:1]
+            html_table([(method.name,)]) + notebook.words(self.words, self.of_words(method))
+            for method in self.methods[:1]
         )
 
     @property
@@ -102,9 +103,9 @@ class Why:
         number = left_out(len(self.words))
         if len(self.words) < 2:
             return "one word: without another to leave out, nothing can say whether a method is faithful"
-        parts = [f"{each.name} {each.drop:+.3f}" for each in self.methods]
+        parts = [f"{method.name} {method.drop:+.3f}" for method in self.methods]
         drawn = self.methods[0].at_random if self.methods else 0.0
-        right = sum(each.faithful for each in self.methods)
+        right = sum(method.faithful for method in self.methods)
         ways = "the method is" if len(self.methods) == right == 1 else f"{right} of {len(self.methods)} methods are"
         return (
             f"without the {number} of {len(self.words)} words that count most p falls by: {', '.join(parts)}; without "
@@ -115,10 +116,12 @@ class Why:
     def how(self) -> str:
         """How exact each method is here."""
         groups, parts = min(len(self.words), self.effort.groups or len(self.words)), list[str]()
-        names = [each.name for each in self.methods]
+        names = [method.name for method in self.methods]
         if "occlusion" in names and groups < len(self.words):
-            each = f"{len(self.words) / groups:.1f}".removesuffix(".0")
-            parts.append(f"occlusion leaves out {groups} groups of {each} words, which share what is lost without them")
+            group_words = f"{len(self.words) / groups:.1f}".removesuffix(".0")
+            parts.append(
+                f"occlusion leaves out {groups} groups of {group_words} words, which share what is lost without them"
+            )
         elif "occlusion" in names:
             parts.append("occlusion leaves out each word")
         if "integrated gradients" in names:
@@ -155,17 +158,17 @@ def why(subject: Subject, target: int | None = None, *, effort: Effort | None = 
     gone = [first(values, cut.places, len(cut.words)) for _, values in attributions]
     left = without(subject, chosen, cut.places, gone)
     drawn = at_random(subject, chosen, p, cut.places, len(cut.words), spent.draws)
-    made = [Method(name, values, p - rest, drawn) for (name, values), rest in zip(attributions, left, strict=True)]
-    made.sort(key=lambda each: -each.drop)  # what is most faithful on this text comes first
-    return Why(name_of(subject, chosen), p, made, cut.places, cut.words, spent, reached)
+    methods = [Method(name, values, p - rest, drawn) for (name, values), rest in zip(attributions, left, strict=True)]
+    methods.sort(key=lambda method: -method.drop)  # what is most faithful on this text comes first
+    return Why(name_of(subject, chosen), p, methods, cut.places, cut.words, spent, reached)
 
 
-def affordable(subject: Subject, most: float = WORK) -> Effort:
+def affordable(subject: Subject, max_work: float = WORK) -> Effort:
     """What a page has time for. Gradient x input alone is never all: it is the least faithful."""
     read = subject.inputs.read
     words = len(words_of(subject.tokenizer, list(read)).words)
     looked = sum(2 * len(tower.layers) * len(read) * tower.heads * 64 for tower in stacks(subject.model).values())
-    passes = int(most / (2.0 * max(1, len(read)) * (count(subject.model) + looked)))
+    passes = int(max_work / (2.0 * max(1, len(read)) * (count(subject.model) + looked)))
     if passes >= Effort().passes(words):
         return Effort()
     least = Effort(METHODS, LEAST.steps, LEAST.groups, LEAST.draws)
@@ -192,10 +195,10 @@ def replaced(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]
     base = part(torch.tensor([[blank(subject)]], device=device))[0, 0].detach()
     far = torch.tensor(shares, device=device, dtype=base.dtype)[:, None, None]
 
-    def hook(module: nn.Module, given: Any, made: Tensor) -> Tensor | None:
+    def hook(module: nn.Module, given: Any, output: Tensor) -> Tensor | None:
         if seen:  # a translator embeds its source first; what it has written stays as it is
             return None
-        seen.append(torch.lerp(base.expand_as(made), made.detach(), far).requires_grad_())
+        seen.append(torch.lerp(base.expand_as(output), output.detach(), far).requires_grad_())
         return seen[0]
 
     with hooked([part.register_forward_hook(hook)]):
@@ -214,7 +217,7 @@ def slopes(
 
 def gradient(subject: Subject, target: int) -> list[float]:
     x, slope = slopes(subject, target, [1.0])
-    return [float(each) for each in (x * slope)[0].sum(-1)]
+    return [float(value) for value in (x * slope)[0].sum(-1)]
 
 
 def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]:
@@ -222,7 +225,7 @@ def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]
     total = torch.zeros(())
     for some in batched([(step + 0.5) / steps for step in range(steps)], len(subject.inputs.read)):
         total = total + slopes(subject, target, some)[1].sum(0) / steps
-    return [float(each) for each in (way(subject) * total).sum(-1)]
+    return [float(value) for value in (way(subject) * total).sum(-1)]
 
 
 @torch.no_grad()
@@ -256,7 +259,7 @@ def occlusion(subject: Subject, target: int, places: Sequence[int], groups: int 
 def _left(subject: Subject, places: Sequence[int], sets: Sequence[Sequence[int]]) -> list[Inputs]:
     """The text without each set of words."""
     gone = [set(words) for words in sets]
-    return [subject.inputs.without([at for at, word in enumerate(places) if word in each]) for each in gone]
+    return [subject.inputs.without([at for at, word in enumerate(places) if word in group]) for group in gone]
 
 
 def without(subject: Subject, target: int, places: Sequence[int], sets: Sequence[Sequence[int]]) -> list[float]:

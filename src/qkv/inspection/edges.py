@@ -40,7 +40,7 @@ class Sentence:
     edges: tuple[tuple[str, int, int], ...]
 
 
-def read(path: str | Path, most: int | None = None) -> list[Sentence]:
+def read(path: str | Path, max_sentences: int | None = None) -> list[Sentence]:
     """The sentences of a .conllu file, .gz or not; tokens of several words and empty nodes are left out."""
     place = Path(path)
     sentences: list[Sentence] = []
@@ -59,7 +59,7 @@ def read(path: str | Path, most: int | None = None) -> list[Sentence]:
                 elif not line.strip() and rows:
                     sentences.append(_sentence(rows))
                     rows = []
-                    if most is not None and len(sentences) == most:
+                    if max_sentences is not None and len(sentences) == max_sentences:
                         return sentences
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{place}: cannot be read: {error}. Expected a .conllu file in UTF-8.") from None
@@ -71,13 +71,13 @@ def _sentence(rows: list[list[str]]) -> Sentence:
     for dependent, cells in enumerate(rows):
         if cells[6].isdecimal() and int(cells[6]) > 0:
             edges.append((cells[7].partition(":")[0], dependent, int(cells[6]) - 1))
-        for each in cells[8].split("|"):
-            head, _, relation = each.partition(":")
+        for edge in cells[8].split("|"):
+            head, _, relation = edge.partition(":")
             if relation == "ref" and head.isdecimal():
                 edges.append((ANTECEDENT, dependent, int(head) - 1))
     joined = ["SpaceAfter=No" in cells[9] for cells in rows]
-    spaced = [False, *(not each for each in joined[:-1])]
-    kept = tuple(each for each in edges if 0 <= each[2] < len(rows))
+    spaced = [False, *(not no_space for no_space in joined[:-1])]
+    kept = tuple(edge for edge in edges if 0 <= edge[2] < len(rows))
     return Sentence(tuple(cells[1] for cells in rows), tuple(spaced), kept)
 
 
@@ -106,10 +106,10 @@ def attended_words(
     """For each head, (L H, W), the other word that each word attends to most; and whether nobody looks ahead."""
     best, causal = list[Tensor](), False
 
-    def see(each: Attended) -> None:
+    def see(layer: Attended) -> None:
         nonlocal causal
-        causal = each.causal
-        table = by_word(each.weights, places, words)
+        causal = layer.causal
+        table = by_word(layer.weights, places, words)
         table.diagonal(dim1=1, dim2=2).fill_(-1.0)  # a word is no answer to itself
         best.append(table.argmax(-1).cpu())
 

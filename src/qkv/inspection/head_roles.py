@@ -118,15 +118,15 @@ def mean_weights(
     tower, causal = stacks(subject.model)[stack], False
     tables = {name: np.full((len(texts), len(tower.layers), tower.heads), np.nan) for name in targets}
 
-    def see(each: Attended) -> None:
+    def see(layer: Attended) -> None:
         nonlocal causal
-        causal = each.causal
+        causal = layer.causal
         for name, target in wanted.items():
-            reachable = target.to(each.allowed.device) & each.allowed
+            reachable = target.to(layer.allowed.device) & layer.allowed
             rows = reachable.any(-1)
             if rows.any():
-                weights = (each.weights * reachable).sum(-1)[:, rows].mean(-1)
-                tables[name][number, each.layer] = weights.cpu().numpy()
+                weights = (layer.weights * reachable).sum(-1)[:, rows].mean(-1)
+                tables[name][number, layer.layer] = weights.cpu().numpy()
 
     for number in range(len(texts)):
         wanted = {name: targets_in(texts[number], target) for name, target in targets.items()}
@@ -181,17 +181,17 @@ def shares(hits: Array, count: Array) -> list[tuple[float, float, float]]:
     estimates = bootstrap(
         np.ones(len(count), dtype=np.int64), lambda drawn: (drawn @ hits) / np.maximum(1, drawn @ count)[:, None]
     )
-    values = [(each.value or 0.0, each.low, each.high) for each in estimates]
+    values = [(estimate.value or 0.0, estimate.low, estimate.high) for estimate in estimates]
     return [(v, v if low is None else low, v if high is None else high) for v, low, high in values]
 
 
 def ranked(heads: Sequence[Head]) -> list[Head]:
     """Of each head its clearest role, the heads that are furthest above their baseline first."""
     best: dict[tuple[StackName, int, int], Head] = {}
-    for each in heads:
-        key = each.stack, each.layer, each.head
-        if key not in best or _above(each) > _above(best[key]):
-            best[key] = each
+    for head in heads:
+        key = head.stack, head.layer, head.head
+        if key not in best or _above(head) > _above(best[key]):
+            best[key] = head
     return sorted(best.values(), key=_above, reverse=True)
 
 

@@ -36,8 +36,8 @@ def found(
         given = [subject.inputs, *(_pair(subject, line) for line in texts if "\t" in line)]
         rows = found_alignments(subject, given)
         return ablated(subject, rows, given[:TEXTS], ablate)
-    read = [encoded(subject.tokenizer, each)[0] for each in sentences[:TEXTS]] or read_texts(subject, texts)
-    given = [each for each in read if 2 < len(each.tokens) <= subject.context()] or read_texts(subject, ())
+    read = [encoded(subject.tokenizer, sentence)[0] for sentence in sentences[:TEXTS]] or read_texts(subject, texts)
+    given = [inputs for inputs in read if 2 < len(inputs.tokens) <= subject.context()] or read_texts(subject, ())
     edges = found_edges(subject, main.name, sentences) if sentences else []
     rows = [*edges, *ranked(list(found_roles(subject, main.name, given)))]
     return ablated(subject, rows, given[:TEXTS], ablate)
@@ -62,16 +62,16 @@ def _pair(subject: Subject, line: str) -> Inputs:
     return Inputs(written, source=(*tokenizer.encode(source)[: room - 1], own.source[-1]))
 
 
-def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], most: int) -> list[Head]:
+def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], max_ablated: int) -> list[Head]:
     """The first `most` heads with their worth, where it matters: of induction heads on repeated tokens, and of heads
     that look at the place before as well, if the model has induction heads, which build on them (Elhage et al. 2021).
     In running text many heads know the place before, and one of them is hardly missed."""
-    copies = subject.answer == "next" and any(each.role == "induction" and each.low > each.baseline for each in heads)
+    copies = subject.answer == "next" and any(head.role == "induction" and head.low > head.baseline for head in heads)
     roles = {"induction", "previous"} if copies else {"induction"}
     natural = Worth(subject, [(inputs, 0) for inputs in texts])
-    again = Worth(subject, repeated(subject)) if any(each.role in roles for each in heads[:most]) else natural
+    again = Worth(subject, repeated(subject)) if any(head.role in roles for head in heads[:max_ablated]) else natural
     rows = list(heads)
-    for place, head in enumerate(rows[:most]):
+    for place, head in enumerate(rows[:max_ablated]):
         worth = again if head.role in roles else natural
         at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
         without, only = worth.without(*at), worth.only(*at)

@@ -69,7 +69,7 @@ def likeliest(subject: Subject, logits: Float[Tensor, "T V"], top: int = TOP) ->
     """The likeliest tokens of each row, with their probabilities."""
     best = logits.float().softmax(-1).topk(min(top, logits.size(-1)))
     return [
-        [LikelyToken(*each) for each in zip(subject.pieces(ids), shares, strict=True)]
+        [LikelyToken(*pair) for pair in zip(subject.pieces(ids), shares, strict=True)]
         for ids, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
@@ -93,8 +93,8 @@ def next_words(subject: Subject, sampling: Sampling = KNOBS, top: int = NEXT_WOR
         raise InputError(f"a {subject.kind} model does not write: there is no next word. Use a language model.")
     logits = forward(subject.model, subject.inputs)[:, -1].float().cpu()
     written = torch.tensor([subject.inputs.tokens])
-    found = []
+    shown = []
     for name, knob, adjusted in (("the model", None, logits), *steps(logits, sampling, written)):
         rows = [token for token in likeliest(subject, adjusted, top)[0] if token.p > 0]
-        found.append(NextStep(name, knob, rows, int((adjusted[0].softmax(-1) > 0).sum())))
-    return found
+        shown.append(NextStep(name, knob, rows, int((adjusted[0].softmax(-1) > 0).sum())))
+    return shown

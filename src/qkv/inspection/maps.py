@@ -16,7 +16,7 @@ from torch import Tensor
 from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, stacks
 
-MOST = 3_000_000  # weights of a tower that are packed whole
+MAX_WHOLE_WEIGHTS = 3_000_000  # weights of a tower that are packed whole
 BYTES = 2_200_000  # of a larger tower's largest weights, three each: a page stays below 5 MB
 FEWEST = 4  # of a row, where only the largest are kept
 
@@ -39,13 +39,13 @@ class PackedMaps:
     shares: list[float] = field(default_factory=list)  # and the mean, of each layer
     aims: list[Tensor] = field(default_factory=list)  # of each layer how sharply its heads look elsewhere
 
-    def add(self, each: Attended) -> None:
-        self.causal, self.scale = each.causal, each.scale
-        self.aims.append(aim(each))
+    def add(self, layer: Attended) -> None:
+        self.causal, self.scale = layer.causal, layer.scale
+        self.aims.append(aim(layer))
         if not self.k:
-            self.parts.append(_bytes(each.weights))
+            self.parts.append(_bytes(layer.weights))
             return
-        largest = each.weights.topk(self.k, -1)
+        largest = layer.weights.topk(self.k, -1)
         self.kept = min(self.kept, float(largest.values.sum(-1).min()))
         self.shares.append(float(largest.values.sum(-1).mean()))
         self.parts.append(_bytes(largest.values))
@@ -76,11 +76,11 @@ class PackedMaps:
         return divmod(best, self.heads)
 
 
-def aim(each: Attended) -> Float[Tensor, "H"]:
+def aim(layer: Attended) -> Float[Tensor, "H"]:
     """The mean of every row's largest weight; of a text on itself, neither on the word nor on the first one, where
     heads rest that have nothing to look for."""
-    weights = each.weights
-    if each.stack != "cross" and weights.size(-1) > 2:
+    weights = layer.weights
+    if layer.stack != "cross" and weights.size(-1) > 2:
         weights = weights[:, 2:].clone()
         weights[:, :, 0] = 0
         weights[:, torch.arange(weights.size(1)), torch.arange(2, weights.size(2))] = 0
@@ -91,13 +91,13 @@ def _bytes(weights: Tensor) -> bytes:
     return (weights.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy().tobytes()
 
 
-def packed(subject: Subject, most: int = MOST) -> list[PackedMaps]:
+def packed(subject: Subject, max_weights: int = MAX_WHOLE_WEIGHTS) -> list[PackedMaps]:
     """Every tower of the model over the subject's text; one layer at a time is in memory."""
     towers: dict[StackName, PackedMaps] = {}
     for name, stack in stacks(subject.model).items():
         rows, columns = subject.map_sizes[name]
         lines = len(stack.layers) * stack.heads * rows
-        k = 0 if lines * columns <= most else max(FEWEST, min(most, BYTES) // lines // 3)
+        k = 0 if lines * columns <= max_weights else max(FEWEST, min(max_weights, BYTES) // lines // 3)
         towers[name] = PackedMaps(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
-    walk(subject, lambda each: towers[each.stack].add(each))
+    walk(subject, lambda layer: towers[layer.stack].add(layer))
     return list(towers.values())

@@ -7,7 +7,7 @@ from html import escape
 
 from torch import Tensor
 
-MOST = 40  # words of a matrix; a longer text is shown by its last ones
+MAX_WORDS = 40  # words of a matrix; a longer text is shown by its last ones
 ACCENT = "31, 79, 163"
 
 
@@ -19,9 +19,9 @@ def shaded(text: str, share: float, title: str = "") -> str:
 
 def matrix(weights: Tensor, asking: Sequence[str], answering: Sequence[str]) -> str:
     """Attention of one head: rows ask, columns answer; a cell's title says its weight."""
-    down, across = max(0, len(asking) - MOST), max(0, len(answering) - MOST)
+    down, across = max(0, len(asking) - MAX_WORDS), max(0, len(answering) - MAX_WORDS)
     asking, answering = asking[down:], answering[across:]
-    top = "".join(f'<th style="writing-mode: vertical-rl">{escape(each)}</th>' for each in answering)
+    top = "".join(f'<th style="writing-mode: vertical-rl">{escape(token)}</th>' for token in answering)
     lines = []
     for word, row in zip(asking, weights[down:, across:].tolist(), strict=True):
         cells = (
@@ -33,10 +33,10 @@ def matrix(weights: Tensor, asking: Sequence[str], answering: Sequence[str]) -> 
 
 def words(texts: Sequence[str], values: Sequence[float]) -> str:
     """Words on grounds: the darker, the more a word did for the answer; what spoke against it is underlined."""
-    most = max((abs(each) for each in values), default=0.0) or 1.0
+    largest = max((abs(value) for value in values), default=0.0) or 1.0
     cells = []
     for text, value in zip(texts, values, strict=True):
         shown = f"<u>{escape(text)}</u>" if value < 0 else escape(text)
-        ground = f"background: rgba({ACCENT}, {max(0.0, value / most) * 0.45:.2f})"
+        ground = f"background: rgba({ACCENT}, {max(0.0, value / largest) * 0.45:.2f})"
         cells.append(f'<span style="{ground}" title="{value:+.4f}">{shown}</span>')
     return f"<p>{' '.join(cells)}</p>"

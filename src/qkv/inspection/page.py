@@ -85,7 +85,7 @@ def document(
     exact["anatomy"] = "counted while this text passed"
     _values(subject, content, exact, head)
     if heads:
-        content["heads"] = [each.values() for each in heads]
+        content["heads"] = [head.values() for head in heads]
         exact["heads"] = "means over the texts that were looked at, with 95 % intervals of the bootstrap"
     for name, view in _answers(subject, explain).items():
         content[name], exact[name] = view
@@ -132,8 +132,8 @@ def described(subject: Subject) -> ModelSummary:
     return {
         "name": subject.name,
         "kind": subject.kind,
-        "layers": max((len(each.layers) for each in towers), default=0),
-        "heads": max((each.heads for each in towers), default=0),
+        "layers": max((len(stack.layers) for stack in towers), default=0),
+        "heads": max((stack.heads for stack in towers), default=0),
         "width": int(getattr(inside, "width", 0) or getattr(getattr(inside, "embedding", None), "embedding_dim", 0)),
         "parameters": count(subject.model),
         "vocabulary": subject.tokenizer.vocabulary,
@@ -151,7 +151,7 @@ def _values(subject: Subject, content: dict[str, object], exact: dict[str, str],
             exact[name] = "every number, rounded to 16 bits"
     streams = seen.residual("decoder" if "decoder" in towers else "self")
     if len(streams) > 1:  # a recurrence has none
-        content["residual"] = {"norms": [[round(each, 4) for each in x.norm(dim=-1).tolist()] for x in streams]}
+        content["residual"] = {"norms": [[round(norm, 4) for norm in x.norm(dim=-1).tolist()] for x in streams]}
         exact["residual"] = "the length of every vector, to 4 digits"
     if not towers:
         return
@@ -159,11 +159,11 @@ def _values(subject: Subject, content: dict[str, object], exact: dict[str, str],
         content["block"] = {"norm": "before" if norms[0] is PreNorm else "after", "cross": "cross" in towers}
         exact["block"] = "as it is built"
     packed = maps.packed(subject)
-    content["attention"] = [each.document() for each in packed]
-    exact["attention"] = "; ".join(f"{each.name}: {each.exact}" for each in packed)
+    content["attention"] = [stack.document() for stack in packed]
+    exact["attention"] = "; ".join(f"{stack.name}: {stack.exact}" for stack in packed)
     name = "self" if "self" in towers else "cross"
-    layer, number = head or next(each.sharpest for each in packed if each.name == name)
-    one = trace(subject, layers=[layer], heads=[number], most=2**33).layer(layer % len(towers[name].layers), name)  # type: ignore[index, arg-type]
+    layer, number = head or next(stack.sharpest for stack in packed if stack.name == name)
+    one = trace(subject, layers=[layer], heads=[number], max_bytes=2**33).layer(layer % len(towers[name].layers), name)  # type: ignore[index, arg-type]
     length = one.queries.size(1)
     asking = max(1, min(length, WORKED, ROWS // one.keys.size(1)))
     items = [worked(one, one.heads[0], token) for token in range(length - asking, length)]
@@ -172,7 +172,7 @@ def _values(subject: Subject, content: dict[str, object], exact: dict[str, str],
         "layer": one.layer + 1,
         "head": one.heads[0] + 1,
         "size": one.queries.size(-1),
-        "items": [each.document() for each in items],
+        "items": [item.document() for item in items],
     }
     shown = f"the first 8 numbers of vectors; the last {len(items)} of {length} tokens"
     exact["worked"] = f"to 4 digits; {shown}; dot products are whole"
@@ -185,24 +185,24 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
         shown = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
-        rows = [_padded(asdict(each), places.start) for each in logit_lens.lens(subject, places=list(places))]
+        rows = [_padded(asdict(layer), places.start) for layer in logit_lens.lens(subject, places=list(places))]
         views["lens"] = rows, f"{shown}; the last layer is exact"
     if subject.answer == "next":
-        steps = [asdict(each) for each in logit_lens.next_words(subject)]
+        steps = [asdict(step) for step in logit_lens.next_words(subject)]
         views["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
     effort = attribution.Effort() if explain == "whole" else attribution.affordable(subject) if explain else None
-    if effort is not None and (made := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
+    if effort is not None and (attributions := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
         values = {
-            "methods": [{"name": each.name, "values": [round(v, 5) for v in each.values]} for each in made.methods],
-            "target": made.target,
-            "p": made.p,
-            "faithful": made.verdict,
+            "methods": [{"name": m.name, "values": [round(v, 5) for v in m.values]} for m in attributions.methods],
+            "target": attributions.target,
+            "p": attributions.p,
+            "faithful": attributions.verdict,
             "over": "tokens" if subject.inputs.source is None else "source_tokens",
-            "places": made.places,
-            "words": made.words,
+            "places": attributions.places,
+            "words": attributions.words,
         }
         more = "" if effort == attribution.Effort() else "; --why takes the time for all of it"
-        views["why"] = values, made.how + more
+        views["why"] = values, attributions.how + more
     if word_in_contexts.draws(subject) and (moved := _tried(lambda: word_in_contexts.meaning(subject))) is not None:
         how = "the first two principal axes of all layers together, each layer's mean taken off"
         views["meaning"] = moved.values(), how

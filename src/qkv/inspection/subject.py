@@ -81,7 +81,7 @@ class Subject:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Ids as people read them; a row of the model without a token is its number."""
         known = self.tokenizer.vocabulary
-        return [self.tokenizer.piece(each) if each < known else f"<{each}>" for each in ids]
+        return [self.tokenizer.piece(token) if token < known else f"<{token}>" for token in ids]
 
     def context(self, default: int = 10**9) -> int:
         """How many tokens the model reads at most."""

@@ -26,7 +26,7 @@ from qkv.inspection.attention_pass import Attended, walk
 from qkv.inspection.subject import StackName, Subject, chosen, main_stack, stacks
 from qkv.visible import ShortRepr, html_table
 
-MOST = 2 * 2**30  # bytes that a trace may hold
+MAX_TRACE_BYTES = 2 * 2**30  # bytes that a trace may hold
 ALWAYS = ("embedded", "stream", "logits", "pooled", "vectors")  # taps that are kept of every layer
 FIRST: tuple[StackName, ...] = ("self", "cross", "encoder", "decoder")
 SOURCE = "source."  # before the names of what a translator's source passed first
@@ -69,15 +69,15 @@ class Trace(ShortRepr):
 
     def maps(self, stack: StackName) -> Float[Tensor, "L H T S"]:
         """The weights of one tower, of the layers and heads that were asked for."""
-        return torch.stack([each.weights for each in self.layers[stack]])
+        return torch.stack([layer.weights for layer in self.layers[stack]])
 
     def layer(self, number: int, stack: StackName | None = None) -> Attended:
         """One layer's attention, by its number in the model."""
         name = stack or self.main
-        for each in self.layers[name]:
-            if each.layer == number:
-                return each
-        held = ", ".join(str(each.layer) for each in self.layers[name])
+        for candidate in self.layers[name]:
+            if candidate.layer == number:
+                return candidate
+        held = ", ".join(str(layer.layer) for layer in self.layers[name])
         raise InputError(
             f"layer {number} is not in this trace, which holds {held}. Ask for it: trace(..., layers=...)."
         )
@@ -88,12 +88,12 @@ class Trace(ShortRepr):
         tower = {"encoder": "encoder.", "decoder": "decoder.", "cross": "decoder."}.get(stack, "blocks.")
         embedded = [self._ending(first)] if self._ending(first) is not None else []
         streams = [name for name in self.values if name.endswith("feedforward.stream") and tower in name]
-        return [each for each in [*embedded, *(self.values[name] for name in streams)] if each is not None]
+        return [values for values in [*embedded, *(self.values[name] for name in streams)] if values is not None]
 
     def _ending(self, name: str) -> Tensor | None:
         if name in self.values:
             return self.values[name]
-        return next((each for key, each in self.values.items() if key.endswith("." + name)), None)
+        return next((value for key, value in self.values.items() if key.endswith("." + name)), None)
 
     def _repr_html_(self) -> str:
         """For notebooks: the tokens, the last layer's first head that is held, and the shapes of everything."""
@@ -104,33 +104,37 @@ class Trace(ShortRepr):
             answering = [token.text for token in self.source_tokens] if last.stack == "cross" else asking
             html += f"<p>{last.stack}, layer {last.layer}, head {last.heads[0]}, both from 0</p>"
             html += notebook.matrix(last.weights[0], asking, answering)
-        return html + html_table((name, str(tuple(each.shape))) for name, each in self.values.items())
+        return html + html_table((name, str(tuple(value.shape))) for name, value in self.values.items())
 
 
 @torch.no_grad()
 def trace(
-    subject: Subject, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None, most: int = MOST
+    subject: Subject,
+    *,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    max_bytes: int = MAX_TRACE_BYTES,
 ) -> Trace:
     """The subject's text through its model. Layers and heads count from 0; None is all, [] is none."""
     model, towers = subject.model, stacks(subject.model)
     if not towers:
         chosen(layers, 1, "layer")
-    deepest = max((len(each.layers) for each in towers.values()), default=1)
+    deepest = max((len(stack.layers) for stack in towers.values()), default=1)
     wanted = chosen(layers, deepest, "layer")
     per_tower: dict[StackName, list[int]] = {
-        name: [each for each in wanted if each < len(stack.layers)] for name, stack in towers.items()
+        name: [layer for layer in wanted if layer < len(stack.layers)] for name, stack in towers.items()
     }
-    require_room(subject, per_tower, heads, most)
+    require_room(subject, per_tower, heads, max_bytes)
     kept: dict[StackName, list[Attended]] = {name: [] for name, asked in per_tower.items() if asked}
     values: dict[str, Tensor] = {}
     table: list[Tensor] = []
-    opened = {_block(towers[name].paths[each]) for name, asked in per_tower.items() for each in asked}
+    opened = {_block(towers[name].paths[layer]) for name, asked in per_tower.items() for layer in asked}
     inside = subject.inside
     hooks = [tap.register_forward_hook(_keep(values, name)) for name, tap in taps(model).items() if _held(name, opened)]
     for part in _tables(inside):
-        hooks.append(part.register_forward_hook(lambda module, given, made: table.append(made[0].float())))
+        hooks.append(part.register_forward_hook(lambda module, given, output: table.append(output[0].float())))
     with hooked(hooks):
-        output = walk(subject, lambda each: kept[each.stack].append(each), layers=per_tower, heads=heads)
+        output = walk(subject, lambda layer: kept[layer.stack].append(layer), layers=per_tower, heads=heads)
     return Trace(
         tokens=_tokens(subject, subject.inputs.tokens),
         source_tokens=_tokens(subject, subject.inputs.source or ()),
@@ -148,7 +152,7 @@ def _block(path: str) -> str:
 
 
 def _tokens(subject: Subject, ids: Sequence[int]) -> list[Token]:
-    return [Token(*each) for each in zip(ids, subject.pieces(ids), strict=True)]
+    return [Token(*token) for token in zip(ids, subject.pieces(ids), strict=True)]
 
 
 def _held(name: str, opened: set[str]) -> bool:
@@ -161,10 +165,10 @@ def _held(name: str, opened: set[str]) -> bool:
 
 
 def _keep(values: dict[str, Tensor], name: str) -> Any:
-    def hook(module: nn.Module, given: Any, made: Tensor) -> None:
+    def hook(module: nn.Module, given: Any, output: Tensor) -> None:
         if name in values:  # a translator embeds its source first
             values[SOURCE + name] = values.pop(name)
-        values[name] = made[0].detach().float()
+        values[name] = output[0].detach().float()
 
     return hook
 
@@ -193,7 +197,7 @@ def positions(inside: Any, length: int) -> Float[Tensor, "T _"] | None:
 
 
 def require_room(
-    subject: Subject, asked: dict[StackName, list[int]], heads: Sequence[int] | None, most: int = MOST
+    subject: Subject, asked: dict[StackName, list[int]], heads: Sequence[int] | None, max_bytes: int = MAX_TRACE_BYTES
 ) -> None:
     """Refuse a trace that would hold more than `most` bytes, before anything is computed."""
     towers = stacks(subject.model)
@@ -202,9 +206,9 @@ def require_room(
         rows, columns = subject.map_sizes[name]
         taken = len(chosen(heads, towers[name].heads, "head"))
         numbers += len(layers) * taken * 2 * rows * columns  # scores and weights
-    if 4 * numbers > most:
+    if 4 * numbers > max_bytes:
         main, tokens = main_stack(towers), len(subject.inputs.tokens)
         raise InputError(
             f"a trace of {tokens:,} tokens, {len(asked.get(main.name, ())):,} layers and {main.heads} heads would hold "
-            f"{4 * numbers / 2**30:.1f} GB, more than {most / 2**30:.1f} GB. Ask for less: layers=[0], heads=[0]."
+            f"{4 * numbers / 2**30:.1f} GB, more than {max_bytes / 2**30:.1f} GB. Ask for less: layers=[0], heads=[0]."
         )

@@ -93,7 +93,7 @@ def looked_at(weights: Float[Tensor, "H T S"], pair: WordPair, later: int = 0) -
     return (rows[: asking.size(1)].T @ asking @ columns).argmax(-1)
 
 
-def found_alignments(subject: Subject, pairs: Sequence[Inputs], most: int = 200) -> list[Head]:
+def found_alignments(subject: Subject, pairs: Sequence[Inputs], max_pairs: int = 200) -> list[Head]:
     """Every head that looks at the source, best first, compared with the diagonal; the dictionary learns from all
     pairs, the heads are scored on the first `most`, with intervals over sentences."""
     tower = stacks(subject.model).get("cross")
@@ -102,7 +102,7 @@ def found_alignments(subject: Subject, pairs: Sequence[Inputs], most: int = 200)
     if tower is None or not known:
         return []
     lower = [([w.lower() for w in pair.source.words], [w.lower() for w in pair.target.words]) for pair in known]
-    dictionary, known = Dictionary(lower), known[:most]
+    dictionary, known = Dictionary(lower), known[:max_pairs]
     right = np.zeros((len(WAYS), len(known), len(tower.layers), tower.heads))
     straight, count = np.zeros(len(known)), np.zeros(len(known))
 

@@ -38,7 +38,7 @@ class WordInContexts:
 
     def _repr_html_(self) -> str:
         """For notebooks: how alike the word's vectors are, layer by layer."""
-        rows = [(str(layer), f"{each:.3f}") for layer, each in enumerate(self.alike)]
+        rows = [(str(layer), f"{similarity:.3f}") for layer, similarity in enumerate(self.alike)]
         return html_table(rows, ("layer", f"mean cosine of “{self.word}” between every two texts"))
 
     def values(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class WordInContexts:
 
 def word_of(subject: Subject) -> str:
     """A word of the decks that stands in the text, else the first of theirs."""
-    here = {each.lower() for each in cut_words(subject.text)}
+    here = {word.lower() for word in cut_words(subject.text)}
     return next((word for word in CONTEXTS if word in here), next(iter(CONTEXTS)))
 
 
@@ -60,15 +60,17 @@ def draws(subject: Subject) -> bool:
 def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> WordInContexts:
     """The word in each text; without texts, in the decks' own, and in the subject's where it stands there."""
     chosen = word or word_of(subject)
-    own = [subject.text] if chosen in {each.lower() for each in cut_words(subject.text)} else []
+    own = [subject.text] if chosen in {word.lower() for word in cut_words(subject.text)} else []
     given = list(texts) or list(dict.fromkeys([*CONTEXTS.get(chosen, ()), *own]))
     layers = vectors_of_words(subject.model, subject.tokenizer, [placed(text, chosen) for text in given])
-    each = [F.normalize(layer) for layer in layers]
-    widest = max(layer.size(1) for layer in each)  # a recurrence may be wider than its embedding: zeros fill it up
-    moved = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in each])
+    normalized = [F.normalize(layer) for layer in layers]
+    widest = max(
+        layer.size(1) for layer in normalized
+    )  # a recurrence may be wider than its embedding: zeros fill it up
+    moved = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in normalized])
     flat = flattened(moved).view(len(layers), len(given), 2).tolist()
     points = [Point(text, n, *flat[n][row]) for n in range(len(layers)) for row, text in enumerate(given)]
-    return WordInContexts(chosen, points, [_alike(layer) for layer in each])
+    return WordInContexts(chosen, points, [_alike(layer) for layer in normalized])
 
 
 def _alike(layer: Float[Tensor, "N D"]) -> float:

@@ -119,7 +119,7 @@ def slide(divisor: float = 8.0) -> Slide:
     true = tuple(weights(scaled.unsqueeze(0))[0].tolist())
     note = (
         "the slide's weights are illustrative: the softmax of 92, 124, 22, 8 over 8 is "
-        + ", ".join(f"{each:.3f}" for each in true)
+        + ", ".join(f"{weight:.3f}" for weight in true)
         + "; the order is the same"
     )
     return Slide(SLIDE_WORDS, SLIDE_DOTS, tuple(scaled.tolist()), true, SLIDE_WEIGHTS, note)
@@ -164,7 +164,7 @@ def variants(width: int, heads: int, length: int, context: int) -> list[Variant]
 
 def _rounded(values: Any) -> Any:
     """A list of numbers, or of such lists, to a few digits."""
-    return [_rounded(each) for each in values] if isinstance(values, list) else round(values, DIGITS)
+    return [_rounded(value) for value in values] if isinstance(values, list) else round(values, DIGITS)
 
 
 @dataclass(frozen=True)
@@ -183,11 +183,11 @@ class Decks:
 
     def document(self) -> dict[str, Any]:
         steps = [
-            {"name": each.name, "formula": each.formula, "deck": each.deck, "weights": self.shares(each)}
-            for each in self.ladder
+            {"name": step.name, "formula": step.formula, "deck": step.deck, "weights": self.shares(step)}
+            for step in self.ladder
         ]
         known = {"slide": asdict(self.slide), "tokens": list(self.tokens), "token": self.token, "ladder": steps}
-        return {**known, "variants": [asdict(each) for each in self.variants]}
+        return {**known, "variants": [asdict(variant) for variant in self.variants]}
 
 
 def decks(subject: Subject, token: int = -1) -> Decks:

@@ -160,9 +160,9 @@ def inside(config: Any) -> Any:
 def class_name(config: Config, family: Family) -> str:
     """The name of their class that equals our model."""
     encoder = inside(config)
-    fitting = {name: each for name, each in family.items() if isinstance(config, each.config)}
-    for name, each in fitting.items():
-        pairs = [(config, each.values), (encoder, each.encoder)]
+    fitting = {name: other for name, other in family.items() if isinstance(config, other.config)}
+    for name, other in fitting.items():
+        pairs = [(config, other.values), (encoder, other.encoder)]
         if all(getattr(owner, key) == value for owner, values in pairs for key, value in values.items()):
             return name
     own = [f"{key} = {getattr(config, key)!r}" for key in ("pooling", "head", "next_sentence") if hasattr(config, key)]
@@ -170,12 +170,12 @@ def class_name(config: Config, family: Family) -> str:
         pooler = "pooler" if encoder is config else "encoder.pooler"
         own.append(f"{pooler} = {encoder.pooler!r}")
         remedy = " or ".join(
-            ", ".join(f"{key} = {value!r}" for key, value in {**each.values, pooler: each.encoder["pooler"]}.items())
-            for each in fitting.values()
+            ", ".join(f"{key} = {value!r}" for key, value in {**other.values, pooler: other.encoder["pooler"]}.items())
+            for other in fitting.values()
         )
     else:
         trained = f"train FILE --model {encoder.kind}" if encoder.kind in ("gpt", "modern") else "finetune MODEL FILE"
-        options = (f"--set model.{key}={value}" for each in fitting.values() for key, value in each.values.items())
+        options = (f"--set model.{key}={value}" for other in fitting.values() for key, value in other.values.items())
         remedy = " ".join([f"qkv {trained}", *options])
     raise ConfigError(
         f"a {config.kind} with {', '.join(own)} has no equivalent among {', '.join(family)}, so it cannot be exported "
@@ -192,19 +192,19 @@ def read_head(
     """
     named = values.get("architectures") or [next(iter(family))]
     name = str(named[0]) if isinstance(named, list) and len(named) == 1 else ""
-    counterpart = family.get(name) or family.get(others)
-    if counterpart is None:
+    other = family.get(name) or family.get(others)
+    if other is None:
         raise ConfigError(
             f"config.json: architectures = {named!r} is not known here; expected one of {', '.join(family)}."
         )
-    kind, found = counterpart.config, {**encoder, **counterpart.encoder}
+    kind, settings = other.config, {**encoder, **other.encoder}
     if kind in (MaskedConfig, ClassifierConfig, TaggerConfig):
-        found = {"encoder": found, **counterpart.values}
+        settings = {"encoder": settings, **other.values}
     if kind in dropout:
-        found |= {"labels": _labels(values), "dropout": dropout[kind]}
+        settings |= {"labels": _labels(values), "dropout": dropout[kind]}
     if kind is ClassifierConfig:
-        found |= {"problem": _problem(values, len(found["labels"])), "texts": 2 if values.get(TEXTS) == 2 else 1}
-    return parse(kind, found, "config.json")
+        settings |= {"problem": _problem(values, len(settings["labels"])), "texts": 2 if values.get(TEXTS) == 2 else 1}
+    return parse(kind, settings, "config.json")
 
 
 def _labels(values: Settings) -> list[str]:
@@ -235,25 +235,25 @@ def _problem(values: Settings, labels: int) -> str:
 
 def write_head(config: Config, family: Family) -> Values:
     """The name of the class, and `id2label`, `label2id` and `problem_type` for models that have labels."""
-    found: Values = {"architectures": [class_name(config, family)]}
+    values: Values = {"architectures": [class_name(config, family)]}
     if isinstance(config, Classifying):
-        found["id2label"] = {str(index): label for index, label in enumerate(config.labels)}
-        found["label2id"] = {label: index for index, label in enumerate(config.labels)}
+        values["id2label"] = {str(index): label for index, label in enumerate(config.labels)}
+        values["label2id"] = {label: index for index, label in enumerate(config.labels)}
     if isinstance(config, ClassifierConfig):
-        found |= {"problem_type": PROBLEMS[config.problem], **({TEXTS: 2} if config.texts == 2 else {})}
-    return found
+        values |= {"problem_type": PROBLEMS[config.problem], **({TEXTS: 2} if config.texts == 2 else {})}
+    return values
 
 
 def folded(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Our tensors with what theirs has no place for inside the last layer: scores to numbers as people give them."""
-    found = dict(weights)
+    tensors = dict(weights)
     if not isinstance(config, ClassifierConfig) or (config.center, config.spread) == (0.0, 1.0):
-        return found
+        return tensors
     last = "head.outer" if config.head == "two-layer" else "head"
-    found[f"{last}.weight"] = found[f"{last}.weight"] * config.spread
+    tensors[f"{last}.weight"] = tensors[f"{last}.weight"] * config.spread
     if config.head != "no-bias":
-        found[f"{last}.bias"] = found[f"{last}.bias"] * config.spread + config.center
-    return found
+        tensors[f"{last}.bias"] = tensors[f"{last}.bias"] * config.spread + config.center
+    return tensors
 
 
 def rows(config: Any, decoder: Table, tagger_head: str = "score") -> Table:

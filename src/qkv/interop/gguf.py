@@ -79,8 +79,8 @@ def read(path: Path) -> Imported:
         tokenizer, more = read_tokenizer(values, config.vocabulary, refuse)
         name = values.get("general.name")
         shown = visible_excerpt(name, 100) if isinstance(name, str) and name else path.stem
-        found = Imported(config, {}, tokenizer, shown, (*notes, *more))
-        return fitted(found, table(config), weights, str(path), max(size, TABLES) // 4)
+        imported = Imported(config, {}, tokenizer, shown, (*notes, *more))
+        return fitted(imported, table(config), weights, str(path), max(size, TABLES) // 4)
 
 
 KINDS: dict[str, tuple[Any, str]] = {
@@ -214,22 +214,22 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refusals)
 
 
 def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: Refusals) -> list[Any]:
-    found = own.get(name)
-    if not isinstance(found, list) or len(found) != length or not all(type(each) is kind for each in found):
-        size = f"{len(found):,} values" if isinstance(found, list) else "not a list"
+    values = own.get(name)
+    if not isinstance(values, list) or len(values) != length or not all(type(value) is kind for value in values):
+        size = f"{len(values):,} values" if isinstance(values, list) else "not a list"
         raise refuse(SECTION + name, f"{size}; expected {length:,} of {kind.__name__}, one for each row of token_embd")
-    return found
+    return values
 
 
 def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], opens: bool, refuse: Refusals) -> Roles:
     def number(name: str) -> int | None:
-        found = own.get(name)
-        if found is not None and (type(found) is not int or not 0 <= found < len(tokens)):
-            raise refuse(SECTION + name, f"{str(found)[:80]}, expected an id below {len(tokens):,}")
-        return found
+        value = own.get(name)
+        if value is not None and (type(value) is not int or not 0 <= value < len(tokens)):
+            raise refuse(SECTION + name, f"{str(value)[:80]}, expected an id below {len(tokens):,}")
+        return value
 
     start, end = number("bos_token_id"), number("eos_token_id")
-    named = [each for each in sorted(special) if tokens[each] in ENDS]
+    named = [token for token in sorted(special) if tokens[token] in ENDS]
     ends = [n for n in (end, number("eot_token_id"), number("eom_token_id"), *named) if n is not None]
     adds = own.get("add_bos_token", opens)
     if adds is not True and adds is not False:

@@ -31,8 +31,8 @@ import numpy.typing as npt
 from qkv.errors import InputError, RefusedError, require_package
 from qkv.safe_json import Refusals
 
-MOST_KEYS, MOST_TENSORS = 2**16, 2**16
-MOST_ITEMS = 2**22  # of all lists of a file together; vocabularies have some hundred thousand
+MAX_KEYS, MAX_TENSORS = 2**16, 2**16
+MAX_ITEMS = 2**22  # of all lists of a file together; vocabularies have some hundred thousand
 LARGEST_HEADER = 2**27
 LONGEST_NAME, LONGEST_TEXT = 2**10, 2**24
 LARGEST_ALIGNMENT = 2**20
@@ -82,11 +82,11 @@ class Cursor:
     def number(self, letter: str, field: str) -> Any:
         return struct.unpack("<" + letter, self.take(struct.calcsize("<" + letter), field))[0]
 
-    def count(self, field: str, most: int, smallest: int) -> int:
+    def count(self, field: str, largest: int, smallest: int) -> int:
         """A number of things that take at least `smallest` bytes each."""
         count: int = self.number("Q", field)
-        if count > most or count * smallest > self.end - self.place:
-            raise self.refuse(field, f"{count:,} is more than the file holds, or than the {most:,} that are read")
+        if count > largest or count * smallest > self.end - self.place:
+            raise self.refuse(field, f"{count:,} is more than the file holds, or than the {largest:,} that are read")
         return count
 
     def text(self, field: str, longest: int = LONGEST_TEXT) -> str:
@@ -120,7 +120,7 @@ class Cursor:
         kind = self.number("I", f"type of {field}")
         letter = "Q" if kind == TEXT else self._letter(kind, field)  # a text begins with its length
         smallest = struct.calcsize("<" + letter)
-        count = self.count(f"length of {field}", MOST_ITEMS - self.items, smallest)
+        count = self.count(f"length of {field}", MAX_ITEMS - self.items, smallest)
         self.items += count
         if kind == TEXT:
             return self._texts(count, field)
@@ -129,19 +129,19 @@ class Cursor:
     def _texts(self, count: int, field: str) -> list[str]:
         """A vocabulary has many: as `text`, in a short loop."""
         end, length_of = min(self.end, LARGEST_HEADER), struct.Struct("<Q").unpack
-        found: list[str] = []
+        values: list[str] = []
         try:
             for _ in range(count):
                 (length,) = length_of(self.file.read(8))
                 self.place += 8 + length
                 if self.place > end:
                     raise self.refuse(
-                        f"{field}[{len(found)}]", f"a text of {length:,} bytes, but the file has {self.end:,}"
+                        f"{field}[{len(values)}]", f"a text of {length:,} bytes, but the file has {self.end:,}"
                     )
-                found.append(self.file.read(length).decode("utf-8"))
+                values.append(self.file.read(length).decode("utf-8"))
         except (struct.error, UnicodeDecodeError):
-            raise self.refuse(f"{field}[{len(found)}]", "not a text in UTF-8, or cut short") from None
-        return found
+            raise self.refuse(f"{field}[{len(values)}]", "not a text in UTF-8, or cut short") from None
+        return values
 
 
 def read_header(file: BinaryIO, size: int, refuse: Refusals) -> tuple[dict[str, Any], dict[str, Stored]]:
@@ -152,8 +152,8 @@ def read_header(file: BinaryIO, size: int, refuse: Refusals) -> tuple[dict[str, 
     version = cursor.number("I", "version")
     if version not in (2, 3):
         raise refuse("version", f"{version}, expected 2 or 3, little-endian")
-    count = cursor.count("tensor_count", MOST_TENSORS, 8 + 4 + 8 + 4 + 8)
-    keys = cursor.count("metadata_kv_count", MOST_KEYS, 8 + 4 + 1)
+    count = cursor.count("tensor_count", MAX_TENSORS, 8 + 4 + 8 + 4 + 8)
+    keys = cursor.count("metadata_kv_count", MAX_KEYS, 8 + 4 + 1)
     values: dict[str, Any] = {}
     for index in range(keys):
         key = cursor.text(f"key {index}", LONGEST_NAME)

@@ -41,10 +41,10 @@ def is_address(source: str) -> bool:
 
 def fetch(source: str, progress: Progress = no_progress) -> Path:
     """Bring the model's files into the cache and give their folder."""
-    found = NAME.fullmatch(source)
-    if not found or ".." in source:
+    match = NAME.fullmatch(source)
+    if not match or ".." in source:
         raise InputError(f"{source}: expected hf:org/name, or hf:org/name@revision, in ASCII letters, digits and ._-")
-    name, revision = found["name"], found["revision"] or "main"
+    name, revision = match["name"], match["revision"] or "main"
     hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     without = re.sub(r"//[^/]*@", "//***@", hub)  # a password is not shown
     if not re.fullmatch(r"https?://[!-.0-~]+(/[!-~]*)?", hub):
@@ -70,7 +70,7 @@ def fetch(source: str, progress: Progress = no_progress) -> Path:
 def _list(address: str, offline: str) -> dict[str, Any]:
     try:
         with open_url(address, _key()) as answer:
-            said = answer.read(LARGEST_LIST)
+            body = answer.read(LARGEST_LIST)
     except urllib.error.HTTPError as error:
         closed = " It may be closed: set HF_TOKEN." if error.code in (401, 403) else ""
         raise InputError(f"{address}: the hub answers {error.code} {error.reason}.{closed} Check the name.") from None
@@ -79,7 +79,7 @@ def _list(address: str, offline: str) -> dict[str, Any]:
     except ValueError as error:  # as a port that is no number
         raise InputError(f"{address}: not an address ({error}). Check HF_ENDPOINT.") from None
     try:
-        values = parse_bounded_json(said.decode("utf-8"))
+        values = parse_bounded_json(body.decode("utf-8"))
     except (ValueError, RecursionError):
         raise InputError(f"{address}: the answer is not JSON. Check HF_ENDPOINT.") from None
     return values if isinstance(values, dict) else {}

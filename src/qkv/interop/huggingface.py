@@ -52,8 +52,8 @@ def read(folder: Path) -> Imported:
     except ConfigError as error:
         raise RefusedError(f"{where}: {error}") from None
     files = files.renamed(architecture.tidy(config, files))
-    found = Imported(config, {}, tokenizer, folder.resolve().name, target=target)
-    return fitted(found, architecture.table(config), files, where)
+    imported = Imported(config, {}, tokenizer, folder.resolve().name, target=target)
+    return fitted(imported, architecture.table(config), files, where)
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -97,15 +97,17 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, 
     in the settings next to it. The second tokenizer is that of targets, where it is another."""
     names, target = {path.name for path in folder.iterdir()}, None
     settings = {name: read_json(plain_file(folder, name, 2**24)) for name in (TOKENIZER, GENERATION) if name in names}
-    said, translates = settings.pop(TOKENIZER, {}), config["model_type"] == "marian"
+    tokenizer_settings, translates = settings.pop(TOKENIZER, {}), config["model_type"] == "marian"
     if translates and names.issuperset(marian.FILES):
-        tokenizer, target = marian.read(folder, said)
+        tokenizer, target = marian.read(folder, tokenizer_settings)
     elif "tokenizer.json" in names:
         tokenizer = foreign.read(plain_file(folder, "tokenizer.json"))
     elif {"vocab.json", "merges.txt"} <= names:
         tokenizer = foreign.gpt2(plain_file(folder, "vocab.json"), plain_file(folder, "merges.txt"))
     elif "vocab.txt" in names:
-        tokenizer = foreign.wordpiece(plain_file(folder, "vocab.txt"), lowercase=said.get("do_lower_case") is not False)
+        tokenizer = foreign.wordpiece(
+            plain_file(folder, "vocab.txt"), lowercase=tokenizer_settings.get("do_lower_case") is not False
+        )
     else:
         spelled = any(name.endswith(".spm") for name in names)
         missing = next(name for name in marian.FILES if name not in names) if spelled else "tokenizer.json"
@@ -114,13 +116,13 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, 
             f"Marian's {', '.join(marian.FILES)}."
         )
     if tokenizer.kind != "wordpiece":
-        roles = _roles(tokenizer, {**settings, CONFIG: config}, said, folder, translates)
+        roles = _roles(tokenizer, {**settings, CONFIG: config}, tokenizer_settings, folder, translates)
         tokenizer, target = tokenizer.playing(roles), target.playing(roles) if target is not None else None
     return tokenizer, target
 
 
 def _roles(
-    tokenizer: Tokenizer, settings: Mapping[str, Settings], said: Settings, folder: Path, translates: bool
+    tokenizer: Tokenizer, settings: Mapping[str, Settings], tokenizer_settings: Settings, folder: Path, translates: bool
 ) -> Roles:
     """Ids of the settings first, then names of tokenizer_config.json, then what names alone tell."""
 
@@ -134,7 +136,7 @@ def _roles(
                 problem = f"{key}_token_id = {given!a:.80} is not in the vocabulary of {tokenizer.vocabulary:,}"
                 raise RefusedError(f"{folder / file}: {problem}.")
             return tuple(several)
-        name = foreign.token_name(said.get(f"{key}_token"))
+        name = foreign.token_name(tokenizer_settings.get(f"{key}_token"))
         return (tokenizer.named[name],) if name in tokenizer.named else ()
 
     default = tokenizer.roles

@@ -37,10 +37,10 @@ def read(path: Path, tokenizer: Path | None = None) -> Imported:
     refuse = Refusals(path)
     with opened(path) as (file, size):
         config = _config(file, size, refuse)
-        found = tokenizer or _vocabulary_file(path)
-        words = _tokenizer(found, config.vocabulary)
+        vocabulary_file = tokenizer or _vocabulary_file(path)
+        words = _tokenizer(vocabulary_file, config.vocabulary)
         weights = _weights(file, config, refuse)
-    notes = () if tokenizer else (f"the vocabulary is that of {found.name}, next to the model",)
+    notes = () if tokenizer else (f"the vocabulary is that of {vocabulary_file.name}, next to the model",)
     return Imported(config, weights, words, path.stem, notes)
 
 
@@ -87,7 +87,7 @@ def _parts(config: LlamaConfig) -> list[tuple[str, int, tuple[int, ...], Transfo
 
 
 def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refusals) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, layers, shape, transform in _parts(config):
         for layer in range(layers):
             numbers = np.fromfile(file, "<f4", math.prod(shape))
@@ -96,19 +96,19 @@ def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refusals) -> dict[str,
             if not np.isfinite(numbers).all():
                 raise refuse(name.replace("{i}", str(layer)) or "angles", "holds values that are not numbers")
             if name:
-                found[name.replace("{i}", str(layer))] = transform.read(torch.from_numpy(numbers).view(shape))[0]
-    return found
+                tensors[name.replace("{i}", str(layer))] = transform.read(torch.from_numpy(numbers).view(shape))[0]
+    return tensors
 
 
 def _vocabulary_file(path: Path) -> Path:
-    found = sorted({*path.parent.glob("tok*.bin")} - {path})
-    if len(found) != 1:
-        names = ", ".join(each.name for each in found[:10]) or "none"
+    candidates = sorted({*path.parent.glob("tok*.bin")} - {path})
+    if len(candidates) != 1:
+        names = ", ".join(candidate.name for candidate in candidates[:10]) or "none"
         raise InputError(
             f"{path}: a model of llama2.c needs its vocabulary, one tok*.bin next to it; found: {names}. "
             "Put the one it was trained with there, such as tok512.bin or tokenizer.bin."
         )
-    return plain_file(path.parent, found[0].name)
+    return plain_file(path.parent, candidates[0].name)
 
 
 def _tokenizer(path: Path, vocabulary: int) -> Tokenizer:

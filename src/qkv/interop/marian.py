@@ -68,8 +68,8 @@ def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
     assert source.unknown is not None
     unknown = source.token(source.unknown)
     vocabularies = {
-        name: sentencepiece.pack(each.likely.scores(), base64.b64decode(each.likely.table), unknown)
-        for name, each in ((SOURCE, source), (TARGET, target))
+        name: sentencepiece.pack(file.likely.scores(), base64.b64decode(file.likely.table), unknown)
+        for name, file in ((SOURCE, source), (TARGET, target))
     }
     numbers = {source.token(number): number for number in range(source.vocabulary)}
     return {**vocabularies, NUMBERS: (json.dumps(numbers, ensure_ascii=False, indent=1) + "\n").encode()}

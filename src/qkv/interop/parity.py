@@ -187,11 +187,11 @@ def translation_cases(bundle: Exportable) -> list[Case]:
     return cases
 
 
-def sources(bundle: Exportable, most: int) -> list[list[int]]:
+def sources(bundle: Exportable, max_sources: int) -> list[list[int]]:
     """Real sentences as a translator reads them, one language after the other where it knows several."""
     tokenizer, end, known = bundle.tokenizer, end_of(bundle.tokenizer), list(tags(bundle.tokenizer).values())
     inside = [ids for ids in tokenizer.encode_batch(SENTENCES) if ids]
     asked = [[tokenizer.named[known[number % len(known)]]] if known else [] for number in range(len(inside))]
     before = [[*tokenizer.opening, *tag] for tag in asked]
     rows = [[*opening, *ids] for opening, ids in zip(before, inside, strict=True)]
-    return [[*row[: max(1, most - len(end))], *end] for row in rows]
+    return [[*row[: max(1, max_sources - len(end))], *end] for row in rows]

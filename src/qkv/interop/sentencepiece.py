@@ -19,7 +19,7 @@ from pathlib import Path
 from qkv.safe_json import Refusals
 
 LARGEST = 2**26
-MOST_PIECES = 2**20
+MAX_PIECES = 2**20
 LONGEST_PIECE = 2**12  # bytes
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # types of pieces
 UNIGRAM, MODELS = 1, {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
@@ -54,8 +54,8 @@ def read(path: Path) -> SentencePieces:
                 piece, score, kind = _piece(_bytes(value, refuse, "pieces"), refuse, f"pieces[{number}]")
                 number, unknown = number + 1, unknown + (kind == UNKNOWN)
                 if kind == NORMAL:
-                    if piece in scores or len(scores) >= MOST_PIECES:
-                        raise refuse("pieces", f"{piece!a} is there twice, or more than {MOST_PIECES:,} pieces")
+                    if piece in scores or len(scores) >= MAX_PIECES:
+                        raise refuse("pieces", f"{piece!a} is there twice, or more than {MAX_PIECES:,} pieces")
                     scores[piece] = score
             case 2:
                 trained = True

@@ -138,7 +138,7 @@ def _unshared(tensor: Tensor, source: Tensor) -> Tensor:
 
 
 NUMBERS = ("F32", "F16", "BF16", "F64")
-MOST_TENSORS = 100_000
+MAX_TENSORS = 100_000
 LARGEST_HEADER = 2**23  # of one file; a name, a kind, a shape and two places take about a hundred bytes
 
 
@@ -169,18 +169,18 @@ class TensorFiles(LazyTensors):
                 if name in self.places:
                     raise RefusedError(f"{path}: tensor {name[:80]} is in {self.places[name].name} as well.")
                 self.places[name], self.facts[name] = path, facts
-        if len(self.places) > MOST_TENSORS:
-            raise RefusedError(f"{files[0]}: {len(self.places):,} tensors; at most {MOST_TENSORS:,} are read.")
+        if len(self.places) > MAX_TENSORS:
+            raise RefusedError(f"{files[0]}: {len(self.places):,} tensors; at most {MAX_TENSORS:,} are read.")
         self.names = {name: name for name in self.places}  # as they are asked for -> as the file has them
 
     def renamed(self, names: Mapping[str, str]) -> TensorFiles:
         """Only the tensors that `names` lists, as it calls them: file's name -> name."""
-        made = object.__new__(TensorFiles)
-        made.places, made.facts, made.names = self.places, self.facts, {}
+        files = object.__new__(TensorFiles)
+        files.places, files.facts, files.names = self.places, self.facts, {}
         for old, new in names.items():
-            if made.names.setdefault(new, old) != old:
-                raise RefusedError(f"{self.places[old]}: tensor {old[:80]} is {made.names[new][:80]} as well.")
-        return made
+            if files.names.setdefault(new, old) != old:
+                raise RefusedError(f"{self.places[old]}: tensor {old[:80]} is {files.names[new][:80]} as well.")
+        return files
 
     def __getitem__(self, name: str) -> Tensor:
         held = self.names[name]
@@ -189,12 +189,12 @@ class TensorFiles(LazyTensors):
         # a file opened for one tensor is let go with it
         try:
             with safe_open(path, framework="pt") as opened:
-                found: Tensor = opened.get_tensor(held)
+                tensor: Tensor = opened.get_tensor(held)
         except (SafetensorError, OSError, RuntimeError, ValueError) as error:
             if is_out_of_memory(error):
                 raise
             raise RefusedError(f"{path}: not a whole safetensors file ({error}). Use another copy.") from None
-        return found.to(torch.float32)
+        return tensor.to(torch.float32)
 
     def shapes(self) -> dict[str, Tensor]:
         places = {name: f"{self.places[held]}: tensor {held[:80]}" for name, held in self.names.items()}
@@ -213,8 +213,8 @@ def _header(path: Path) -> dict[str, Any]:
             raise RejectedJson("it ends within its header")
         values = parse_bounded_json(text.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        said = error if isinstance(error, RejectedJson | OSError) else "its header is not JSON"
-        raise RefusedError(f"{path}: not a whole safetensors file ({said}). Use another copy.") from None
+        reason = error if isinstance(error, RejectedJson | OSError) else "its header is not JSON"
+        raise RefusedError(f"{path}: not a whole safetensors file ({reason}). Use another copy.") from None
     if not isinstance(values, dict) or not all(isinstance(facts, dict) for facts in values.values()):
         raise RefusedError(f"{path}: not a whole safetensors file (its header names no tensors). Use another copy.")
     return {name: facts for name, facts in values.items() if name != "__metadata__"}
@@ -244,16 +244,16 @@ class Imported:
     target: Tokenizer | None = None  # what cuts a translator's targets, where that is another
 
 
-def fitted(found: Imported, table: Table, files: LazyTensors, where: str, largest: int = LARGEST_TABLE) -> Imported:
+def fitted(imported: Imported, table: Table, files: LazyTensors, where: str, largest: int = LARGEST_TABLE) -> Imported:
     """With the files' tensors under our names, once config, tokenizer and every shape are known to fit together.
 
     No number is read before that: a file of a few bytes may speak of a terabyte.
     """
-    config = getattr(found.config, "encoder", found.config)
-    if found.tokenizer.vocabulary > config.vocabulary:
+    config = getattr(imported.config, "encoder", imported.config)
+    if imported.tokenizer.vocabulary > config.vocabulary:
         raise RefusedError(
-            f"{where}: the tokenizer has {found.tokenizer.vocabulary:,} tokens, the model {config.vocabulary:,}. The "
-            "files belong to different models."
+            f"{where}: the tokenizer has {imported.tokenizer.vocabulary:,} tokens, the model {config.vocabulary:,}. "
+            "The files belong to different models."
         )
     waves = getattr(config, "positions", None) == "sinusoidal"  # they are as wide as the model
     width = config.width if waves else getattr(config, "head_width", 0) or config.width // max(1, config.heads)
@@ -267,14 +267,14 @@ def fitted(found: Imported, table: Table, files: LazyTensors, where: str, larges
     try:
         shapes = import_weights(table, stored)
         with outline():
-            own = found.config.build().state_dict()
+            own = imported.config.build().state_dict()
     except (InputError, ValueError, RuntimeError) as error:
         raise RefusedError(f"{where}: {error}") from None
     for name in [*own, *shapes]:
         if name not in shapes or name not in own or shapes[name].shape != own[name].shape:
-            there, needed = (tuple(each[name].shape) if name in each else None for each in (shapes, own))
+            there, needed = (tuple(shape_of[name].shape) if name in shape_of else None for shape_of in (shapes, own))
             raise RefusedError(f"{where}: tensor {name} is {there}, the model needs {needed}. The files do not fit.")
-    return replace(found, weights=import_weights(table, files))
+    return replace(imported, weights=import_weights(table, files))
 
 
 def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:

@@ -147,14 +147,14 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | E
         corpus, _ = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.describe"))
         detected = detected_as(corpus)
         config = parse(CONFIGS[detected.content], named_task(corpus)[0], "qkv.describe")
-        found: Description | ExamplesDescription | PairsDescription
+        description: Description | ExamplesDescription | PairsDescription
         if isinstance(config, ParallelConfig):
-            found = descriptions.describe_pairs(config, no_progress, detected.previews)
+            description = descriptions.describe_pairs(config, no_progress, detected.previews)
         elif isinstance(config, ExamplesConfig):
-            found = descriptions.describe_examples(config, no_progress, detected.previews)
+            description = descriptions.describe_examples(config, no_progress, detected.previews)
         else:
-            found = descriptions.describe(config, no_progress)
-        return replace(found, notes=tuple(map(in_python_names, found.notes)))
+            description = descriptions.describe(config, no_progress)
+        return replace(description, notes=tuple(map(in_python_names, description.notes)))
 
 
 def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:

@@ -42,18 +42,18 @@ class ClassifierConfig(Encoded):
     def __post_init__(self) -> None:
         require_fit(self.encoder, len(self.labels))
         expected = "first" if self.pooling == "pooler" else "none"
-        found = getattr(self.encoder, "pooler", "none")
-        if found != expected:
-            raise ValueError(f"pooling = {self.pooling!r} needs encoder.pooler = {expected!r}, not {found!r}")
+        pooler = getattr(self.encoder, "pooler", "none")
+        if pooler != expected:
+            raise ValueError(f"pooling = {self.pooling!r} needs encoder.pooler = {expected!r}, not {pooler!r}")
         if self.encoder.kind == "linear" and (self.head != "linear" or self.dropout):
             given = f"not head = {self.head!r}, dropout = {self.dropout}"
             raise ValueError(f"a linear model gives the scores itself: expected head = 'linear', dropout = 0, {given}")
 
     def build(self) -> Classifier:
-        made = self._built()
+        classifier = self._built()
         if (self.center, self.spread) != (0.0, 1.0):
-            made.scale = ScoreScale(self.center, self.spread)
-        return made
+            classifier.scale = ScoreScale(self.center, self.spread)
+        return classifier
 
     def _built(self) -> Classifier:
         encoder, width = build(self.encoder, len(self.labels)), self.width

@@ -43,11 +43,11 @@ class CNNConfig:
     @property
     def dilations(self) -> list[int]:
         """1, growth, growth² … while a kernel so far apart fits into the context, then again from 1."""
-        found = [1]
-        while len(found) < self.layers:
-            further = found[-1] * self.growth
-            found.append(further if (self.kernel - 1) * further < self.context else 1)
-        return found
+        dilations = [1]
+        while len(dilations) < self.layers:
+            further = dilations[-1] * self.growth
+            dilations.append(further if (self.kernel - 1) * further < self.context else 1)
+        return dilations
 
     @property
     def reach(self) -> int:

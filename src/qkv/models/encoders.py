@@ -75,5 +75,5 @@ class FromLanguageModel(nn.Module):
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """Padding stands behind the text, where nobody looks: it needs no mask."""
         model = self._model[0]
-        found: Tensor = model.vectors(tokens) if self._reads_vectors else model(tokens)
-        return found
+        vectors: Tensor = model.vectors(tokens) if self._reads_vectors else model(tokens)
+        return vectors

@@ -41,9 +41,9 @@ class MaskedConfig(Encoded):
     def __post_init__(self) -> None:
         expected = "none" if self.next_sentence == "none" else "first"
         if self.encoder.pooler != expected:
-            found = self.encoder.pooler
+            pooler = self.encoder.pooler
             raise ValueError(
-                f"next_sentence = {self.next_sentence!r} needs encoder.pooler = {expected!r}, not {found!r}"
+                f"next_sentence = {self.next_sentence!r} needs encoder.pooler = {expected!r}, not {pooler!r}"
             )
 
     def build(self) -> Masked:

@@ -124,5 +124,5 @@ class RNNTranslator(nn.Module):
         """From where each direction ended: the one at the last real token, the other at the first."""
         last = present.sum(1).clamp(min=1) - 1
         ends = memory[torch.arange(len(memory), device=memory.device), last, : self.reading]
-        found = self.bridge(torch.cat([ends, memory[:, 0, self.reading :]], -1)).view(len(memory), *self.shape)
-        return found.repeat_interleave(rows // len(memory), 0).permute(1, 2, 0, 3).unbind(0)
+        hidden = self.bridge(torch.cat([ends, memory[:, 0, self.reading :]], -1)).view(len(memory), *self.shape)
+        return hidden.repeat_interleave(rows // len(memory), 0).permute(1, 2, 0, 3).unbind(0)

@@ -101,9 +101,9 @@ class LinearTable(nn.Module):
         """Linear regression at once: the least squares, of all solutions the shortest (Legendre 1805)."""
         self.fit_scale(x, y)
         z, answers = self.scale(x).double(), self.answers(y).double()
-        found = torch.linalg.lstsq((z - z.mean(0)).cpu(), (answers - answers.mean(0)).cpu(), driver="gelsd").solution
-        self.head.weight.copy_(found.T)
-        self.head.bias.copy_(answers.mean(0) - z.mean(0) @ found.to(z.device))
+        solution = torch.linalg.lstsq((z - z.mean(0)).cpu(), (answers - answers.mean(0)).cpu(), driver="gelsd").solution
+        self.head.weight.copy_(solution.T)
+        self.head.bias.copy_(answers.mean(0) - z.mean(0) @ solution.to(z.device))
 
 
 class MLPTable(nn.Module):

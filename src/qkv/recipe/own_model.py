@@ -73,8 +73,8 @@ def require_same_file(section: object, saved: object, where: str) -> None:
 
 def announced(kind: str) -> OwnModel | None:
     """The model of an installed package that announces this kind."""
-    found: Any = own_files.announced(ENTRY_POINT_GROUP, kind)
-    return None if found is None else from_config(found())
+    plugin: Any = own_files.announced(ENTRY_POINT_GROUP, kind)
+    return None if plugin is None else from_config(plugin())
 
 
 def _is_config(value: object, module: str) -> bool:

@@ -54,7 +54,7 @@ def _llama3(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
 
 
 def _llama2(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
-    system = "".join(f"<<SYS>>\n{each.text}\n<</SYS>>\n\n" for each in messages if each.role == "system")
+    system = "".join(f"<<SYS>>\n{message.text}\n<</SYS>>\n\n" for message in messages if message.role == "system")
     # a question with its answer is one text: a space begins every text; ended or not
     texts: list[tuple[str, bool]] = []
     for message in messages:

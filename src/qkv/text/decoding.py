@@ -117,8 +117,8 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
         return _by_piece(tokenizer, ids, pieces)
     spelled = [b"" if tokenizer.is_special(number) else _bytes(tokenizer, number) for number in ids]
     text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # a model may write half a character
-    found = [match for match in _WORD.finditer(text) if match[0].strip()]
-    borders = [(len(_encoded(text[: each.start()])), len(_encoded(text[: each.end()]))) for each in found]
+    matches = [match for match in _WORD.finditer(text) if match[0].strip()]
+    borders = [(len(_encoded(text[: match.start()])), len(_encoded(text[: match.end()]))) for match in matches]
     places, at, word = [], 0, 0
     for part in spelled:
         # the word in which the piece has its first letter; white space before it belongs to none
@@ -128,7 +128,7 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
         inside = bool(part.strip()) and word < len(borders) and borders[word][0] <= begin
         places.append(word if inside else -1)
         at += len(part)
-    return Words(pieces, places, [_encoded(each[0]).decode("utf-8", errors="backslashreplace") for each in found])
+    return Words(pieces, places, [_encoded(match[0]).decode("utf-8", errors="backslashreplace") for match in matches])
 
 
 def _encoded(text: str) -> bytes:

@@ -67,7 +67,7 @@ def load_file(name: str | Path) -> KnownTokenizer:
     assert module is not None
     classes = [value for value in vars(module).values() if _is_tokenizer(value) and value.__module__ == module.__name__]
     if len(classes) != 1:
-        names = ", ".join(each.__name__ for each in classes) or "none"
+        names = ", ".join(cls.__name__ for cls in classes) or "none"
         raise InputError(f"{source.file}: expected one tokenizer, {EXPECTED}; there are: {names}.")
     return _registered(classes[0], source)
 
@@ -81,8 +81,8 @@ def of_object(tokenizer: object) -> KnownTokenizer:
 
 def announced(kind: str) -> KnownTokenizer | None:
     """The tokenizer of an installed package that announces this kind."""
-    found: Any = own_files.announced(GROUP, kind)
-    return None if found is None else of_object(found())
+    plugin: Any = own_files.announced(GROUP, kind)
+    return None if plugin is None else of_object(plugin())
 
 
 def _is_tokenizer(value: object) -> bool:
@@ -150,27 +150,27 @@ class OwnBackend:
         if KEY not in text[:200]:  # which this writes first
             return None
         try:
-            found = json.loads(text)
+            saved = json.loads(text)
         except ValueError:
             return None
-        if not isinstance(found, dict) or found.keys() != {KEY, "values"}:
+        if not isinstance(saved, dict) or saved.keys() != {KEY, "values"}:
             return None
-        return cls(*restored(found[KEY], found["values"], where))
+        return cls(*restored(saved[KEY], saved["values"], where))
 
     def to_str(self, pretty: bool = False) -> str:
         values = {KEY: self.source.values, "values": dataclasses.asdict(self.own)}  # type: ignore[call-overload]
         return json.dumps(values, ensure_ascii=False, indent=2 if pretty else None)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> Cut:
-        found = self.own.encode(text)
+        ids = self.own.encode(text)
         last = len(self._tokens) - self._first
-        if any(not isinstance(number, int) or not -1 <= number < last for number in found):
+        if any(not isinstance(number, int) or not -1 <= number < last for number in ids):
             raise InputError(
-                f"{self.source.name}: encode({text!r:.60}) gave {found!r:.80}; expected a list of ids from 0 to "
+                f"{self.source.name}: encode({text!r:.60}) gave {ids!r:.80}; expected a list of ids from 0 to "
                 f"{last - 1}, and -1 for what has none."
             )
         unknown = self._special.index("[UNK]")
-        return Cut([unknown if number < 0 else number + self._first for number in found])
+        return Cut([unknown if number < 0 else number + self._first for number in ids])
 
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Cut]:
         return [self.encode(text) for text in texts]

@@ -55,11 +55,9 @@ class Roles:
             return None
         single = [values[name] for name in ("start", "unknown", "padding") if values[name] is not None]
         several = [values[name] for name in ("ends", "opening", "closing")]
-        if not values["ends"] or not all(isinstance(each, list) and len(each) < 100 for each in several):
+        if not values["ends"] or not all(isinstance(ids, list) and len(ids) < 100 for ids in several):
             return None
-        if any(
-            type(n) is not int or not 0 <= n < vocabulary for n in [*single, *(n for each in several for n in each)]
-        ):
+        if any(type(n) is not int or not 0 <= n < vocabulary for n in [*single, *(n for ids in several for n in ids)]):
             return None
         parts: Part = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**parts)
@@ -289,7 +287,11 @@ class Tokenizer:
         require_unicode(text)
         if self.kind in ("bpe", "sentencepiece"):
             lacking = self._lacking
-            return [each for each in dict.fromkeys(text) if not lacking.isdisjoint(each.encode())] if lacking else []
+            return (
+                [character for character in dict.fromkeys(text) if not lacking.isdisjoint(character.encode())]
+                if lacking
+                else []
+            )
         if self.kind == "characters":
             return [character for character in dict.fromkeys(text) if character not in self._ids]
         if isinstance(self._backend, Unigram | OwnBackend):

@@ -64,10 +64,10 @@ class Rewriting:
     def rewritten(self, text: str) -> str:
         """By the table alone. Plain letters are looked at only where something else stands close behind them."""
         parts, done = [], 0
-        while found := self._look.search(text, done):
-            at = max(done, found.start() - self._before)
+        while match := self._look.search(text, done):
+            at = max(done, match.start() - self._before)
             parts.append(text[done:at])
-            while at <= found.start():
+            while at <= match.start():
                 size, new = self._longest(text, at)
                 parts.append(text[at] if new is None else new)
                 at += size
@@ -196,7 +196,7 @@ class Unigram:
         self._added = {entry["id"]: AddedToken(name, special=entry["special"]) for name, entry in added.items()}
         self._unknown: int = model["unk_id"]
         self._plain = {piece: number for piece, number in self._ids.items() if number not in self._added}
-        own = [each for each in listed if each[1] != NEVER and each[0] not in added and each[0] != BEYOND]
+        own = [piece for piece in listed if piece[1] != NEVER and piece[0] not in added and piece[0] != BEYOND]
         self._numbers = [self._unknown, *(self._plain.get(piece, self._unknown) for piece, _ in own)]
         self._cutter = tokenizers.Tokenizer(models.Unigram([(_NONE, 0.0), *own], 0))
         self.table: str = charsmap(self._values["normalizer"])
@@ -206,8 +206,8 @@ class Unigram:
 
     def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Cut]:
         normal = [self._normal(text) for text in texts]
-        found = self._cutter.encode_batch_fast(normal, add_special_tokens=False)
-        return [self._numbered(text, row.ids) for text, row in zip(normal, found, strict=True)]
+        encodings = self._cutter.encode_batch_fast(normal, add_special_tokens=False)
+        return [self._numbered(text, row.ids) for text, row in zip(normal, encodings, strict=True)]
 
     def encode(self, text: str, add_special_tokens: bool = True) -> Cut:
         (inside,) = self.encode_batch_fast([text])
@@ -219,8 +219,8 @@ class Unigram:
         return Cut(ids)
 
     def _normal(self, text: str) -> str:
-        found = self.normalizer(text).replace(_NONE, _INSTEAD)
-        return (SPACE + found.replace(" ", SPACE)).rstrip(SPACE) if found else ""
+        rewritten = self.normalizer(text).replace(_NONE, _INSTEAD)
+        return (SPACE + rewritten.replace(" ", SPACE)).rstrip(SPACE) if rewritten else ""
 
     def _numbered(self, text: str, places: list[int]) -> Cut:
         if 0 in places:

@@ -249,8 +249,8 @@ def is_tag(name: str) -> bool:
 
 
 def _language(name: str) -> str | None:
-    found = _OURS.fullmatch(name) or _MARIANS.fullmatch(name)
-    return found[1] if found else None
+    match = _OURS.fullmatch(name) or _MARIANS.fullmatch(name)
+    return match[1] if match else None
 
 
 def tags(tokenizer: Tokenizer) -> dict[str, str]:
@@ -262,8 +262,8 @@ def tags(tokenizer: Tokenizer) -> dict[str, str]:
 def written_tag(tokenizer: Tokenizer, text: str) -> tuple[str | None, str]:
     """The language that a text itself asks for, as Marian's do: ">>deu<< A dog." is a tag and a text. No other special
     token is ever taken from a text."""
-    found = _MARIANS.match(text)
-    return (found[1], text[found.end() :].lstrip()) if found and found[0] in tokenizer.named else (None, text)
+    match = _MARIANS.match(text)
+    return (match[1], text[match.end() :].lstrip()) if match and match[0] in tokenizer.named else (None, text)
 
 
 def may_be_left_out(tokenizer: Tokenizer) -> bool:

@@ -81,18 +81,18 @@ class RowIndex:
 
     def find(self, keys: Keys) -> Rows:
         """The row of each key, -1 where there is none."""
-        found = np.full(len(keys), -1)
+        results = np.full(len(keys), -1)
         searching = np.arange(len(keys))
         places, steps = self._way(keys)
         while len(searching):
             rows = self._places[places].astype(np.int64) - 1
             taken = rows >= 0
             same = taken & (self.rows[rows, self.column] == keys[searching])
-            found[searching[same]] = rows[same]
+            results[searching[same]] = rows[same]
             on = taken & ~same
             searching, steps = searching[on], steps[on]
             places = self._on(places[on], steps)
-        return found
+        return results
 
     def add(self, numbers: Rows) -> None:
         """Take in new rows; a row whose key is there already is not found by it."""
@@ -160,13 +160,13 @@ def first_shingles(words: HashedWords, number: int) -> First:
     shingles = (hashes[wanted] >> np.uint64(32)).astype(np.uint32)
     owner = words.owner[wanted]
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
-    found = np.full((HASHES, number), NO_WORDS)
+    minima = np.full((HASHES, number), NO_WORDS)
     if len(heads):
         ordered = np.empty_like(shingles)
-        for order, factor in zip(found, _factors(), strict=True):
+        for order, factor in zip(minima, _factors(), strict=True):
             np.multiply(shingles, factor, out=ordered)
             order[owner[heads]] = np.minimum.reduceat(ordered, heads)
-    return np.ascontiguousarray(found.T)
+    return np.ascontiguousarray(minima.T)
 
 
 def first_of_documents(first: First, owner: Counts) -> First:
@@ -211,28 +211,28 @@ class NearDuplicates:
         """How much each document resembles an earlier one that was kept; from the threshold on it is not kept."""
         keys = signatures(first)
         has_words = (first != NO_WORDS).any(axis=1)
-        found = np.zeros(len(keys))
+        similarities = np.zeros(len(keys))
         for band, index in enumerate(self.indices):
             rows = index.find(keys[:, band])
             met = np.flatnonzero(rows >= 0)
-            found[met] = np.maximum(found[met], similarity(keys[met], self.known[rows[met]]))
-        found[~has_words] = 0
-        self._among_themselves(keys, found, has_words)
-        numbers = self.known.add(keys[has_words & (found < self.threshold)])
+            similarities[met] = np.maximum(similarities[met], similarity(keys[met], self.known[rows[met]]))
+        similarities[~has_words] = 0
+        self._among_themselves(keys, similarities, has_words)
+        numbers = self.known.add(keys[has_words & (similarities < self.threshold)])
         for index in self.indices:
             index.add(numbers)
-        return found
+        return similarities
 
-    def _among_themselves(self, keys: Keys, found: Similarities, has_words: npt.NDArray[np.bool_]) -> None:
+    def _among_themselves(self, keys: Keys, similarities: Similarities, has_words: npt.NDArray[np.bool_]) -> None:
         """Documents of one batch that resemble one before them in it."""
-        numbers = np.flatnonzero(has_words & (found < self.threshold))
+        numbers = np.flatnonzero(has_words & (similarities < self.threshold))
         owners: list[dict[int, int]] = [{} for _ in range(BANDS)]
         for number in numbers[shared(keys[numbers])].tolist():
             bands = keys[number].tolist()
             met = {owner[key] for owner, key in zip(owners, bands, strict=True) if key in owner}
             if met:
-                found[number] = max(found[number], similarity(keys[[number]], keys[list(met)]).max())
-            if found[number] < self.threshold:
+                similarities[number] = max(similarities[number], similarity(keys[[number]], keys[list(met)]).max())
+            if similarities[number] < self.threshold:
                 for owner, key in zip(owners, bands, strict=True):
                     owner.setdefault(key, number)
 

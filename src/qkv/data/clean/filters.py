@@ -170,14 +170,14 @@ def compressed_share(text: str) -> float:
 
 def word_length(batch: MeasuredBatch, least: int) -> Values:
     """The mean length of words where spaces separate most of them; NaN for Chinese text with a few names in it."""
-    found = share(batch.counts.spaced_characters, batch.counts.spaced_words, least)
-    return np.where(2 * batch.counts.spaced_words >= batch.counts.words, found, np.nan)
+    ratio = share(batch.counts.spaced_characters, batch.counts.spaced_words, least)
+    return np.where(2 * batch.counts.spaced_words >= batch.counts.words, ratio, np.nan)
 
 
 def consonants(batch: MeasuredBatch) -> Values:
     """The share of two consonants among neighbouring letters, where the text is Latin for the most part."""
-    found = share(batch.counts.consonant_pairs, batch.counts.pairs, FEW_LETTERS)
-    return np.where(2 * batch.counts.pairs >= batch.counts.letters, found, np.nan)
+    ratio = share(batch.counts.consonant_pairs, batch.counts.pairs, FEW_LETTERS)
+    return np.where(2 * batch.counts.pairs >= batch.counts.letters, ratio, np.nan)
 
 
 def repeated_words(batch: MeasuredBatch) -> Values:

@@ -150,12 +150,12 @@ def parts(text: str) -> Iterator[str]:
     return (part for part, _ in Cutter(PART).parts(text, True))
 
 
-def total(found: Sequence[Measures], owner: Counts) -> Measures:
+def total(measures: Sequence[Measures], owner: Counts) -> Measures:
     """The counts of documents, from those of groups of their parts. Every document has a part."""
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
 
     def add(name: str) -> Counts:
-        counts = np.concatenate([getattr(group, name) for group in found])
+        counts = np.concatenate([getattr(group, name) for group in measures])
         return counts if len(heads) == len(owner) else np.add.reduceat(counts, heads, axis=0)
 
     return Measures(**{field.name: add(field.name) for field in fields(Measures)})
@@ -244,15 +244,15 @@ def grams(words: HashedWords, size: int) -> tuple[Keys, npt.NDArray[np.bool_]]:
 
 def _most_frequent(words: HashedWords, size: int, number: int) -> Counts:
     """How often the most frequent n-gram of each part occurs."""
-    found = np.zeros(number, dtype=np.int64)
+    sums = np.zeros(number, dtype=np.int64)
     hashes, whole = grams(words, size)
     if not whole.any():
-        return found
+        return sums
     # the part in the upper bits, so that one sort orders all parts
     keys = np.sort((words.owner[whole].astype(np.uint64) << _THIRTY_TWO) | (hashes[whole] >> _THIRTY_TWO))
     begin = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     owner = (keys[begin] >> _THIRTY_TWO).astype(np.int64)
     runs = np.diff(np.append(begin, len(keys)))
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
-    found[owner[heads]] = np.maximum.reduceat(runs, heads)
-    return found
+    sums[owner[heads]] = np.maximum.reduceat(runs, heads)
+    return sums

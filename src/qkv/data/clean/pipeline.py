@@ -30,7 +30,7 @@ from qkv.data.survey import CorpusFiles, Stamp
 from qkv.errors import InputError
 
 # a batch is full with this many characters or documents
-BATCH, MOST_DOCUMENTS = 2**20, 4096
+BATCH, MAX_DOCUMENTS = 2**20, 4096
 EXAMPLES, EXAMPLE_LENGTH = 3, 70
 
 Mask = npt.NDArray[np.bool_]
@@ -69,10 +69,10 @@ class FilterChain:
 
     def __init__(self, limits: Limits, skip: Collection[str] = ()) -> None:
         self.limits = limits
-        self.filters = [each for each in FILTERS if each.name not in skip]
+        self.filters = [rule for rule in FILTERS if rule.name not in skip]
         self.copies = None if "copy" in skip else ExactDuplicates()
         self.near_copies = None if "near-copy" in skip else NearDuplicates(limits.similarity)
-        self.counts = {each.name: FilterCount(each.name, getattr(limits, each.limit)) for each in self.filters}
+        self.counts = {rule.name: FilterCount(rule.name, getattr(limits, rule.limit)) for rule in self.filters}
         if self.copies is not None:
             self.counts["copy"] = FilterCount("copy", None)
         if self.near_copies is not None:
@@ -81,15 +81,15 @@ class FilterChain:
     @property
     def remembered(self) -> int:
         """The bytes that grow with the number of documents kept."""
-        return sum(each.remembered for each in (self.copies, self.near_copies) if each is not None)
+        return sum(index.remembered for index in (self.copies, self.near_copies) if index is not None)
 
     def decide(self, documents: Sequence[Document]) -> list[Reason | None]:
         """Return for each document why it is dropped, or None where it is kept."""
         batch, first = self._measured(documents)
         decisions = _BatchDecisions(documents, self.counts)
-        for each in self.filters:
-            values = each.measure(batch)
-            decisions.drop(each.name, each.drops(values, self.limits), values)
+        for rule in self.filters:
+            values = rule.measure(batch)
+            decisions.drop(rule.name, rule.drops(values, self.limits), values)
         if self.copies is not None:
             copies = self.copies.find([documents[number].text for number in np.flatnonzero(decisions.left).tolist()])
             decisions.drop_similar("copy", copies, 1.0)
@@ -100,8 +100,8 @@ class FilterChain:
     def _measured(self, documents: Sequence[Document]) -> tuple[MeasuredBatch, First]:
         texts = [document.text for document in documents]
         counts, owners, first = [], [], []
-        for found, words, owner in measured(texts):
-            counts.append(found)
+        for measures, words, owner in measured(texts):
+            counts.append(measures)
             owners.append(owner)
             if self.near_copies is not None:
                 first.append(first_shingles(words, len(owner)))
@@ -224,7 +224,7 @@ def batches(pieces: Iterable[DocumentPiece], longest: int) -> Iterator[list[Docu
             batch.append(Document(whole[:longest], characters, _bytes(whole) + beyond))
             waiting += len(whole)
             held, characters, beyond = [], 0, 0
-        if waiting > BATCH or len(batch) >= MOST_DOCUMENTS:
+        if waiting > BATCH or len(batch) >= MAX_DOCUMENTS:
             yield batch
             batch, waiting = [], 0
     if batch:

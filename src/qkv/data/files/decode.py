@@ -16,7 +16,7 @@ from qkv.data.findings import Findings
 from qkv.errors import ConfigError, DataError
 
 REPLACEMENT = "\ufffd"
-_MOST_REPLACED = 0.01
+_MAX_REPLACED_SHARE = 0.01
 _SOME_REPLACED = 100
 
 
@@ -103,7 +103,7 @@ class _GivenText:
         for chunk in chunks:
             yield self._decode(chunk)
         yield self._decode(b"", final=True)
-        self._require_few(_MOST_REPLACED)
+        self._require_few(_MAX_REPLACED_SHARE)
         if self._first_bad is not None:
             self.findings.unreadable[self.where] = self._replaced, self._first_bad[0]
 
@@ -129,7 +129,7 @@ class _GivenText:
         self._line += count_lines(text, self.keep_line_ends)
         self._after_return = text.endswith("\r") or (not text and self._after_return)
         if self._replaced > _SOME_REPLACED:
-            self._require_few(10 * _MOST_REPLACED)
+            self._require_few(10 * _MAX_REPLACED_SHARE)
         return text
 
     def _replace(self, chunk: bytes, final: bool, state: tuple[bytes, int], error: UnicodeError) -> str:

@@ -34,7 +34,7 @@ _RARELY_BAD = 20
 _FEW_LINES = 10
 _CERTAIN_CHARACTERS = 4
 """A line with fewer may be UTF-8 by chance where the encoding has two bytes a character."""
-_MOST_BAD = 0.3
+_MAX_BAD_SHARE = 0.3
 _SOME_BAD = 1000
 
 
@@ -173,7 +173,7 @@ class DetectedText:
             return text, text.count("\ufffd")
 
     def _require_mostly_text(self) -> None:
-        if self._first_bad is not None and self._bad_count > _MOST_BAD * self._offset:
+        if self._first_bad is not None and self._bad_count > _MAX_BAD_SHARE * self._offset:
             raise DataError(
                 self._first_bad,
                 f"not text, or in an encoding that qkv does not detect: {self._bad_count:,} of the first "

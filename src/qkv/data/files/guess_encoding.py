@@ -10,8 +10,8 @@ import re
 
 SAMPLE_SIZE = 2**16
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_MOST_CONTROL = 0.01
-_MOST_ACCENTED = 0.3
+_MAX_CONTROL_SHARE = 0.01
+_MAX_ACCENTED_SHARE = 0.3
 """Text in Latin letters has a smaller share of characters beyond ASCII."""
 _FIRST_PAGE_BONUS = 0.1
 _OTHER_PAGES = (
@@ -48,7 +48,7 @@ _USUAL_MARKS = frozenset("“”„‘’‚«»–—…·•°§©®™€£¥
 def guess_encoding(sample: bytes) -> str | None:
     """The encoding that fits the bytes, by the name that Python has for it; None if they look like no text."""
     sample = sample[:SAMPLE_SIZE]
-    if len(_CONTROL.findall(sample)) > _MOST_CONTROL * len(sample):
+    if len(_CONTROL.findall(sample)) > _MAX_CONTROL_SHARE * len(sample):
         return None
     from charset_normalizer import from_bytes
 
@@ -60,7 +60,7 @@ def guess_encoding(sample: bytes) -> str | None:
     if best is not None and fits[latin] < 0.9:
         return best.encoding
     accented = sum(byte > 0x7F for byte in sample)
-    return latin if fits[latin] > 0.5 and accented < _MOST_ACCENTED * len(sample) else None
+    return latin if fits[latin] > 0.5 and accented < _MAX_ACCENTED_SHARE * len(sample) else None
 
 
 def _latin_fit(sample: bytes, page: str) -> float:

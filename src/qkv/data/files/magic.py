@@ -7,7 +7,7 @@ import codecs
 HEAD_SIZE = 2**16
 """How many of the first bytes are examined."""
 _SAMPLE_SIZE = 4096
-_MOST_CONTROL, _SOME_CONTROL = 0.05, 8
+_MAX_CONTROL_SHARE, _SOME_CONTROL = 0.05, 8
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\x0b\x0c\r\x1b\x08") + b"\x7f"
 
 MAGIC_FORMATS: list[tuple[bytes, str, str]] = [
@@ -63,7 +63,7 @@ def binary_format(head: bytes) -> tuple[str, str] | None:
     sample = head[:_SAMPLE_SIZE]
     if unicode_form(head) is None and len(sample) >= 4:
         control = len(sample) - len(sample.translate(None, _CONTROL))
-        if control > max(_SOME_CONTROL, _MOST_CONTROL * len(sample)):
+        if control > max(_SOME_CONTROL, _MAX_CONTROL_SHARE * len(sample)):
             return "binary data", "If it is text, name its encoding with --encoding."
     return None
 

@@ -115,8 +115,8 @@ def _row_texts(
             value = value.get(chosen)
         if not isinstance(value, str):
             key = f" in {(chosen or column)!r}" if chosen or column else ""
-            found = "nothing" if value is None else type(value).__name__
-            bad_rows.reject(number, f"expected text{key}, found {found}")
+            type_name = "nothing" if value is None else type(value).__name__
+            bad_rows.reject(number, f"expected text{key}, found {type_name}")
         elif not encodable(value):
             bad_rows.reject(number, LONE_SURROGATE)
         else:

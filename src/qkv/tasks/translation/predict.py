@@ -170,8 +170,8 @@ def _join_sentences(bundle: Bundle, sentences: list[_Sentence], count: int, carr
     for rank in range(count):
         text, total, id_pairs, copied = "", 0.0, [], list[str]()
         for sentence in sentences:
-            found = sentence.hypotheses
-            best = found[min(rank, len(found) - 1)] if found else None
+            hypotheses = sentence.hypotheses
+            best = hypotheses[min(rank, len(hypotheses) - 1)] if hypotheses else None
             written = bundle.tokenizer.decode(best.tokens).strip() if best else ""
             if best and carry and (unseen := unseen_words(bundle.tokenizer, sentence.text)):
                 written, words = carry_over(written, unseen, _alignment(bundle, sentence.ids, best.tokens))
