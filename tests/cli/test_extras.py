@@ -17,7 +17,7 @@ from interop import tiny_gguf
 from qkv import errors
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.read_examples import read_examples
-from qkv.studies import classical_baselines
+from qkv.evaluation import classical_baselines
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from studies import tables
 

@@ -67,7 +67,7 @@ def test_as_scikit_learn_has_it(case: tuple[np.ndarray, np.ndarray, int]) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # scikit-learn doubts a single class
         assert score.confusion.tolist() == metrics.confusion_matrix(targets, predictions, labels=labels).tolist()
-        assert score.matthews == pytest.approx(metrics.matthews_corrcoef(targets, predictions), abs=1e-9)
+        assert score.matthews.value == pytest.approx(metrics.matthews_corrcoef(targets, predictions), abs=1e-9)
     if classes > 1:
         assert score.loss == pytest.approx(metrics.log_loss(targets, probabilities, labels=labels))
     assert score.accuracy.value is not None
@@ -114,7 +114,7 @@ def test_the_surest_errors_come_first() -> None:
 def test_a_probability_of_zero_is_no_infinite_loss() -> None:
     score = class_score(np.array([[1.0, 0.0]], np.float32), np.array([1]), ["a", "b"])
     assert score.loss == pytest.approx(87.3, abs=0.1)
-    assert (score.accuracy.value, score.matthews) == (0, 0)
+    assert (score.accuracy.value, score.matthews.value) == (0, 0)
 
 
 def test_intervals_are_right_and_quick(random: np.random.Generator) -> None:

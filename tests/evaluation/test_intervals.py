@@ -13,7 +13,18 @@ from scipy import stats
 from qkv.errors import InputError
 from qkv.evaluation import intervals
 from qkv.evaluation.classification_metrics import class_score
-from qkv.evaluation.intervals import KindGroups, all_alike, bootstrap, draws, paired
+from qkv.evaluation.intervals import (
+    SHARE,
+    Estimate,
+    KindGroups,
+    bootstrap,
+    draws,
+    interval_text,
+    paired,
+    unseen,
+    widened,
+)
+from qkv.evaluation.intervals import share as share_of_rows
 
 
 @pytest.fixture
@@ -36,12 +47,14 @@ def test_a_share_has_the_interval_of_the_normal_formula(monkeypatch: pytest.Monk
         assert found.value == 0.7
         ends.append((found.low, found.high))
     error = 1.96 * math.sqrt(0.7 * 0.3 / 2000)
+    wilson = share_of_rows(1400, 2000)
+    assert (wilson.low, wilson.high) == pytest.approx((0.7 - error, 0.7 + error), abs=0.001)
     assert np.mean(ends, axis=0) == pytest.approx([0.7 - error, 0.7 + error], abs=0.001)
 
 
 def test_as_scipy_has_it(random: np.random.Generator) -> None:
     values = random.exponential(size=300)
-    (found,) = bootstrap(np.ones(300, np.int64), lambda drawn: (drawn @ values / 300)[:, None])
+    (found,) = bootstrap(np.ones(300, np.int64), lambda drawn: (drawn @ values / 300)[:, None], (0.0, values.max()))
     theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=4000, rng=1).confidence_interval
     width = theirs.high - theirs.low
     assert found.value == pytest.approx(values.mean())
@@ -125,7 +138,7 @@ def test_unlike_rows_are_refused() -> None:
 @pytest.mark.parametrize(("right", "rows"), [(True, 1), (True, 30), (False, 1), (False, 200)])
 def test_equal_answers_promise_no_certainty(right: bool, rows: int) -> None:
     """Clopper and Pearson, against the binomial distribution: at the bound, so many equal rows have 2.5 %."""
-    found = all_alike(right, rows)
+    found = share_of_rows(rows if right else 0, rows)
     assert (found.value, found.high if right else found.low) == ((1.0, 1.0) if right else (0.0, 0.0))
     bound = found.low if right else 1 - (found.high or 0.0)
     assert bound is not None
@@ -138,3 +151,44 @@ def test_equal_answers_promise_no_certainty(right: bool, rows: int) -> None:
 def test_one_row_has_no_interval() -> None:
     (found,) = bootstrap(np.array([1]), lambda drawn: drawn * 0.5)
     assert (found.value, found.low, found.high) == (0.5, None, None)
+
+
+@pytest.mark.parametrize(
+    ("right", "rows", "low", "high"), [(5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662), (1, 10, 0.0179, 0.4042)]
+)
+def test_wilson(right: int, rows: int, low: float, high: float) -> None:
+    """81 of 263 is Newcombe's (1998) example."""
+    found = share_of_rows(right, rows)
+    assert (found.value, found.low, found.high) == pytest.approx((right / rows, low, high), abs=1e-4)
+    assert share_of_rows(0, 0) == Estimate(None)
+
+
+@given(some.integers(2, 10**7), some.floats(0, 1), some.floats(0, 0.2))
+def test_no_interval_is_narrower_than_what_unseen_rows_may_change(rows: int, value: float, reach: float) -> None:
+    found = widened(Estimate(value, max(0.0, value - reach), min(1.0, value + reach)), SHARE, rows)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= value <= found.high <= 1
+    assert found.low < found.high
+    assert found.low <= value * (1 - unseen(rows)) + 1e-12
+    ends = interval_text(found.low, found.high).split(" to ")
+    assert ends[0] != ends[1]
+
+
+def test_a_few_rows_decide_nothing() -> None:
+    """Five rows that differ may be chance, even if all of them are won; a sixth makes it significant."""
+    for won, noise in ((0, True), (2, True), (5, True), (6, False)):
+        first, second = np.zeros(100), np.zeros(100)
+        first[:won] = 1
+        found = paired(first, second)
+        assert (found.noise, found.differing) == (noise, won)
+        assert found.verdict() == ("equal" if not won else "not distinguishable" if noise else "better")
+        assert paired(second, first).verdict(lower_is_better=True) == found.verdict()
+
+
+@pytest.mark.parametrize(("won", "lost"), [(7, 1), (10, 3), (15, 5), (30, 15), (9, 9)])
+def test_right_and_wrong_rows_are_compared_as_mcnemar_does(won: int, lost: int) -> None:
+    first = np.repeat([1, 0, 1, 0], [won, lost, 50, 50])
+    second = np.repeat([0, 1, 1, 0], [won, lost, 50, 50])
+    found, p = paired(first, second), stats.binomtest(won, won + lost).pvalue
+    assert found.noise == (p >= 0.05)

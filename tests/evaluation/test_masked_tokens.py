@@ -14,7 +14,7 @@ from torch import Tensor
 
 from objectives.test_masked_language_modelling import PAIRS, PIECES, SINGLE, SPECIAL, VOCABULARY, model, text
 from qkv.evaluation import masked_tokens as masked
-from qkv.evaluation.masked_tokens import SEED, MaskedScore, frequencies, score, wilson
+from qkv.evaluation.masked_tokens import SEED, MaskedScore, frequencies, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.masked import Masked
 from qkv.objectives.masked_language_modelling import MaskedLanguageModelling
@@ -39,6 +39,12 @@ def test_the_score_is_what_a_plain_pass_gives() -> None:
     assert found.followed_accuracy == pytest.approx((followed == batch.unrelated).float().mean().item())
     assert (found.masked_tokens, found.pairs) == (len(targets), task.samples)
     assert found.accuracy_low <= found.accuracy <= found.accuracy_high
+    passage = batch.predicted.nonzero()[:, 0].numpy()
+    sums = np.bincount(passage, F.cross_entropy(logits, targets, reduction="none").numpy())
+    assert found.passages[:, 0] == pytest.approx(sums, rel=1e-4)
+    assert found.passages[:, 3].sum() == len(targets)
+    assert found.loss_low < found.loss < found.loss_high
+    assert found.compared.second == pytest.approx(found.baseline_accuracy)
     assert found.followed_low < found.followed_accuracy < found.followed_high
 
 
@@ -112,15 +118,3 @@ def test_a_model_that_knows_is_right() -> None:
     # the tenth that stays is plain to see; [MASK] is taken for the first ordinary piece
     assert 0.1 < found.accuracy < 0.35
     assert found.followed_accuracy == pytest.approx(0.5, abs=0.2)
-
-
-@pytest.mark.parametrize(
-    ("right", "of", "low", "high"), [(0, 10, 0.0, 0.2775), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)]
-)
-def test_wilson(right: int, of: int, low: float, high: float) -> None:
-    """81 of 263 is Newcombe's (1998) example."""
-    assert wilson(right, of) == pytest.approx((right / of, low, high), abs=1e-4)
-
-
-def test_wilson_of_nothing() -> None:
-    assert all(math.isnan(each) for each in wilson(0, 0))

@@ -13,10 +13,11 @@ import small_pairs
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.read_examples import read_examples
 from qkv.errors import ConfigError, InputError
+from qkv.evaluation import classical_baselines
 from qkv.evaluation.labelled_evaluation import score_answers, score_examples
-from qkv.studies import classical_baselines, picture
+from qkv.evaluation.significance import difference, estimate, row_statistics
+from qkv.studies import picture
 from qkv.studies.comparison import ComparedSystem, compare
-from qkv.studies.significance import difference, estimate, row_statistics
 from qkv.studies.study import ComparisonPlan
 from studies import tables
 
@@ -91,7 +92,7 @@ def test_pearson_of_totals(tmp_path: Path) -> None:
 
 def entry(name: str, *tables: np.ndarray) -> ComparedSystem:
     from qkv.evaluation.intervals import mean
-    from qkv.studies.significance import RowStatistics
+    from qkv.evaluation.significance import RowStatistics
 
     measures = tuple(RowStatistics("accuracy", each[:, None], mean) for each in tables)
     return ComparedSystem(name, True, measures, None, 0.0)

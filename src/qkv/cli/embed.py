@@ -256,6 +256,7 @@ def print_probe(model: str, files: list[str], label: str | None, picture: Path |
     """Print the score of a linear probe for each layer, and whether later layers are better."""
     from qkv.data.corpus import ExamplesConfig
     from qkv.data.read_examples import read_examples
+    from qkv.evaluation.intervals import interval_text
     from qkv.evaluation.labelled_evaluation import NAMES
     from qkv.studies import picture as pictures
     from qkv.studies.linear_probe import NEED, probe, summarize
@@ -278,6 +279,6 @@ def print_probe(model: str, files: list[str], label: str | None, picture: Path |
     rows = []
     for layer in layers:
         score = layer.score.figure
-        interval = "" if score.low is None or score.high is None else f"{score.low:.4f} to {score.high:.4f}"
+        interval = interval_text(score.low, score.high)
         rows.append((layer.layer, "-" if score.value is None else f"{score.value:.4f}", interval))
     return print_sections(TableSection("", ("layer", NAMES[metric], "95 %"), rows), lines("", summary))

@@ -29,6 +29,7 @@ class ClassMetric:
     title: str
     score: CountScore
     classes: int | None = None  # how many classes it is for
+    limits: tuple[float, float] = (0.0, 1.0)  # its lowest and its highest value
 
 
 def ratio(part: Array, whole: Array) -> Array:
@@ -71,7 +72,7 @@ METRICS = {
     "accuracy": ClassMetric("accuracy", accuracy),
     "f1": ClassMetric("F1", f1_of_the_second, classes=2),
     "macro_f1": ClassMetric("macro-F1", macro_f1),
-    "matthews": ClassMetric("Matthews", matthews),
+    "matthews": ClassMetric("Matthews", matthews, limits=(-1.0, 1.0)),
 }
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from qkv.errors import InputError
 from qkv.evaluation.class_metrics import METRICS, f1, ratio
-from qkv.evaluation.intervals import Array, Estimate, KindGroups, Metrics, all_alike, bootstrap, bootstrap_rows
+from qkv.evaluation.intervals import Array, Estimate, KindGroups, Metrics, bootstrap, bootstrap_rows, json_values
+from qkv.evaluation.intervals import share as share_of_rows
 
 BINS = 15
 CERTAIN = 0.5  # a label is given above it
@@ -112,6 +113,7 @@ class ClassScore(Metrics):
     targets: NDArray[np.int64] = field(repr=False)
     predictions: NDArray[np.int64] = field(repr=False)
     confidence: NDArray[np.float64] = field(repr=False)  # the probability of the answer
+    estimates: Mapping[str, Estimate] = field(repr=False)  # `METRICS` of any number of classes
 
     reported: ClassVar = (
         "count", "accuracy", "macro_f1", "micro_f1", "weighted_f1", "matthews", "loss", "calibration_error"
@@ -130,8 +132,8 @@ class ClassScore(Metrics):
         return self.accuracy.value or 0.0
 
     @property
-    def matthews(self) -> float:
-        return self.of("matthews")
+    def matthews(self) -> Estimate:
+        return self.estimates["matthews"]
 
     def of(self, metric: str) -> float:
         """One of `METRICS`."""
@@ -139,8 +141,7 @@ class ClassScore(Metrics):
 
     def values(self) -> dict[str, object]:
         """For JSON: what `reported` names, and all other metrics of any number of classes."""
-        more = [name for name, metric in METRICS.items() if metric.classes is None and name not in self.reported]
-        return {**super().values(), **{name: self.of(name) for name in more}}
+        return {**super().values(), **json_values({k: v for k, v in self.estimates.items() if k not in self.reported})}
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -185,12 +186,13 @@ def class_score(probabilities: Array, targets: Array, names: Sequence[str]) -> C
     confidence = probabilities[rows, predictions].astype(np.float64)
     table = confusion(targets, predictions, len(names))
     classes = by_class(*_counts(table))
-    accuracy, macro_f1 = _estimates(table)
+    estimates = _estimates(table)
     bins = calibration(confidence, predictions == targets)
     return ClassScore(
         names=tuple(names),
-        accuracy=accuracy,
-        macro_f1=macro_f1,
+        accuracy=estimates["accuracy"],
+        macro_f1=estimates["macro_f1"],
+        estimates=estimates,
         weighted_f1=mean_of(classes, [row.support for row in classes]).f1,  # a class counts as often as it is true
         loss=_loss(probabilities[rows, targets]),
         calibration_error=expected_error(bins),
@@ -226,22 +228,21 @@ def _loss(true: Array) -> float:
     return float(-np.log(np.maximum(true.astype(np.float64), LEAST)).mean())
 
 
-def _estimates(table: NDArray[np.int64]) -> tuple[Estimate, ...]:
-    """Accuracy and macro-F1. Rows of one cell of the table are of one kind."""
+def _estimates(table: NDArray[np.int64]) -> dict[str, Estimate]:
+    """The metrics of any number of classes. Rows of one cell of the table are of one kind."""
     true, answer = np.nonzero(table)
     right = true == answer
     correct, predicted, support = (KindGroups(member, len(table)) for member in (true[right], answer, true))
 
-    def scores(drawn: Array) -> Array:
-        hits = correct.sums(drawn[:, right])
-        return np.stack(
-            [hits.sum(1) / table.sum(), f1(hits, predicted.sums(drawn), support.sums(drawn)).mean(1)], axis=1
-        )
+    metrics = {name: metric for name, metric in METRICS.items() if metric.classes is None}
 
-    accuracy, macro_f1 = bootstrap(table[true, answer], scores)
-    if right.all() or not right.any():
-        accuracy = all_alike(bool(right.all()), int(table.sum()))
-    return accuracy, macro_f1
+    def scores(drawn: Array) -> Array:
+        counts = correct.sums(drawn[:, right]), predicted.sums(drawn), support.sums(drawn)
+        return np.stack([metric.score(*counts) for metric in metrics.values()], axis=1)
+
+    limits = [metric.limits for metric in metrics.values()]
+    estimates = dict(zip(metrics, bootstrap(table[true, answer], scores, limits), strict=True))
+    return {**estimates, "accuracy": share_of_rows(int(np.diag(table).sum()), int(table.sum()))}
 
 
 @dataclass(frozen=True)
@@ -281,19 +282,18 @@ def multilabel_score(probabilities: Array, targets: Array, names: Sequence[str])
     counts = np.stack([table.sum(1) for table in tables], axis=1)
 
     def scores(drawn: Array, kinds: Array) -> Array:
-        exact, single = np.ptp(kinds, axis=1) == 0, f1(*kinds.T)
-        means = drawn @ np.stack([exact, single], axis=1) / len(counts)
-        return np.stack([means[:, 0], f1(*(drawn @ kinds).T), means[:, 1]], axis=1)
+        return np.stack([f1(*(drawn @ kinds).T), drawn @ f1(*kinds.T) / len(counts)], axis=1)
 
-    exact, micro_f1, samples_f1 = bootstrap_rows(counts, scores)
+    correct = (true == given).all(1)
+    micro_f1, samples_f1 = bootstrap_rows(counts, scores)
     return MultilabelScore(
         names=tuple(names),
-        exact=exact,
+        exact=share_of_rows(int(correct.sum()), len(correct)),
         micro_f1=micro_f1,
         samples_f1=samples_f1,
         macro_f1=macro(classes).f1,
         loss=_loss(np.where(true, probabilities, 1 - probabilities)),
         by_class=classes,
         counts=counts,
-        correct=(true == given).all(1),
+        correct=correct,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +19,7 @@ from qkv.data.examples import Examples, TagExamples
 from qkv.evaluation import decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore, class_score, multilabel_score
 from qkv.evaluation.decisions import Autocast
-from qkv.evaluation.intervals import Array, Estimate
+from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, share_of_totals
 from qkv.evaluation.regression import NumberScore, number_score
 from qkv.evaluation.spans import SpanScore, is_spans, span_score
 from qkv.objectives.classification import Problem
@@ -107,9 +107,14 @@ def score_answers(
 def score_tags(answers: NDArray[np.float32], examples: TagExamples) -> LabelledScore:
     names = examples.labels.names
     words = class_score(answers, examples.targets, names)
-    if not is_spans(names):
-        return LabelledScore("accuracy", words.accuracy, words.loss, words, answers)
     borders = [0, *np.cumsum(examples.lengths).tolist()]
+    if not is_spans(names):
+        # the tags of a sentence depend on each other: the interval draws sentences
+        correct = np.add.reduceat(words.correct.astype(np.int64), borders[:-1])
+        counts = np.stack([correct, examples.lengths], axis=1)
+        (accuracy,) = bootstrap_rows(counts, lambda drawn, kinds: share_of_totals(drawn @ kinds, len(counts))[:, None])
+        words = replace(words, accuracy=accuracy)
+        return LabelledScore("accuracy", accuracy, words.loss, words, answers)
     true, predicted = (
         [[names[number] for number in tags[begin:end].tolist()] for begin, end in pairwise(borders)]
         for tags in (words.targets, words.predictions)

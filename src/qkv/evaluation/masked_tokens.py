@@ -20,8 +20,9 @@ from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
 from qkv.data.split import even_order
-from qkv.evaluation.intervals import Array
+from qkv.evaluation.intervals import SHARE, Array, Difference, bootstrap_rows, paired, share, share_of_totals
 from qkv.evaluation.perplexity import NUMBERS, TOKENS, perplexity
+from qkv.evaluation.perplexity import parts as stretches
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.masked import Masked
 from qkv.objectives.masked_language_modelling import (
@@ -38,9 +39,12 @@ SEED = 1_000_003  # of what is masked
 
 @dataclass(frozen=True, repr=False)
 class MaskedScore(ShownResult):
-    """Means over the masked tokens of a text; shares with their 95 % intervals (Wilson 1927)."""
+    """Means over the masked tokens of a text, with their 95 % intervals; for masked tokens these are drawn from passage
+    to passage, because the tokens of a passage depend on each other."""
 
     loss: float  # nats a masked token
+    loss_low: float
+    loss_high: float
     perplexity: float
     accuracy: float
     accuracy_low: float
@@ -54,10 +58,14 @@ class MaskedScore(ShownResult):
     pairs: int
     pseudo_perplexity: float
     pseudo_tokens: int
+    compared: Difference  # the accuracy less that of the most frequent token
+    parts: tuple[float, ...] = field(default=(), repr=False)  # the losses of some stretches of the text
+    passages: Array = field(default_factory=lambda: np.zeros((0, 4)), repr=False, compare=False)
+    """Of each passage: the sum of losses, masked tokens that are right, those the baseline has right, masked tokens."""
     own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own
 
     def values(self) -> dict[str, float]:
-        known = {name: value for name, value in vars(self).items() if name != "own"}
+        known = {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
         return {name: value for name, value in {**known, **self.own}.items() if value == value}
 
 
@@ -106,36 +114,57 @@ def score(
                 single.append(losses)
                 if pace.now() > pace.ends_at:
                     break
-    losses, right, targets, known = (np.concatenate(column) for column in zip(*parts, strict=True))
-    loss, alone = float(losses.mean(dtype=np.float64)), np.concatenate(single)
-    accuracy, followed = wilson(int(right.sum()), len(right)), wilson(int(known.sum()), len(known))
+    losses, right, targets, known, masked = (np.concatenate(column) for column in zip(*parts, strict=True))
+    usual, alone = targets == frequency.argmax(), np.concatenate(single)
+    own = np.repeat(np.arange(len(masked)), masked)
+    columns = (losses.astype(np.float64), right, usual)
+    passages = np.stack([*(np.bincount(own, column, len(masked)) for column in columns), masked], axis=1)
+    worst = max(math.log(model.vocabulary), float((passages[:, 0] / np.maximum(1, masked)).max(initial=0.0)))
+
+    def means(drawn: Array, kinds: Array) -> Array:
+        totals = drawn @ kinds
+        return totals[:, :2] / np.maximum(1, totals[:, 3:])
+
+    loss, accuracy = bootstrap_rows(passages, means, [(0.0, worst), SHARE])
+    followed = share(int(known.sum()), len(known))
     return MaskedScore(
-        loss=loss,
-        perplexity=perplexity(loss),
-        accuracy=accuracy[0],
-        accuracy_low=accuracy[1],
-        accuracy_high=accuracy[2],
+        loss=number(loss.value),
+        loss_low=number(loss.low),
+        loss_high=number(loss.high),
+        perplexity=perplexity(number(loss.value)),
+        accuracy=number(accuracy.value),
+        accuracy_low=number(accuracy.low),
+        accuracy_high=number(accuracy.high),
         baseline_loss=-float(np.log(frequency[targets]).mean()),
-        baseline_accuracy=float((targets == frequency.argmax()).mean()),
+        baseline_accuracy=float(usual.mean()),
         masked_tokens=len(targets),
-        followed_accuracy=followed[0],
-        followed_low=followed[1],
-        followed_high=followed[2],
+        followed_accuracy=number(followed.value),
+        followed_low=number(followed.low),
+        followed_high=number(followed.high),
         pairs=len(known),
         pseudo_perplexity=perplexity(float(alone.mean(dtype=np.float64))) if len(alone) else math.nan,
         pseudo_tokens=len(alone),
+        compared=paired(passages[:, [1, 3]], passages[:, [2, 3]], share_of_totals),
+        parts=stretches(passages[:, 0], masked),
+        passages=passages,
     )
 
 
+def number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
 def answers(model: Masked, batch: MaskedBatch) -> tuple[Array, ...]:
-    """-log p of each masked token, whether it was predicted, which it is; for each pair, whether it is right."""
+    """-log p of each masked token, whether it was predicted, which it is; for each pair, whether it is right; how many
+    tokens of each passage are masked."""
     batch = batch.to(str(next(model.parameters()).device)).trimmed()
     vectors = encode(model, batch)
     logits, targets = model.head(vectors[batch.predicted]).float(), batch.targets[batch.predicted]
     losses = F.cross_entropy(logits, targets, reduction="none")
     pairs = not isinstance(model.order, nn.Identity) and bool((batch.segments > 0).any())
     known = model.followed(vectors).argmax(-1) == batch.unrelated if pairs else targets[:0]
-    return tuple(column.cpu().numpy() for column in (losses, logits.argmax(-1) == targets, targets, known))
+    masked = batch.predicted.sum(1)
+    return tuple(column.cpu().numpy() for column in (losses, logits.argmax(-1) == targets, targets, known, masked))
 
 
 def one_by_one(model: Masked, stream: Array, vocabulary: MaskingVocabulary, limit: int) -> Iterator[Array]:
@@ -154,13 +183,3 @@ def one_by_one(model: Masked, stream: Array, vocabulary: MaskingVocabulary, limi
             vectors = model.encoder(rows.to(device))[torch.arange(len(part)), part]
             losses = F.cross_entropy(model.head(vectors).float(), row[part].to(device), reduction="none")
             yield losses.cpu().numpy()
-
-
-def wilson(right: int, of: int, deviations: float = 1.96) -> tuple[float, float, float]:
-    """A share and the interval in which it lies; sound where normal intervals are not, near 0 and 1."""
-    if not of:
-        return math.nan, math.nan, math.nan
-    share, spread = right / of, deviations**2 / of
-    middle = share + spread / 2
-    reach = math.sqrt(spread * (share * (1 - share) + spread / 4))
-    return share, (middle - reach) / (1 + spread), (middle + reach) / (1 + spread)

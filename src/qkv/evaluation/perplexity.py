@@ -22,7 +22,7 @@ from torch import Tensor
 
 from qkv.data.split import even_order
 from qkv.data.tokens import TokenStream
-from qkv.evaluation.intervals import Array
+from qkv.evaluation.intervals import DEVIATIONS, Array, Estimate, interval_text, widened
 from qkv.evaluation.timed_scoring import Pace
 from qkv.generation.native import TOGETHER, Format, Native
 from qkv.models.language_model import LanguageModel
@@ -31,6 +31,7 @@ from qkv.objectives.language_modelling import cut
 from qkv.visible import ShownResult
 
 TOKENS, NUMBERS = 2**13, 2**24  # computed at once: no more tokens, and no more logits, than that
+ALIKE = 1e-6  # of the loss: a smaller error is one of rounding
 PARTS = 16  # stretches of a text whose losses are reported one by one
 
 
@@ -54,6 +55,7 @@ class Score(ShownResult):
     unknown: int  # tokens of the text that are not in the vocabulary: where there are some, bits are too low
     parts: tuple[float, ...] = ()  # the loss of each of some stretches of the text: scores are compared part by part
     windows: tuple[int, ...] = field(default=(), repr=False)  # numbers of those that were scored
+    sums: Array | None = field(default=None, repr=False, compare=False)  # nats of each of these windows
     own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own
 
     def values(self) -> dict[str, float]:
@@ -62,7 +64,7 @@ class Score(ShownResult):
     def interval(self, name: str = "loss") -> str:
         """The interval in words; a single window cannot tell how much another would differ."""
         low, high = (getattr(self, f"{name}_{end}") for end in ("low", "high"))
-        return f"{low:.4f} to {high:.4f}" if math.isfinite(self.loss_low) else "unknown: one window only"
+        return interval_text(low, high) or "unknown: one window only"
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,12 @@ def score(
     which = np.sort(order[:done])
     stretches = parts(np.concatenate(single)) if single else parts(sums[which], counts[which])
     windows = tuple(chosen[number] for number in which.tolist())
-    return replace(summary(sums[which], counts[which], stream), parts=stretches, windows=windows)
+    return replace(
+        summary(sums[which], counts[which], stream, model.vocabulary),
+        parts=stretches,
+        windows=windows,
+        sums=sums[which],
+    )
 
 
 def batches(windows: Iterable[TextWindow], size: int) -> Iterator[list[TextWindow]]:
@@ -178,12 +185,15 @@ def losses_of(model: LanguageModel, tokens: Array, batch: list[TextWindow]) -> T
     return objective.token_losses(logits.flatten(0, 1), targets.to(device).flatten()).view(targets.shape).cpu()
 
 
-def summary(sums: Array, counts: Array, stream: TokenStream) -> Score:
+def summary(sums: Array, counts: Array, stream: TokenStream, vocabulary: int) -> Score:
     total, scored = float(sums.sum()), int(counts.sum())
     loss = total / scored
-    error = 1.96 * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.nan
+    error = DEVIATIONS * math.sqrt(float(((sums - loss * counts) ** 2).sum())) / scored if len(sums) > 1 else math.nan
     share = scored / (len(stream.tokens) - 1)  # of the text, when only a sample of it was scored
-    low, high = loss - error, loss + error
+    low, high = 0.0 if loss < error else loss - error, loss + error
+    if len(sums) > 1 and error <= ALIKE * loss:  # windows that are all alike do not show how others would differ
+        interval = widened(Estimate(loss, low, high), (0.0, max(loss, math.log(vocabulary))), len(sums))
+        low, high = interval.low or 0.0, interval.high or high
     means: dict[str, Any] = {}
     for end, nats, own in (("", total, loss), ("_low", low * scored, low), ("_high", high * scored, high)):
         bits = nats / math.log(2) / share

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qkv.errors import InputError
-from qkv.evaluation.intervals import Array, Estimate, Metrics, bootstrap
+from qkv.evaluation.intervals import CORRELATION, Array, Estimate, Metrics, bootstrap
 
 FLAT = 1e-13  # what differs by less than this share of itself is constant
 
@@ -73,7 +73,11 @@ def number_score(predictions: Array, targets: Array) -> NumberScore:
         return np.stack(columns, axis=1)
 
     with np.errstate(all="ignore"):  # what is no number becomes None
-        squared, absolute, pearson, spearman, r_squared = bootstrap(np.ones(len(y), np.int64), scores)
+        # the largest error to expect of an unseen row: the largest one here or, if there is none, that of one answer
+        farthest = float(np.abs(p - y).max() or np.ptp(y))
+        explained = 1 - float(((p - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-300))
+        limits = [(0.0, farthest**2), (0.0, farthest), CORRELATION, CORRELATION, (min(0.0, explained), 1.0)]
+        squared, absolute, pearson, spearman, r_squared = bootstrap(np.ones(len(y), np.int64), scores, limits)
     return NumberScore(squared, absolute, pearson, spearman, r_squared, errors=p - y)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from qkv.errors import require_package
 from qkv.evaluation import intervals
-from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, json_values
+from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, interval_text, json_values, share_of_totals
 from qkv.visible import ShortRepr, ShownResult
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class NamedEstimate:
     @property
     def interval(self) -> str:
         low, high = self.estimate.low, self.estimate.high
-        return "" if low is None or high is None else f"{low:.{self.digits}f} to {high:.{self.digits}f}"
+        return interval_text(low, high, self.digits)
 
 
 @dataclass(frozen=True, repr=False)
@@ -159,7 +159,8 @@ class BleuOutputs(Outputs):
         texts, references = list(self.translations), [self.firsts]
         cased, chrf, lowercased = metrics().BLEU(), character_score(), metrics().BLEU(lowercase=True)
         drawn = [metric.corpus_score(texts, references, n_bootstrap=DRAWS) for metric in (cased, chrf)]
-        main, letters = (Estimate(float(s.score), float(s.score - s._ci), float(s.score + s._ci)) for s in drawn)
+        ends = [(float(s.score), max(0.0, s.score - s._ci), min(100.0, s.score + s._ci)) for s in drawn]
+        main, letters = (intervals.widened(Estimate(*map(float, own)), (0.0, 100.0), len(self)) for own in ends)
         scores: dict[str, Estimate | float] = {"bleu": main, "chrf": letters}
         scores["bleu_lowercased"] = float(lowercased.corpus_score(texts, references).score)
         signatures = {"signature": str(cased.get_signature()), "chrf_signature": str(chrf.get_signature())}
@@ -205,11 +206,10 @@ class SymbolOutputs(Outputs):
         return {"symbol_error_rate": rate, "word_error_rate": words / max(1, len(self)), "criterion": rate}
 
     def score(self, loss: float | None = None) -> TranslationScore:
-        def rates(drawn: Array, kinds: Array) -> Array:
-            totals = drawn @ kinds
-            return np.stack([_symbol_rate(totals), totals[:, 2] / drawn.sum(1)], axis=1)
-
-        symbols, words = bootstrap_rows(self.counts, rates)
+        farthest = max(1.0, float(share_of_totals(self.counts, 0).max(initial=0.0)))
+        limits = (0.0, farthest)
+        (symbols,) = bootstrap_rows(self.counts, lambda n, kinds: share_of_totals(n @ kinds, 0)[:, None], limits)
+        words = intervals.share(int(self.counts[:, 2].sum()), len(self))
         scores = _with({"symbol_error_rate": symbols, "word_error_rate": words}, loss)
         return TranslationScore(len(self), "words", 1.0 - (symbols.value or 0.0), self.digits, scores)
 
@@ -227,11 +227,11 @@ class SymbolOutputs(Outputs):
         return self.counts[:, 1].tolist()
 
     def _score_of(self, rows: list[int]) -> float:
-        return float(_symbol_rate(self.counts[rows].sum(0, keepdims=True))[0])
+        return float(share_of_totals(self.counts[rows].sum(0, keepdims=True), 1)[0])
 
     def worst(self, limit: int) -> list[tuple[int, float]]:
         """Those that are right left out."""
-        rates = _symbol_rate(self.counts)
+        rates = share_of_totals(self.counts, 0)
         order = np.argsort(-rates, kind="stable")[:limit]
         return [(int(row), float(rates[row])) for row in order if rates[row] > 0]
 
@@ -239,7 +239,7 @@ class SymbolOutputs(Outputs):
         assert isinstance(other, SymbolOutputs)
         assert self.sources == other.sources, "two systems are compared on the same sources"
         first, second = (outputs.counts[:, :2] for outputs in (self, other))
-        rates = intervals.paired(first, second, lambda totals, rows: _symbol_rate(totals))
+        rates = intervals.paired(first, second, share_of_totals)
         between = f"difference {rates.difference:+.4f}, from {rates.low:+.4f} to {rates.high:+.4f}"
         verdict = "may be chance" if rates.noise else "not by chance"
         sentence = f"symbol error rate {rates.first:.4f} against {rates.second:.4f}; {between}: {verdict}"
@@ -293,7 +293,3 @@ def edit_distance(symbols: Sequence[str], reference: Sequence[str]) -> int:
         for column, other in enumerate(reference, 1):
             before, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, before + (one != other))
     return row[-1]
-
-
-def _symbol_rate(totals: Array) -> Array:
-    return totals[:, 0] / np.maximum(1, totals[:, 1])

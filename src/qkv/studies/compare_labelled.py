@@ -17,16 +17,15 @@ from qkv.data.findings import Caution, no_progress
 from qkv.data.object_names import name_of
 from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, installation_hint, is_installed
-from qkv.evaluation import decisions
+from qkv.evaluation import classical_baselines, decisions
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.labelled_evaluation import LabelledScore, main_metric, score_examples
+from qkv.evaluation.significance import require_metric, row_statistics
 from qkv.evaluation.spans import SpanScore
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
 from qkv.recipe.recipe import read_sections
-from qkv.studies import classical_baselines
 from qkv.studies.comparison import ComparedSystem, ScoredRun, SystemComparison, network_system, sorted_systems
-from qkv.studies.significance import require_metric, row_statistics
 from qkv.studies.study import ComparisonPlan, TrainedRun, labelled_models
 from qkv.tasks.classification import report
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK

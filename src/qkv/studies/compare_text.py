@@ -24,6 +24,7 @@ from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError
 from qkv.evaluation import ngram_model
 from qkv.evaluation.perplexity import TOKENS, WindowPlan, batches, losses_of
+from qkv.evaluation.significance import RowStatistics
 from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
 from qkv.models.registry import defaults, is_recurrent
 from qkv.recipe import bundle
@@ -31,7 +32,6 @@ from qkv.recipe.draft import Draft
 from qkv.recipe.origin import matched_width
 from qkv.recipe.recipe import language_model_section
 from qkv.studies.comparison import ComparedSystem, ScoredRun, SystemComparison, network_system, sorted_systems
-from qkv.studies.significance import RowStatistics
 from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session, expect
@@ -136,7 +136,9 @@ class HalfScorer:
         """The statistics of the windows from the sum of the losses of each."""
         factor = self.bits_factor
         rows = np.stack([np.array(list(nats)), self.token_counts], axis=1)
-        return RowStatistics("bits_per_byte", rows, lambda totals, rows: factor * totals[:, 0] / totals[:, 1])
+        highest = factor * float((rows[:, 0] / rows[:, 1]).max())
+        score = lambda totals, rows: factor * totals[:, 0] / totals[:, 1]  # noqa: E731
+        return RowStatistics("bits_per_byte", rows, score, (0.0, highest))
 
     def score_model(self, model: Any) -> RowStatistics:
         batch_size = max(1, TOKENS // self.windows[0].length)

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from qkv.evaluation.intervals import Difference, Estimate
+from qkv.evaluation.intervals import Difference, Estimate, interval_text
+from qkv.evaluation.significance import NAMES, RowStatistics, difference, estimate
 from qkv.safe_json import without_nonfinite
 from qkv.session import create_run_folder
 from qkv.storage import write_file
 from qkv.studies import picture
-from qkv.studies.significance import NAMES, RowStatistics, difference, estimate
 from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.registry import task_to_study
 from qkv.tasks.report import LinesSection, ReportSection, TableSection, markdown_cell
@@ -115,7 +115,7 @@ class SystemDifference:
 
     def sentence(self, metric: str) -> str:
         end = "noise, other rows of this kind may reverse it" if self.estimate.noise else "more than noise"
-        interval = f"95 % interval {self.estimate.low:+.4f} to {self.estimate.high:+.4f}"
+        interval = f"95 % interval {interval_text(self.estimate.low, self.estimate.high, sign='+')}"
         pair = f"{self.first} compared with {self.second}"
         return f"{pair}: {self.estimate.difference:+.4f} {metric} ({interval}), {end}."
 
@@ -209,7 +209,7 @@ class SystemComparison(ShownResult):
         return [
             system.name + (" *" if system.name == self.best.name else ""),
             "undefined" if score.value is None else f"{score.value:.4f}",
-            "" if score.low is None or score.high is None else f"{score.low:.3f}-{score.high:.3f}",
+            interval_text(score.low, score.high, 3),
             "-" if system.macro_f1 is None else f"{system.macro_f1:.4f}",
             "-" if system.parameters is None else with_unit(float(system.parameters)),
             "-" if system.flops is None else f"{system.flops:.1e}" if system.flops else "0",

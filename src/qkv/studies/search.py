@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_number_of
+from qkv.evaluation.significance import NAMES
 from qkv.recipe.draft import Values
 from qkv.session import fresh_state
 from qkv.storage import remove_folder, try_lock, write_file
 from qkv.studies.search_space import TuningTask, tuning_task
-from qkv.studies.significance import NAMES
 from qkv.studies.study import StudyPlan
 from qkv.tasks.protocol import Session
 from qkv.training.loop import train

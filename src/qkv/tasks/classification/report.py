@@ -14,6 +14,7 @@ from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExampl
 from qkv.data.findings import Progress
 from qkv.data.object_names import names_of
 from qkv.evaluation.classification_metrics import ClassScore
+from qkv.evaluation.intervals import interval_text
 from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
 from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.evaluation.regression import NumberScore
@@ -133,7 +134,7 @@ def _value_and_interval(values: Mapping[str, Any], name: str) -> tuple[str, str]
     value, low, high = (values.get(key) for key in (name, f"{name}_low", f"{name}_high"))
     if value is None:
         return "undefined", ""
-    return f"{value:.4f}", "" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+    return f"{value:.4f}", interval_text(low, high)
 
 
 def _confusion_table(score: ClassScore) -> TableSection:

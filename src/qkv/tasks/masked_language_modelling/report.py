@@ -12,6 +12,7 @@ from qkv.data.object_names import names_of
 from qkv.data.prepare import Prepared, prepare, require, stream
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked_tokens
+from qkv.evaluation.intervals import interval_text
 from qkv.evaluation.masked_tokens import MaskedScore
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.masked import Masked, MaskedConfig
@@ -98,9 +99,9 @@ def remarks(session: Session, score: MaskedScore) -> list[str]:
 def score_table(score: MaskedScore) -> TableSection:
     rows = [
         ("masked tokens", f"{score.masked_tokens:,}", ""),
-        ("masked-token accuracy", f"{score.accuracy:.4f}", f"{score.accuracy_low:.4f} to {score.accuracy_high:.4f}"),
+        ("masked-token accuracy", f"{score.accuracy:.4f}", interval_text(score.accuracy_low, score.accuracy_high)),
         ("the same by the most frequent token", f"{score.baseline_accuracy:.4f}", ""),
-        ("loss (nats per masked token)", f"{score.loss:.4f}", ""),
+        ("loss (nats per masked token)", f"{score.loss:.4f}", interval_text(score.loss_low, score.loss_high)),
         ("the same by frequency alone", f"{score.baseline_loss:.4f}", ""),
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
@@ -108,6 +109,6 @@ def score_table(score: MaskedScore) -> TableSection:
         title = f"pseudo-perplexity, {score.pseudo_tokens:,} tokens one by one"
         rows.append((title, f"{score.pseudo_perplexity:.2f}", ""))
     if score.pairs:
-        interval = f"{score.followed_low:.4f} to {score.followed_high:.4f}"
+        interval = interval_text(score.followed_low, score.followed_high)
         rows.append(("next sentence known", f"{score.followed_accuracy:.4f}", interval))
     return TableSection("", ("score", "value", "95 % interval"), tuple(rows))

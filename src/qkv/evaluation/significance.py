@@ -25,7 +25,18 @@ from qkv.errors import InputError
 from qkv.evaluation import labelled_evaluation
 from qkv.evaluation.class_metrics import METRICS, f1
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
-from qkv.evaluation.intervals import Difference, Estimate, bootstrap, mean, paired
+from qkv.evaluation.intervals import (
+    CORRELATION,
+    SHARE,
+    Difference,
+    Estimate,
+    Limits,
+    bootstrap,
+    mean,
+    paired,
+    share,
+    share_of_totals,
+)
 from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.regression import NumberScore
 
@@ -41,6 +52,7 @@ class RowStatistics:
     name: str
     rows: Array = field(repr=False)
     score: ScoreOfTotals
+    limits: Limits = SHARE  # of the score
 
     @property
     def value(self) -> float:
@@ -56,17 +68,17 @@ def row_statistics(result: LabelledScore, examples: Examples, metric: str = "aut
     if isinstance(score, NumberScore):
         y = examples.targets - float(np.mean(examples.targets))
         p = y + score.errors
-        return RowStatistics("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson)
+        return RowStatistics("pearson", np.stack([y, p, y * y, p * p, y * p], axis=1), _pearson, CORRELATION)
     if not isinstance(score, ClassScore):
         name = "micro_f1" if isinstance(score, MultilabelScore) else "span_f1"
         return RowStatistics(name, score.counts, lambda totals, rows: f1(*totals.T))
     if metric not in ("auto", "accuracy"):
-        class_metric = METRICS[metric].score
-        statistics = _class_statistics(score, examples)
-        return RowStatistics(metric, statistics, lambda totals, rows: class_metric(*np.split(totals, 3, axis=1)))
+        class_metric, statistics = METRICS[metric], _class_statistics(score, examples)
+        by_class: ScoreOfTotals = lambda totals, rows: class_metric.score(*np.split(totals, 3, axis=1))  # noqa: E731
+        return RowStatistics(metric, statistics, by_class, class_metric.limits)
     if isinstance(examples, TagExamples):
         rows = np.stack([_sentence_sums(score.correct, examples), examples.lengths], axis=1)
-        return RowStatistics("accuracy", rows, lambda totals, rows: totals[:, 0] / totals[:, 1])
+        return RowStatistics("accuracy", rows, share_of_totals)
     return RowStatistics("accuracy", score.correct[:, None].astype(np.int64), mean)
 
 
@@ -111,6 +123,8 @@ def _pearson(totals: Array, rows: int) -> Array:
 
 def _mean_of_seeds(by_seed: Sequence[RowStatistics], repeats: int) -> tuple[Array, ScoreOfTotals]:
     """The statistics of `repeats` seeds, taken in turn, side by side; and a function that gives their mean score."""
+    if repeats == 1:
+        return by_seed[0].rows, by_seed[0].score
     rows = [by_seed[index % len(by_seed)].rows for index in range(repeats)]
     width, score = rows[0].shape[1], by_seed[0].score
 
@@ -124,9 +138,11 @@ def _mean_of_seeds(by_seed: Sequence[RowStatistics], repeats: int) -> tuple[Arra
 def estimate(by_seed: Sequence[RowStatistics]) -> Estimate:
     """The mean score of all seeds, with an interval for other rows of the same kind."""
     rows, score = _mean_of_seeds(by_seed, len(by_seed))
+    if score is mean and by_seed[0].limits == SHARE and np.isin(rows, (0, 1)).all():
+        return share(int(rows.sum()), len(rows))
     distinct_rows, counts = np.unique(rows, axis=0, return_counts=True)
     with np.errstate(all="ignore"):
-        return bootstrap(counts, lambda drawn: score(drawn @ distinct_rows, len(rows))[:, None])[0]
+        return bootstrap(counts, lambda drawn: score(drawn @ distinct_rows, len(rows))[:, None], by_seed[0].limits)[0]
 
 
 def difference(first: Sequence[RowStatistics], second: Sequence[RowStatistics]) -> Difference:
