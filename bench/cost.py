@@ -58,7 +58,7 @@ def layers(width: int) -> list[tuple[nn.Module, Callable[[int], Any], Callable[[
     """Each with what it may look at in a text of length n, and a state with room for n."""
     full, restricted = attention(width), attention(width)
     recurrent = Recurrent(nn.GRU(width, width, batch_first=True), ZeroStart(1, 1, width))
-    convolution = Convolution(width, KERNEL, "past")
+    convolution = Convolution(width, KERNEL, "causal")
     return [
         (full, lambda n: {"mask": masks.causal(torch.arange(n), n)}, lambda n: KeyValueState(1, n + MORE)),
         (recurrent, lambda n: {}, lambda n: recurrent.state(1)),
@@ -99,7 +99,7 @@ def one_more(layer: nn.Module, x: Tensor, options: Any, state: Any) -> float:
     def run() -> None:
         place = torch.tensor(state.lengths)
         if isinstance(state, RingState):
-            mask = masks.within(place, state.key_places(1, place.device), WINDOW)
+            mask = masks.within(place, state.key_positions(1, place.device), WINDOW)
         else:
             mask = masks.causal(place, state.lengths[0] + 1)
         layer(token, mask=mask, state=state)

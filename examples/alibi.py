@@ -40,14 +40,14 @@ class AlibiAttention(MultiHeadAttention):
         self.mix = biased  # type: ignore[assignment]
 
     def forward(self, x: Tensor, memory: Tensor | None = None, **more: Any) -> Tensor:
-        self.places = more["places"]
+        self.query_positions = more["positions"]
         return super().forward(x, memory, **more)
 
 
 def biased(module: AlibiAttention, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, H, T, S): the score falls with the distance between the places of query and key."""
-    places = torch.as_tensor(module.places, device=keys.device)
-    distance = places.unsqueeze(-1) - torch.arange(keys.size(2), device=keys.device)  # ([B,] T, S)
+    """(B, H, T, S): the score falls with the distance between the positions of query and key."""
+    positions = torch.as_tensor(module.query_positions, device=keys.device)
+    distance = positions.unsqueeze(-1) - torch.arange(keys.size(2), device=keys.device)  # ([B,] T, S)
     distance = distance.unsqueeze(1) if distance.dim() == 3 else distance
     raw = module.scores(scores(queries, keys, module.scale) - module.slopes[:, None, None] * distance)
     return module.weights(weights(raw, mask)) @ values

@@ -65,7 +65,7 @@ def outcome(module: MultiHeadAttention, mask: Tensor | None, mode: str) -> tuple
     x = torch.randn(ROWS, TIME, WIDTH, requires_grad=True)
     module.train(mode == "train")
     torch.manual_seed(2)
-    output = module(x, mask=mask, places=torch.arange(TIME))
+    output = module(x, mask=mask, positions=torch.arange(TIME))
     return output.detach(), list(torch.autograd.grad(output.square().sum(), [x, *module.parameters()]))
 
 

@@ -23,7 +23,7 @@ def numbered(state: RingState, new: int) -> Pair:
 
 def take(state: RingState, new: int) -> None:
     """Every key that is shown is where `places` says."""
-    places = state.key_places(new, torch.device("cpu"))
+    places = state.key_positions(new, torch.device("cpu"))
     keys, values = state.take(lambda: numbered(state, new))
     assert torch.equal(keys, -values)
     shown = keys[:, 0, :, 0]
@@ -92,7 +92,7 @@ def test_a_ring_refuses_to_go_back_further() -> None:
     state.reset(1)
     take(state, 10)
     for length in (10, 1):
-        with pytest.raises(ValueError, match=r"the state holds places 9 to 19; to go back to length .* start a new"):
+        with pytest.raises(ValueError, match=r"the state holds positions 9 to 19; to go back to length .* start a new"):
             state.truncate(length)
     assert state.lengths == [20, 10], "a refusal changes nothing"
     state.truncate(0)
@@ -150,7 +150,7 @@ def test_the_past_refuses_to_go_back_further() -> None:
     state, x = past(4, 30)
     state.truncate(26)
     state.take(x[:, 26:28])
-    with pytest.raises(ValueError, match="the state holds places 18 to 27; to go back to length 21 it would need"):
+    with pytest.raises(ValueError, match="the state holds positions 18 to 27; to go back to length 21 it would need"):
         state.truncate(21)
     assert state.lengths == [28]
     assert state.take(x[:, 28:29]).flatten().tolist() == [25, 26, 27, 28, 29]
@@ -164,14 +164,14 @@ def test_the_past_refuses_to_go_back_further() -> None:
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (3, 4), (12, 1)])
 def test_a_convolution_word_by_word(kernel: int, dilation: int) -> None:
     torch.manual_seed(0)
-    layer, x = Convolution(5, kernel, "past", outputs=4, dilation=dilation), torch.randn(3, 14, 5)
+    layer, x = Convolution(5, kernel, "causal", outputs=4, dilation=dilation), torch.randn(3, 14, 5)
     state = layer.state(3)
     found = torch.cat([layer(piece, state=state) for piece in x.split([4, 1, 1, 7, 1], 1)], 1)
     torch.testing.assert_close(found, layer(x), atol=1e-6, rtol=1e-5)
 
 
 def test_what_looks_ahead_has_no_state() -> None:
-    with pytest.raises(AssertionError, match="looks ahead"):
+    with pytest.raises(AssertionError, match="only a causal"):
         Convolution(4, 3).state(1)
 
 

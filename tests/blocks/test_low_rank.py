@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from qkv.blocks.low_rank import LowRank, LowRankRecurrent, adapt, merged
+from qkv.blocks.low_rank import LowRank, LowRankRecurrent, add_adapters, merged
 from qkv.blocks.recurrent import unrolled
 from qkv.models.bert import BertConfig
 from qkv.models.encoders import build
@@ -103,7 +103,7 @@ def test_a_recurrent_language_model(config: RecurrentConfig) -> None:
     model, plain = config.build().eval(), config.build().eval()
     plain.load_state_dict(model.state_dict())
     tokens = torch.randint(20, (3, 12))
-    assert adapt(model, 4) == 2  # the recurrence and the head
+    assert add_adapters(model, 4) == 2  # the recurrence and the head
     assert torch.equal(model(tokens), plain(tokens))
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -122,7 +122,7 @@ def test_merged_equals_unmerged(config: Any) -> None:
     torch.manual_seed(0)
     model, plain = build(config, 2), build(config, 2)
     names = list(model.state_dict())
-    assert adapt(model, 4) == {BERT: 13, MODERN: 14}.get(config, 1 if config in RECURRENT else 4)
+    assert add_adapters(model, 4) == {BERT: 13, MODERN: 14}.get(config, 1 if config in RECURRENT else 4)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.2)
     found = merged(model)
@@ -135,7 +135,7 @@ def test_merged_equals_unmerged(config: Any) -> None:
 
 def test_what_is_left_beside() -> None:
     model = BERT.build()
-    adapt(model, 4, besides=("pooler",))
+    add_adapters(model, 4, exclude=("pooler",))
     assert type(model.pooler.dense) is nn.Linear
     assert isinstance(model.blocks[0].attention.sublayer.query, LowRank)
     assert not model.embedding.weight.requires_grad

@@ -12,9 +12,9 @@ from qkv.blocks.positions import (
     NoPositions,
     RotaryPositions,
     SinusoidalPositions,
+    llama3_rates,
     rotary_rates,
     sinusoids,
-    stretched,
 )
 
 
@@ -116,14 +116,14 @@ def test_rotary_refuses_an_odd_width() -> None:
 def test_stretched_turns_slow_down_slow_pairs_only() -> None:
     """Llama 3.1: less than one turn in the original context is eight times slower, more than four stays."""
     rates = rotary_rates(128, 500000.0)
-    slower = rates / stretched(rates, 8.0, 1.0, 4.0, 8192)
+    slower = rates / llama3_rates(rates, 8.0, 1.0, 4.0, 8192)
     turns = 8192 * rates / (2 * math.pi)
-    assert torch.equal(stretched(rates, 8.0, 1.0, 4.0, 8192)[turns > 4], rates[turns > 4])
+    assert torch.equal(llama3_rates(rates, 8.0, 1.0, 4.0, 8192)[turns > 4], rates[turns > 4])
     torch.testing.assert_close(slower[turns < 1], torch.full_like(slower[turns < 1], 8.0))
     between = slower[(turns > 1) & (turns < 4)]
     assert len(between) > 3
     assert (between.diff() > 0).all()
-    assert torch.equal(stretched(rates, 1.0, 1.0, 4.0, 8192), rates), "a factor of one changes no bit"
+    assert torch.equal(llama3_rates(rates, 1.0, 1.0, 4.0, 8192), rates), "a factor of one changes no bit"
 
 
 def test_rotary_takes_rates_of_its_own() -> None:

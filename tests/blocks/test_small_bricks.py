@@ -98,7 +98,7 @@ def test_multi_layer_head(x: Tensor) -> None:
 
 @pytest.mark.parametrize("kernel", [1, 2, 3, 5, 9])
 def test_a_convolution_of_the_past_never_sees_the_future(x: Tensor, kernel: int) -> None:
-    layer = Convolution(8, kernel, "past")
+    layer = Convolution(8, kernel, "causal")
     before = layer(x)
     assert before.shape == x.shape
     for time in range(5):
@@ -125,24 +125,24 @@ def test_a_convolution_looks_to_both_sides(x: Tensor, kernel: int) -> None:
 @pytest.mark.parametrize(("kernel", "dilation"), [(3, 1), (3, 2), (2, 4), (5, 1)])
 def test_a_convolution_by_hand(x: Tensor, kernel: int, dilation: int) -> None:
     """y_t = Σ_j W_j x_{t+j·dilation} + b, at the last place; the kernel is one matrix, its parts side by side."""
-    layer = Convolution(8, kernel, "past", outputs=6, dilation=dilation)
+    layer = Convolution(8, kernel, "causal", outputs=6, dilation=dilation)
     parts = layer.weight.split(8, 1)
     neighbours = [x[:, 4 - back * dilation] for back in reversed(range(kernel))]
     expected = sum(seen @ part.T for seen, part in zip(neighbours, parts, strict=True)) + layer.bias
     torch.testing.assert_close(layer(x)[:, 4], expected, atol=1e-5, rtol=1e-5)
-    both = Convolution(8, kernel, "both", outputs=6, dilation=dilation)
+    both = Convolution(8, kernel, "same", outputs=6, dilation=dilation)
     both.load_state_dict(layer.state_dict())
     assert both(x).shape == (3, 5, 6)
     moved = layer.before - both.before
     torch.testing.assert_close(both(x)[:, : 5 - moved], layer(x)[:, moved:], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("looks", ["both", "past"])
+@pytest.mark.parametrize("padding", ["same", "causal"])
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (3, 2), (4, 1), (8, 1)])
 def test_one_product_is_the_kernel_that_slides(
-    x: Tensor, kernel: int, dilation: int, looks: Literal["both", "past"], monkeypatch: pytest.MonkeyPatch
+    x: Tensor, kernel: int, dilation: int, padding: Literal["same", "causal"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layer = Convolution(8, kernel, looks, outputs=6, dilation=dilation)
+    layer = Convolution(8, kernel, padding, outputs=6, dilation=dilation)
     found = layer(x)
     gradients = torch.autograd.grad(found.square().sum(), list(layer.parameters()))
     monkeypatch.setattr(convolution, "SHORT", 0)
@@ -154,7 +154,7 @@ def test_one_product_is_the_kernel_that_slides(
 
 def test_a_gated_convolution(x: Tensor) -> None:
     """W_down (σ(gate(x)) ⊙ up(x))."""
-    gate, up = (Convolution(8, 3, "past", outputs=6, dilation=2) for _ in range(2))
+    gate, up = (Convolution(8, 3, "causal", outputs=6, dilation=2) for _ in range(2))
     down = nn.Linear(6, 8)
     expected = down(torch.sigmoid(gate(x)) * up(x))
     torch.testing.assert_close(GatedConvolution(gate, up, nn.Sigmoid(), down)(x), expected, atol=1e-5, rtol=1e-5)

@@ -7,7 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from qkv.blocks.recurrent import Recurrent, ZeroStart
-from qkv.blocks.state import ROOM, KeyValueState, LayerStates, MemoryState, Pair, RecurrentState, State, places, runs
+from qkv.blocks.state import (
+    ROOM,
+    KeyValueState,
+    LayerStates,
+    MemoryState,
+    Pair,
+    RecurrentState,
+    State,
+    next_positions,
+    runs,
+)
 
 
 def pair(rows: int, new: int, value: float) -> Pair:
@@ -170,12 +180,12 @@ def test_runs_of_equal_length() -> None:
 def test_places_after_old_tokens(lengths: list[int], expected: list[int], answers: int) -> None:
     state = KeyValueState(2, 9)
     state.lengths = lengths
-    where, found = places(state, 2, torch.device("cpu"))
+    where, found = next_positions(state, 2, torch.device("cpu"))
     assert (where.tolist(), found) == (expected, answers)
 
 
 def test_places_without_a_state() -> None:
-    where, answers = places(None, 3, torch.device("cpu"))
+    where, answers = next_positions(None, 3, torch.device("cpu"))
     assert (where.tolist(), answers) == ([0, 1, 2], 3)
 
 

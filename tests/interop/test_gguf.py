@@ -128,11 +128,11 @@ def test_both_vocabularies_are_read(tmp_path: Path) -> None:
 
 def test_the_stretch_of_llama_3_is_found(tmp_path: Path) -> None:
     """A file with `rope_freqs.weight` turns as Hugging Face's rule does; other factors are refused."""
-    from qkv.blocks.positions import rotary_rates, stretched
+    from qkv.blocks.positions import llama3_rates, rotary_rates
 
     rates = rotary_rates(tiny.HEAD_WIDTH, 500000.0)
     values = tiny.values_of("llama") | {"llama.rope.freq_base": 500000.0}
-    factors = (rates / stretched(rates, 32.0, 1.0, 4.0, 8192)).numpy()
+    factors = (rates / llama3_rates(rates, 32.0, 1.0, 4.0, 8192)).numpy()
     for change, words in ((1.0, None), (1.1, "not those of Llama 3.1's rule")):
         stored = ([4], tiny.F32, (factors * np.array([change, 1, 1, 1], "<f4")).astype("<f4").tobytes())
         data = tiny.assembled(values, tiny.tensors_of("llama") | {"rope_freqs.weight": stored})

@@ -41,10 +41,10 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList([block(), block()])
 
     def vectors(self, tokens: Tensor) -> Tensor:
-        places = torch.arange(tokens.size(1))
-        x = self.positions(self.embedding(tokens), places)
+        positions = torch.arange(tokens.size(1))
+        x = self.positions(self.embedding(tokens), positions)
         for block in self.blocks:
-            x = block(x, places=places)
+            x = block(x, positions=positions)
         return x
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -141,7 +141,7 @@ def test_what_is_forgotten_cannot_be_gone_back_to() -> None:
     state = model.state(2)
     model(tokens[:, :40], state)
     state.truncate(40 - SPARE)
-    with pytest.raises(ValueError, match="the state holds places 27 to 31; to go back to length 30 it would need"):
+    with pytest.raises(ValueError, match="the state holds positions 27 to 31; to go back to length 30 it would need"):
         state.truncate(30)
     assert state.lengths == [40 - SPARE] * 2, "a refusal changes nothing"
     torch.testing.assert_close(model(tokens[:, 32:], state), model(tokens)[:, 32:], **CLOSE)

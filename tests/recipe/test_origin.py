@@ -90,10 +90,10 @@ def test_what_is_frozen_keeps_its_bits(
 def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str, Path], tmp_path: Path) -> None:
     said = {**STEPS, "learning_rate": 0.02, "start": origins[kind], "lora": 4}
     session = trained(data["classification"], tmp_path / "run", "classification", training=said)
-    assert len(low_rank.beside(session.model)) >= (1 if kind == "lstm" else 8)
+    assert len(low_rank.adapters(session.model)) >= (1 if kind == "lstm" else 8)
     opened = qkv.load(tmp_path / "run")
     best: Any = opened.bundle.model
-    assert not low_rank.beside(best)
+    assert not low_rank.adapters(best)
     assert session.parameters == count(best)
     before = theirs(origins[kind])
     plain = origin.merged_model(session.model, session.recipe.model, session.recipe.training)
@@ -149,7 +149,7 @@ def test_a_recurrent_language_model_goes_on_with_lora(origins: dict[str, str], t
     training = {"steps": 8, "batch": 8, "threads": 1, "learning_rate": 0.02, "lora": 4, "start": origins["lstm"]}
     values = {"corpus": {"files": [str(tmp_path / "other.txt")]}, "training": training}
     session = sessions.start(values, tmp_path / "run", numbered=False, minutes=5.0)
-    assert len(low_rank.beside(session.model)) == 2
+    assert len(low_rank.adapters(session.model)) == 2
     for _ in session.run.events(session.state, session.objective):
         pass
     opened = qkv.load(tmp_path / "run")

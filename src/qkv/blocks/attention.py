@@ -3,8 +3,8 @@
     Y = softmax(Q Kᵀ · scale + mask) V          Vaswani et al. 2017, eq. 1; decks 000-004
 
 Letters: B batch, T queries, S keys, D width, H heads, G heads of keys, K head width.
-A mask is True where a position may look. Slips of the slides: deck 002's weights .08/.91/.01/0 are illustrative; the
-softmax of 92, 124, 22, 8 over 8 is .018/.982/.000/.000.
+A mask is True where a query may attend to a key. Slips of the slides: deck 002's weights .08/.91/.01/0 are
+illustrative; the softmax of 92, 124, 22, 8 over 8 is .018/.982/.000/.000.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from qkv.blocks.dropout import drop, kept
+from qkv.blocks.dropout import drop, keep_mask
 from qkv.blocks.masks import Band, within
 from qkv.blocks.positions import NoPositions
 from qkv.blocks.state import LayerState
@@ -33,7 +33,7 @@ def scores(
 
 
 def weights(scores: Float[Tensor, "... T S"], mask: Bool[Tensor, "... S"] | None = None) -> Float[Tensor, "... T S"]:
-    """Scores as shares that sum to one over the positions that may be looked at; where there are none, all are zero."""
+    """Softmax of the scores over the positions that the mask allows; where it allows none, all weights are zero."""
     if mask is None:
         return scores.softmax(-1)
     return scores.masked_fill(~mask, float("-inf")).softmax(-1).masked_fill(~mask, 0.0)
@@ -102,12 +102,12 @@ def product_by_product(
             raw.view(*queries.shape[:3], -1).add_(never)
     shares = raw.softmax(-1)
     if dropout:
-        shares, v = shares * kept(shares, dropout), v * (1.0 / (1.0 - dropout))
+        shares, v = shares * keep_mask(shares, dropout), v * (1.0 / (1.0 - dropout))
     return torch.bmm(shares, v).view(*queries.shape[:3], -1)
 
 
 def banded(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Tensor, reach: int) -> Tensor:
-    """A window in O(r n d): each block of queries looks at the keys of its own block and of the one before."""
+    """A window in O(r n d): each block of queries attends to the keys of its own block and of the one before."""
     size, length = max(reach, SMALLEST_BLOCK), queries.size(2)
     blocks = -(-length // size)
     after = blocks * size - length
@@ -116,8 +116,8 @@ def banded(module: MultiHeadAttention, queries: Tensor, keys: Tensor, values: Te
         """(B, H, S, K) -> (B, H blocks, 2 size, K)."""
         return F.pad(x, (0, 0, size, after)).unfold(2, 2 * size, size).mT.flatten(1, 2)
 
-    places = torch.arange(blocks * size, device=queries.device).view(blocks, size)
-    mask = within(places, torch.cat([places - size, places], 1), reach)  # before the first block there is nothing
+    positions = torch.arange(blocks * size, device=queries.device).view(blocks, size)
+    mask = within(positions, torch.cat([positions - size, positions], 1), reach)  # before the first block: nothing
     whole = F.pad(queries, (0, 0, 0, after))
     blocked = whole.reshape(len(whole), -1, size, whole.size(3))  # (B, H, T, K) -> (B, H blocks, size, K)
     mixed = fused(module, blocked, pairs(keys), pairs(values), mask.repeat(whole.size(1), 1, 1))
@@ -177,15 +177,15 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "B S D"] | None = None,
         *,
         mask: Bool[Tensor, "... S"] | Band | None = None,
-        places: Int[Tensor, "... T"] | None = None,
+        positions: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,
     ) -> Float[Tensor, "B T _"]:
         def project() -> tuple[Tensor, Tensor]:
             source = x if memory is None else memory
-            keys = self.positions(self.key_norm(self._split(self.key(source))), places)
+            keys = self.positions(self.key_norm(self._split(self.key(source))), positions)
             return keys, self._split(self.value(source))
 
-        queries = self.queries(self.positions(self.query_norm(self._split(self.query(x))), places))
+        queries = self.queries(self.positions(self.query_norm(self._split(self.query(x))), positions))
         keys, values = project() if state is None else state.take(project)
         keys, values = self._share(self.keys(keys)), self._share(self.values(values))
         mask = mask.unsqueeze(1) if isinstance(mask, Tensor) and mask.dim() == 3 else mask  # (B, T, S) -> (B, 1, T, S)
@@ -196,7 +196,7 @@ class MultiHeadAttention(nn.Module):
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)  # (B, T, H K) -> (B, H, T, K)
 
     def _share(self, x: Tensor) -> Tensor:
-        """Every group of query heads looks at the same keys: (B, G, S, K) -> (B, H, S, K)."""
+        """Every group of query heads attends to the same keys: (B, G, S, K) -> (B, H, S, K)."""
         return x if self.key_heads == self.heads else x.repeat_interleave(self.heads // self.key_heads, 1)
 
 

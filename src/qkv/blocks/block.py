@@ -6,8 +6,8 @@
     GatedFeedForward   W_down (f(W_gate x) ⊙ W_up x)        Shazeer 2020; f = SiLU gives SwiGLU
 
 What a sublayer computes, its update, is added to what came in ("insurance", deck 000). GPT and BERT stack the same
-`Block`; what may be looked at is the mask's business. A `CrossBlock` also looks at a memory, as the decoder of deck 002
-does. In the feed-forward no information moves between tokens: it is the same small network at every position.
+`Block`; the mask decides what each token may attend to. A `CrossBlock` also attends to a memory, as the decoder of
+deck 002 does. In the feed-forward no information moves between tokens: it is the same small network at every position.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Block(nn.Module):
         x: Float[Tensor, "B T D"],
         *,
         mask: Bool[Tensor, "... S"] | Band | None = None,
-        places: Int[Tensor, "... T"] | None = None,
+        positions: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,
     ) -> Float[Tensor, "B T D"]:
-        return self.feedforward(self.attention(x, mask=mask, places=places, state=state))
+        return self.feedforward(self.attention(x, mask=mask, positions=positions, state=state))
 
 
 def together(x: Float[Tensor, "R T D"], sources: int) -> Float[Tensor, "B N D"]:
@@ -81,11 +81,11 @@ class CrossBlock(nn.Module):
         *,
         mask: Bool[Tensor, "... S"] | Band | None = None,
         memory_mask: Bool[Tensor, "... M"] | None = None,
-        places: Int[Tensor, "... T"] | None = None,
+        positions: Int[Tensor, "... T"] | None = None,
         state: LayerState | None = None,
         memory_state: LayerState | None = None,
     ) -> Float[Tensor, "R T D"]:
-        x = self.attention(x, mask=mask, places=places, state=state)
+        x = self.attention(x, mask=mask, positions=positions, state=state)
         crossed = self.crossing(together(x, len(memory)), memory, mask=memory_mask, state=memory_state)
         return self.feedforward(crossed.view(x.shape))
 

@@ -1,10 +1,10 @@
-"""States of bounded size: what lies further back than a layer looks is forgotten, however long the text.
+"""States of bounded size: what lies further back than a layer can reach is dropped, however long the text.
 
 PastState   the last inputs of a convolution                                (rows, reach + SPARE, D)
-RingState   keys and values of an attention with a window, place p in slot p mod room    (rows, G, window + SPARE, K)
+RingState   keys and values of an attention with a window, position p in slot p mod room (rows, G, window + SPARE, K)
 
-`SPARE` positions more than a layer looks at are kept, so that as many tokens can be taken back. `window_mask` and
-`remembered` are what a model with a window asks for.
+`SPARE` more positions are kept than a layer reaches, so that as many tokens can be taken back. A model with a window
+calls `window_mask` and `window_states`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG = 4  # windows; for a shorter text the whole mask is as quick as its band
 
 
 class PastState:
-    """The newest input stands on the right; before the first one there are zeros, as before the start of a text."""
+    """The newest input is the last one; before the first one there are zeros, as before the start of a text."""
 
     def __init__(self, rows: int, reach: int) -> None:
         self.lengths = [0] * rows
@@ -76,10 +76,10 @@ class RingState(KeyValueState):
         super().__init__(rows, capacity)
         self.window = window
         self.room = min(capacity, window + SPARE)
-        self.first = [0] * rows  # the oldest place that is still held
+        self.first = [0] * rows  # the oldest position that is still held
 
     def take(self, project: Callable[[], Pair]) -> Pair:
-        """Remember the new keys and values; give those that may be looked at, in the order of `key_places`."""
+        """Remember the new keys and values; return those to attend to, in the order of `key_positions`."""
         pair = project()
         self.require(pair[0].size(2))
         if self.keys is None or self.values is None:
@@ -98,8 +98,8 @@ class RingState(KeyValueState):
             return joined[0], joined[1]
         return pair if shown == 0 else (self.keys[:, :, :shown], self.values[:, :, :shown])
 
-    def key_places(self, new: int, device: torch.device) -> Int[Tensor, "... S"]:
-        """The places of the keys that `take` will give with `new` ones; a negative one is empty."""
+    def key_positions(self, new: int, device: torch.device) -> Int[Tensor, "... S"]:
+        """The positions of the keys that `take` will give with `new` ones; a negative one is empty."""
         shown = self._shown(new)
         if shown == 0:
             return torch.arange(new, device=device)
@@ -107,11 +107,13 @@ class RingState(KeyValueState):
         if len(set(self.lengths)) == 1:
             lengths = lengths[0]  # (1,)
         if shown is not None:
-            return _held_places(lengths + new, shown, self.room)
-        return torch.cat([_held_places(lengths, self.room, self.room), lengths + torch.arange(new, device=device)], -1)
+            return _held_positions(lengths + new, shown, self.room)
+        return torch.cat(
+            [_held_positions(lengths, self.room, self.room), lengths + torch.arange(new, device=device)], -1
+        )
 
     def _shown(self, new: int) -> int | None:
-        """How many slots to look at once `new` are written. 0: the new ones alone. None: all, then the new ones."""
+        """How many slots to return once `new` are written. 0: only the new ones. None: all slots, then the new ones."""
         if max(self.lengths) == 0:
             return 0
         longest = max(self.lengths) + new
@@ -138,39 +140,39 @@ class RingState(KeyValueState):
 
 def _forgotten(first: int, own: int, length: int, needed: int) -> ValueError:
     return ValueError(
-        f"the state holds places {first} to {own - 1}; to go back to length {length} it would need those from {needed} "
-        f"on. At least {SPARE} tokens can be taken back; start a new state and give it the text again"
+        f"the state holds positions {first} to {own - 1}; to go back to length {length} it would need those "
+        f"from {needed} on. At least {SPARE} tokens can be taken back; start a new state and give it the text again"
     )
 
 
-def _slots(place: int, kept: int, room: int, device: torch.device) -> slice | Tensor:
-    """Where `kept` places from `place` on are put: side by side, or around the end."""
-    first = place % room
+def _slots(position: int, kept: int, room: int, device: torch.device) -> slice | Tensor:
+    """The slots of `kept` positions from `position` on: neighbours, or wrapped around the end."""
+    first = position % room
     if first + kept <= room:
         return slice(first, first + kept)
     return torch.arange(first, first + kept, device=device) % room
 
 
-def _held_places(lengths: Tensor, slots: int, room: int) -> Tensor:
-    """Which place each of the first slots holds: the last one before the length that falls on it."""
+def _held_positions(lengths: Tensor, slots: int, room: int) -> Tensor:
+    """The position in each of the first slots: the last one before the length that maps to it."""
     last = lengths - 1
     return last - (last - torch.arange(slots, device=lengths.device)) % room
 
 
-def remembered(layers: int, rows: int, capacity: int, window: int) -> LayerStates:
-    """The states of a stack of attentions; a window of 0 looks at everything."""
+def window_states(layers: int, rows: int, capacity: int, window: int) -> LayerStates:
+    """The states of a stack of attention layers; with a window of 0 they keep everything."""
     if not window:
         return LayerStates.empty(layers, rows, capacity)
     return LayerStates([RingState(rows, capacity, window) for _ in range(layers)])
 
 
 def window_mask(
-    state: LayerStates | None, places: Int[Tensor, "... T"], window: int
+    state: LayerStates | None, positions: Int[Tensor, "... T"], window: int
 ) -> Bool[Tensor, "... S"] | masks.Band:
-    """Who may look where, given what the state will show; as a band where a text is long and starts here."""
-    new = places.size(-1)
+    """The mask for the keys that the state will return; a `Band` where a text is long and starts here."""
+    new = positions.size(-1)
     if state is None or max(state.lengths) == 0:
-        return masks.Band(window) if new >= LONG * window else masks.window(places, new, window)
+        return masks.Band(window) if new >= LONG * window else masks.window(positions, new, window)
     first = state.layers[0]
     assert isinstance(first, RingState), "a model with a window takes the state that it gave"
-    return masks.within(places, first.key_places(new, places.device), window)
+    return masks.within(positions, first.key_positions(new, positions.device), window)

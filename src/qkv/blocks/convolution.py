@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from qkv.blocks.bounded_state import PastState
 from qkv.blocks.tap import Tap
 
-SHORT = 8  # kernels up to it are quicker as one product of matrices, longer ones as a kernel that slides
+SHORT = 8  # kernels up to this length are faster as one matrix product, longer ones as torch's convolution
 
 
 class Convolution(nn.Linear):
-    """It looks to both sides, or only to the past (causal, for language models); then it can have a state."""
+    """With "same" padding it sees both sides, with "causal" padding only the past, and then it can have a state."""
 
     def __init__(
         self,
         width: int,
         kernel: int,
-        looks: Literal["both", "past"] = "both",
+        padding: Literal["same", "causal"] = "same",
         *,
         outputs: int | None = None,
         dilation: int = 1,
@@ -38,19 +38,19 @@ class Convolution(nn.Linear):
         super().__init__(kernel * width, outputs or width)
         self.width, self.kernel, self.dilation = width, kernel, dilation
         reach = (kernel - 1) * dilation
-        self.before = reach if looks == "past" else (kernel - 1) // 2 * dilation
+        self.before = reach if padding == "causal" else (kernel - 1) // 2 * dilation
         self.after = reach - self.before
         self.features = Tap()
 
     def state(self, rows: int) -> PastState:
-        assert self.after == 0, "what looks ahead cannot go word by word"
+        assert self.after == 0, "only a causal convolution can go word by word"
         return PastState(rows, self.before)
 
     def forward(self, x: Float[Tensor, "B T D"], *, state: PastState | None = None) -> Float[Tensor, "B T _"]:
         return self.slide(F.pad(x, (0, 0, self.before, self.after)) if state is None else state.take(x))
 
     def slide(self, x: Float[Tensor, "B S D"]) -> Float[Tensor, "B T _"]:
-        """The kernel over neighbours that are all there: S = T + before + after."""
+        """The convolution of an input that is padded already: S = T + before + after."""
         if self.kernel <= SHORT:
             length = x.size(1) - self.before - self.after
             starts = range(0, self.kernel * self.dilation, self.dilation)
@@ -63,7 +63,7 @@ class Convolution(nn.Linear):
 
 
 class GatedConvolution(nn.Module):
-    """How much of each feature passes is learned too, as in `GatedFeedForward`; both see the same past."""
+    """A learned gate for each feature, as in `GatedFeedForward`; gate and features see the same past."""
 
     def __init__(self, gate: Convolution, up: Convolution, activation: nn.Module, down: nn.Linear) -> None:
         super().__init__()

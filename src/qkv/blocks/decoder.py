@@ -1,4 +1,4 @@
-"""A decoder's own bricks: how it looks at what was read, what it remembers of it, and its scores for every token.
+"""The parts that only a decoder needs: attention to the source, its state, and the scores of the next token.
 
     c_t = Σ_s softmax_s(h_t · W m_s) m_s;  h̃_t = tanh(W_c [c_t; h_t])        Luong et al. 2015, "general"; W = 1: "dot"
 
@@ -22,13 +22,14 @@ from qkv.blocks.state import LayerState, MemoryState, Pair, State
 from qkv.blocks.tap import Tap
 
 Source = Int[Tensor, "B S"]
-Present = Bool[Tensor, "B S"]  # True for real tokens, which stand before the padding
-Memory = Float[Tensor, "B S D"]  # what the encoder made of the source
+Present = Bool[Tensor, "B S"]  # True for real tokens, which come before the padding
+Memory = Float[Tensor, "B S D"]  # the encoder's output
 Own = TypeVar("Own", bound=State)
 
 
 class GlobalAttention(nn.Module):
-    """A recurrence's look at the whole source; `key` is `nn.Identity` for dot products, a matrix for bilinear ones."""
+    """Attention of a recurrent decoder to the whole source; `key` is `nn.Identity` for dot products, a matrix for
+    bilinear ones."""
 
     def __init__(self, key: nn.Module, output: nn.Linear) -> None:
         super().__init__()
@@ -54,19 +55,19 @@ class GlobalAttention(nn.Module):
 
 
 class NoAttention(nn.Module):
-    """Absent: all that is known of the source is the vector the decoder started from."""
+    """No attention: the decoder knows of the source only the vector that it starts from."""
 
     def forward(self, x: Float[Tensor, "R T D"], memory: Tensor, **named: object) -> Float[Tensor, "R T D"]:
         return x
 
 
 class TiedBiasedHead(nn.Module):
-    """From vectors, at any positions, to a score for every token: the embedding used backwards, and a bias."""
+    """Logits from vectors, at any positions: the transposed embedding (tied weights) and a bias."""
 
     def __init__(self, embedding: nn.Embedding) -> None:
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings))
-        self._embedding = (embedding,)  # in a tuple: the table stays the embedding's, and is saved once
+        self._embedding = (embedding,)  # in a tuple: not a submodule, so the table is saved once
 
     @property
     def weight(self) -> Float[Tensor, "V D"]:
@@ -77,9 +78,10 @@ class TiedBiasedHead(nn.Module):
 
 
 class DecoderState(Generic[Own]):
-    """What a decoder remembers, layer by layer: of what it wrote, by rows, and of what was read, once for each source.
+    """What a decoder remembers, layer by layer: `written`, of its own output, for each row; `read`, of the source,
+    once.
 
-    `owners` says whose source each row is of. A row that is reset starts anew with the source it had.
+    `owners` has the number of the source of each row. A row that is reset starts again with the same source.
     """
 
     def __init__(self, written: Sequence[Own], read: Sequence[MemoryState], owners: list[int]) -> None:
@@ -102,7 +104,7 @@ class DecoderState(Generic[Own]):
             layer.reset(row)
 
     def layers(self, sources: int) -> list[tuple[Own, MemoryState]]:
-        """For a call with that many memories: keys of these only, in the order of the rows."""
+        """The states for a call with this number of sources: keys of these only, in the order of the rows."""
         rows_per_source = len(self.owners) // sources
         wanted, held = self.owners[::rows_per_source], self.read[0].pair
         if held is not None:

@@ -1,7 +1,7 @@
-"""Dropout (Srivastava et al. 2014): some values become zero, the others grow by as much, so that the sum stays.
+"""Dropout (Srivastava et al. 2014): some values become zero, the others are scaled up, so that the expected sum stays.
 
-On a CPU torch draws one number a value, and the drawing takes longer than the products around it. One draw of 64 bits
-has room for four values, at a resolution of 1/65,536.
+On a CPU torch draws one random number for each value, which takes longer than the matrix products around it. Here one
+64-bit number serves four values, at a resolution of 1/65,536.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-STEPS = 1 << 16  # chances that 16 bits tell apart
+LEVELS = 1 << 16  # different values of 16 bits
 
 
 def drop(x: Float[Tensor, "..."], share: float) -> Float[Tensor, "..."]:
@@ -20,15 +20,15 @@ def drop(x: Float[Tensor, "..."], share: float) -> Float[Tensor, "..."]:
         return x
     if x.device.type != "cpu" or share >= 1.0:
         return F.dropout(x, share)
-    return x * kept(x, share).mul_(1.0 / (1.0 - share))
+    return x * keep_mask(x, share).mul_(1.0 / (1.0 - share))
 
 
-def kept(x: Float[Tensor, "..."], share: float) -> Float[Tensor, "..."]:
-    """1 for values of `x` that stay, 0 for the others, from the CPU's generator."""
+def keep_mask(x: Float[Tensor, "..."], share: float) -> Float[Tensor, "..."]:
+    """1 for values of `x` to keep, 0 for those to drop, drawn by the CPU's generator."""
     drawn = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
     parts = drawn.view(torch.int16)[: x.numel()].view(x.shape)
-    stay = torch.empty(x.shape, dtype=x.dtype)  # numbers at once: a product with true and false would copy them first
-    return torch.ge(parts, round(share * STEPS) - STEPS // 2, out=stay)
+    mask = torch.empty(x.shape, dtype=x.dtype)  # not booleans, which a product would convert first
+    return torch.ge(parts, round(share * LEVELS) - LEVELS // 2, out=mask)
 
 
 class Dropout(nn.Module):

@@ -5,7 +5,7 @@
     TokenShift         x_t + m ⊙ x_{t-1}, m learned                            RWKV, Peng et al. 2023
     SpelledEmbedding   E[token] + mean of L[hash(n)] over the letter n-grams n of "<token>"      Bojanowski et al. 2017
 
-An attention must first learn to look one place back before it can use what stands there; these need not. Different
+Attention must first learn to attend to the position before it can use the token there; these need not. Different
 n-grams may share a row of a table (Weinberger et al. 2009).
 """
 
@@ -48,7 +48,7 @@ def hashed(tokens: Int[Tensor, "B S"], order: int, vocabulary: int, table: int, 
     """The row of the table for each n-gram, T = S - order + 1 of them; another start gives other rows."""
     length = tokens.size(1) - order + 1
     rows = torch.full_like(tokens[:, :length], start)
-    for part in tokens.unfold(1, length, 1).unbind(1):  # (B, T), one place later each
+    for part in tokens.unfold(1, length, 1).unbind(1):  # (B, T), each one position later
         rows = (rows * vocabulary + part) % (2**31 - 1)
     return rows * STIR % (2**31 - 1) % table
 
@@ -64,7 +64,7 @@ class NgramEmbedding(nn.Module):
         return self.tokens(tokens) + self.ngrams(self.rows(tokens, state))
 
     def rows(self, tokens: Int[Tensor, "B T"], state: PastState | None = None) -> Int[Tensor, "B T"]:
-        """The row of the table for each place; before the start of a text stands token 0."""
+        """The row of the table for each position; before the start of a text there is token 0."""
         before = self.order - 1
         padded = F.pad(tokens, (before, 0)) if state is None else state.take(tokens.unsqueeze(-1)).squeeze(-1)
         return hashed(padded, self.order, self.tokens.num_embeddings, self.ngrams.num_embeddings)
@@ -159,11 +159,11 @@ class SpelledEmbedding(nn.Module):
             )
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        kinds, places = torch.unique(tokens, return_inverse=True)
-        letters = self.spelling[kinds]  # (U, N)
+        distinct, inverse = torch.unique(tokens, return_inverse=True)
+        letters = self.spelling[distinct]  # (U, N)
         count = (letters != 0).sum(1, keepdim=True).clamp(min=1)
-        vectors = self.pieces(kinds) + self.letters(letters).sum(1) / count
-        return vectors[places]
+        vectors = self.pieces(distinct) + self.letters(letters).sum(1) / count
+        return vectors[inverse]
 
 
 def ngrams(piece: str) -> list[str]:

@@ -1,11 +1,11 @@
-"""LoRA (Hu et al. 2021): a linear layer that stays as it is, and a narrow one beside it that learns.
+"""LoRA (Hu et al. 2021): a frozen linear layer plus a product of two small matrices that are trained.
 
     y = W x + (alpha / rank) B A x          A: rank x inputs, B: outputs x rank, B = 0 at the start
 
-Recurrent layers have it beside what they do to their input and to their hidden vector, in every layer: W_x and W_h of
-blocks/recurrent.py, all gates of a GRU or an LSTM in one.
+In recurrent layers W_x and W_h of blocks/recurrent.py are adapted, in every layer, with all gates of a GRU or an LSTM
+as one matrix.
 
-`merged` writes W + (alpha / rank) B A, so that what was learned costs nothing afterwards and opens everywhere.
+`merged` gives W + (alpha / rank) B A: a model without adapters, which costs no extra time and opens everywhere.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class LowRank(nn.Module):
         return self.linear.weight + self.scale * self.up @ self.down
 
     def merged(self) -> dict[str, Tensor]:
-        """The linear layer's tensors, with what was learned beside it."""
+        """The linear layer's tensors, with the adapter added to its weight."""
         return {**self.linear.state_dict(), "weight": self.weight().detach()}
 
 
 class LowRankRecurrent(nn.Module):
-    """An `nn.RNN`, `nn.GRU` or `nn.LSTM` that stays as it is; called as they are.
+    """A frozen `nn.RNN`, `nn.GRU` or `nn.LSTM` with adapters; called as these are.
 
-    Their kernels take whole matrices, so W + (alpha / rank) B A is made once for all words of a batch.
+    Their kernels take whole matrices, so W + (alpha / rank) B A is computed once for all words of a batch.
     """
 
     def __init__(self, layer: nn.RNNBase, rank: int, alpha: float = ALPHA) -> None:
@@ -59,12 +59,12 @@ class LowRankRecurrent(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T I"], hidden: Any) -> tuple[Tensor, Any]:
         layer, weights = self.layer, [self.weight(name) for name, _ in self.layer.named_parameters()]
-        how = layer.bias, layer.num_layers, layer.dropout, self.training, layer.bidirectional, layer.batch_first
-        output, *last = KERNELS[layer.mode](x, hidden, weights, *how)
+        settings = layer.bias, layer.num_layers, layer.dropout, self.training, layer.bidirectional, layer.batch_first
+        output, *last = KERNELS[layer.mode](x, hidden, weights, *settings)
         return output, tuple(last) if len(last) > 1 else last[0]
 
     def weight(self, name: str) -> Tensor:
-        """A matrix of the layer with what was learned beside it; a bias as it is."""
+        """A matrix of the layer with its adapter added; a bias as it is."""
         own: Tensor = getattr(self.layer, name)
         return own + self.scale * self.up[name] @ self.down[name] if name in self.up else own
 
@@ -72,10 +72,10 @@ class LowRankRecurrent(nn.Module):
         return {name: self.weight(name).detach() for name, _ in self.layer.named_parameters()}
 
 
-def adapt(model: nn.Module, rank: int, besides: tuple[str, ...] = ()) -> int:
-    """Put narrow layers beside every linear and recurrent one of the model, which stops learning; gives their number.
+def add_adapters(model: nn.Module, rank: int, exclude: tuple[str, ...] = ()) -> int:
+    """Freeze the model and add an adapter to each of its linear and recurrent layers; returns the number of adapters.
 
-    `besides`: parts of the model, by name, that stay as they are.
+    `exclude`: parts of the model, by name, that get none.
     """
     model.requires_grad_(False)
     layers = [
@@ -83,7 +83,7 @@ def adapt(model: nn.Module, rank: int, besides: tuple[str, ...] = ()) -> int:
         for path, parent in model.named_modules()
         for name, child in parent.named_children()
         if type(child) in (nn.Linear, nn.RNN, nn.GRU, nn.LSTM)
-        and f"{path}.{name}".lstrip(".").split(".")[0] not in besides
+        and f"{path}.{name}".lstrip(".").split(".")[0] not in exclude
     ]
     for parent, name, child in layers:
         adapter = LowRankRecurrent(child, rank) if isinstance(child, nn.RNNBase) else LowRank(child, rank)
@@ -91,14 +91,14 @@ def adapt(model: nn.Module, rank: int, besides: tuple[str, ...] = ()) -> int:
     return len(layers)
 
 
-def beside(model: nn.Module) -> dict[str, LowRank | LowRankRecurrent]:
-    """What `adapt` put in, by name."""
+def adapters(model: nn.Module) -> dict[str, LowRank | LowRankRecurrent]:
+    """The layers that `add_adapters` put in, by name."""
     return {name: module for name, module in model.named_modules() if isinstance(module, LowRank | LowRankRecurrent)}
 
 
 def merged(model: nn.Module) -> dict[str, Tensor]:
-    """The weights under the names they had before `adapt`."""
-    added = beside(model)
+    """The weights with the adapters added, under the names that they had before `add_adapters`."""
+    added = adapters(model)
     inside = tuple(f"{name}." for name in added)
     tensors = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(inside)}
     return tensors | {

@@ -1,4 +1,5 @@
-"""Masks: causality and padding as data. True = may look. Places are absolute positions, so a mask fits any state.
+"""Masks: causality and padding as data. True = may attend. Positions are absolute, counted from the start of the text,
+so a mask fits any state.
 
 Deck 004, "causal mask requires a token cannot use the information of a future token".
 """
@@ -12,30 +13,30 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def causal(places: Int[Tensor, "... T"], keys: int) -> Bool[Tensor, "... T S"]:
-    """A query at each of these places may look at itself and at what came before, of the first `keys` places."""
-    return torch.arange(keys, device=places.device) <= places.unsqueeze(-1)
+def causal(positions: Int[Tensor, "... T"], keys: int) -> Bool[Tensor, "... T S"]:
+    """A query at each of these positions may attend to itself and to earlier ones, of the first `keys` positions."""
+    return torch.arange(keys, device=positions.device) <= positions.unsqueeze(-1)
 
 
-def causal_or_none(places: Int[Tensor, "... T"], keys: int) -> Bool[Tensor, "... T S"] | None:
-    """As `causal`; None, which costs nothing, for the last token alone: it may look at everything."""
-    return None if places.numel() == 1 and int(places) == keys - 1 else causal(places, keys)
+def causal_or_none(positions: Int[Tensor, "... T"], keys: int) -> Bool[Tensor, "... T S"] | None:
+    """As `causal`; None, which costs nothing, for the last token alone: it may attend to everything."""
+    return None if positions.numel() == 1 and int(positions) == keys - 1 else causal(positions, keys)
 
 
-def window(places: Int[Tensor, "... T"], keys: int, reach: int) -> Bool[Tensor, "... T S"]:
-    """Causal, and no further back than `reach` positions, itself included: O(r n d) in deck 002's table."""
-    return within(places, torch.arange(keys, device=places.device), reach)
+def window(positions: Int[Tensor, "... T"], keys: int, reach: int) -> Bool[Tensor, "... T S"]:
+    """Causal, with the last `reach` positions only, itself included: O(r n d) in deck 002's table."""
+    return within(positions, torch.arange(keys, device=positions.device), reach)
 
 
-def within(places: Int[Tensor, "... T"], keys: Int[Tensor, "... S"], reach: int) -> Bool[Tensor, "... T S"]:
-    """The same where the places of the keys may stand in any order; a negative one is empty."""
-    places, keys = places.unsqueeze(-1), keys.unsqueeze(-2)
-    return (keys <= places) & (keys > places - reach) & (keys >= 0)
+def within(positions: Int[Tensor, "... T"], keys: Int[Tensor, "... S"], reach: int) -> Bool[Tensor, "... T S"]:
+    """As `window`, for keys in any order, given by their positions; a negative one marks an empty slot."""
+    positions, keys = positions.unsqueeze(-1), keys.unsqueeze(-2)
+    return (keys <= positions) & (keys > positions - reach) & (keys >= 0)
 
 
 @dataclass(frozen=True)
 class Band:
-    """`window` over a whole text, not written out: n² values would cost more than the attention itself."""
+    """`window` over a whole text, not computed: its n² values would cost more than the attention itself."""
 
     reach: int
 
@@ -44,5 +45,5 @@ class Band:
 
 
 def padding(present: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 S"]:
-    """Nobody looks at padding; `present` is True for real tokens."""
+    """No query attends to padding; `present` is True for real tokens."""
     return present.unsqueeze(1)

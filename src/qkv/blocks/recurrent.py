@@ -1,4 +1,4 @@
-"""Recurrence: the hidden vector goes from word to word (decks 001 and 003).
+"""Recurrence: a hidden vector is passed from word to word (decks 001 and 003).
 
     Elman   h_t = tanh(W_x x_t + W_h h_{t-1} + b)                                     Elman 1990
     GRU     r, z = σ(…);  n = tanh(W_n x + r ⊙ (U_n h));  h_t = (1 - z) ⊙ n + z ⊙ h_{t-1}  Cho et al. 2014
@@ -22,7 +22,7 @@ from qkv.blocks.state import RecurrentState
 from qkv.blocks.tap import Tap
 
 Hidden = tuple[Tensor, ...]
-CELLS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {  # and how many hidden vectors each has
+CELLS: dict[str, tuple[Callable[..., nn.RNNBase], int]] = {  # with the number of its hidden vectors
     "rnn": (nn.RNN, 1),
     "gru": (nn.GRU, 1),
     "lstm": (nn.LSTM, 2),
@@ -125,18 +125,18 @@ def _lacks_bf16_kernel(x: Tensor) -> bool:
 
 
 def reversed_texts(x: Float[Tensor, "B T D"], present: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T D"]:
-    """Each text from its last real vector to its first; padding, which stands behind it, stays. Twice: as before."""
+    """Each text in reverse; padding, which comes after it, stays in place. Applied twice, it gives the input."""
     if present is None:
         return x.flip(1)
-    places, lengths = torch.arange(x.size(1), device=x.device), present.sum(1, keepdim=True)
-    order = torch.where(places < lengths, lengths - 1 - places, places)
+    positions, lengths = torch.arange(x.size(1), device=x.device), present.sum(1, keepdim=True)
+    order = torch.where(positions < lengths, lengths - 1 - positions, positions)
     return x.gather(1, order.unsqueeze(-1).expand_as(x))
 
 
 class Directions(nn.Module):
     """A recurrence from left to right and, if a second is given, one from each text's end to its start, side by side.
 
-    Schuster and Paliwal 1997. Padding must stand behind the text.
+    Schuster and Paliwal 1997. Padding must come after the text.
     """
 
     def __init__(self, *parts: Recurrent) -> None:

@@ -31,7 +31,7 @@ class State(Protocol):
 
 @runtime_checkable
 class LayerState(Protocol):
-    """What one attention remembers: `take` gives the keys and values to look at."""
+    """What one attention layer remembers: `take` returns the keys and values to attend to."""
 
     def take(self, project: Callable[[], Pair]) -> Pair: ...
 
@@ -76,7 +76,7 @@ class KeyValueState:
 
     def copy_rows(self, chosen: KeyValueState, index: Sequence[int], room: int | None = None) -> None:
         """The rows with so much room, or with what is filled and one position more: a beam search chooses after every
-        token, and keys that lie close together are looked at fastest."""
+        token, and keys that lie close together in memory are read fastest."""
         chosen.lengths = [self.lengths[row] for row in index]
         room = min(self.capacity, max(self.lengths) + 1) if room is None else room
         if self.keys is not None and self.values is not None:
@@ -94,7 +94,7 @@ class KeyValueState:
 
 
 class MemoryState:
-    """Keys and values of a cross-attention: computed from the memory once, then only looked at."""
+    """Keys and values of a cross-attention: computed from the memory once, then only read."""
 
     def __init__(self) -> None:
         self.pair: Pair | None = None
@@ -152,8 +152,8 @@ class RecurrentState:
         self._past: list[tuple[list[int], tuple[Tensor, ...]] | list[int]] = [(list(self.lengths), self.hidden)]
 
     def begin(self, initial: tuple[Tensor, ...]) -> None:
-        """Start each row from its own vector, (layers, rows, D), as a decoder does from what was read."""
-        assert not any(self.lengths), "what has been written cannot begin anew"
+        """Start each row from its own vector, (layers, rows, D), as a decoder does from the encoded source."""
+        assert not any(self.lengths), "a state that holds tokens cannot start again"
         self.begun = True
         self.initial = self.hidden = initial
         self._past = [(list(self.lengths), self.hidden)]
@@ -218,8 +218,8 @@ def runs(lengths: list[int]) -> list[tuple[int, int, int]]:
     return spans
 
 
-def places(state: State | None, new: int, device: torch.device) -> tuple[Tensor, int]:
-    """Absolute positions of `new` tokens after the old ones, (T,) or (B, T), and how many may be looked at."""
+def next_positions(state: State | None, new: int, device: torch.device) -> tuple[Tensor, int]:
+    """Absolute positions of `new` tokens after the old ones, (T,) or (B, T), and the number of keys with them."""
     counted = torch.arange(new, device=device)
     if state is None:
         return counted, new

@@ -21,7 +21,7 @@ from qkv.blocks.block import CrossBlock, FeedForward, PostNorm, PreNorm
 from qkv.blocks.decoder import DecoderState, Memory, Present
 from qkv.blocks.fast_paths import AVAILABLE, PackedLinear, as_built
 from qkv.blocks.positions import NoPositions
-from qkv.blocks.state import MemoryState, places
+from qkv.blocks.state import MemoryState, next_positions
 from qkv.generation.compiler import address, f32_on_cpu, library
 from qkv.models.transformer import Transformer
 
@@ -156,7 +156,7 @@ class Branching:
     ) -> Float[Tensor, "R 1 V"]:
         """As the model's own, one token a row."""
         model, held = self.model, self.state(len(tokens), 1) if state is None else state
-        x = model._embed(tokens, places(held, 1, tokens.device)[0])
+        x = model._embed(tokens, next_positions(held, 1, tokens.device)[0])
         states = held.layers(len(memory))
         for (attention, cross_attention, feedforward), (branches, source) in zip(self.layers, states, strict=True):
             assert isinstance(source, SourceState)

@@ -31,7 +31,7 @@ from qkv.blocks.fast_paths import changed, hook_tables
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import LearnedPositions, NoPositions, RotaryPositions
-from qkv.blocks.state import KeyValueState, LayerStates, State, places
+from qkv.blocks.state import KeyValueState, LayerStates, State, next_positions
 from qkv.generation.compiler import DecodeLayer, DecodeMatrix, DecodeModel, address, f32_on_cpu, library
 from qkv.models.language_model import LanguageModel
 
@@ -308,8 +308,8 @@ class Native:
             )
         x = F.embedding(tokens[:, 0], self.model.embedding.weight)
         if self.positions is not None:
-            where, _ = places(state, 1, tokens.device)
-            x = x + F.embedding(where.flatten(), self.positions)
+            positions, _ = next_positions(state, 1, tokens.device)
+            x = x + F.embedding(positions.flatten(), self.positions)
         logits = torch.empty(len(x), self.c.head.rows)
         for first in range(0, len(x), TOGETHER):
             group = slice(first, first + TOGETHER)

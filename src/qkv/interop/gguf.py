@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qkv.blocks.positions import rotary_rates, stretched
+from qkv.blocks.positions import llama3_rates, rotary_rates
 from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop.decoder_architectures import Rotary, rotary_tensors
@@ -165,7 +165,9 @@ def _stretched(config: Rotary, weights: Weights, refuse: Refusals) -> LlamaConfi
     low, high, context = STRETCH
     factors, rates = weights[FREQUENCIES], rotary_rates(config.head_width, config.rotary_base)
     factor = float(factors.max())
-    if not factor > 0 or not torch.allclose(rates / factors, stretched(rates, factor, low, high, context), rtol=1e-4):
+    if not factor > 0 or not torch.allclose(
+        rates / factors, llama3_rates(rates, factor, low, high, context), rtol=1e-4
+    ):
         raise refuse(FREQUENCIES, "its factors are not those of Llama 3.1's rule")
     return replace(config, rotary_factor=factor, rotary_low=low, rotary_high=high, rotary_context=context)
 

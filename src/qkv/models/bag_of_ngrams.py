@@ -1,4 +1,4 @@
-"""Bags of words and hashed n-grams: nothing but the n-grams knows where a word stands.
+"""Bags of words and hashed n-grams: only the n-grams carry information on the order of words.
 
     bag      x_t = E[w_t] + Σ_{n=2}^{N} N[hash(w_{t-n+1} … w_t)]              deck 004's classifier takes their mean
     linear   scores_t = b + W[w_t] + Σ_{n=2}^{N} W[hash(w_{t-n+1} … w_t)]      logistic and softmax regression, deck 001
@@ -102,7 +102,7 @@ class Linear(nn.Module):
         self.embedding = NgramSum(config.vocabulary, config.width, longest=config.ngrams, table=config.buckets)
         self.bias = nn.Parameter(torch.zeros(config.width))
         self.embedded = Tap()
-        self.blocks = nn.ModuleList()  # none: what is looked up is added
+        self.blocks = nn.ModuleList()  # none: the embeddings are only added
         for part in self.embedding.parameters():
             nn.init.zeros_(part)  # every label equally likely
 

@@ -1,6 +1,6 @@
-"""BERT: the encoder of Devlin et al. 2019, which looks to both sides. Decks 000 and 002.
+"""BERT: the bidirectional encoder of Devlin et al. 2019. Decks 000 and 002.
 
-    x = norm(E[tokens] + P[places] + S[segments]);  N times: x = norm(x + attention(x)), x = norm(x + feedforward(x))
+    x = norm(E[tokens] + P[positions] + S[segments]);  N times: x = norm(x + attention(x)), x = norm(x + feedforward(x))
 
 GPT's block with three parts exchanged: the norm comes after each sublayer, GELU is the exact one, and the mask hides
 padding instead of the future. DistilBERT (Sanh et al. 2019) is the same without segments and pooler. What the vectors
@@ -109,8 +109,8 @@ class Bert(nn.Module):
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 by default."""
-        where = torch.arange(tokens.size(1), device=tokens.device)
-        x = self.positions(self.embedding(tokens), where)
+        positions = torch.arange(tokens.size(1), device=tokens.device)
+        x = self.positions(self.embedding(tokens), positions)
         x = self.segments(x, torch.zeros_like(tokens) if segments is None else segments)
         x = self.embedded(self.dropout(self.embedding_norm(x)))
         mask = None if present is None else masks.padding(present)

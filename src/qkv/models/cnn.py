@@ -2,7 +2,7 @@
 
     x = E[tokens];  N times: x += W_down (σ(gate(norm(x))) ⊙ up(norm(x)));  logits = W norm(x)
 
-Gate and up look at `kernel` places of the past (gated convolutions, Dauphin et al. 2017), further apart from layer to
+Gate and up see `kernel` positions of the past (gated convolutions, Dauphin et al. 2017), further apart from layer to
 layer (dilations, van den Oord et al. 2016); the stream is modern.py's.
 """
 
@@ -33,7 +33,7 @@ class CNNConfig:
     width: Width = 128
     hidden: WidthOrZero = 0  # features of each convolution; 0: the width
     kernel: Width = 3
-    growth: Width = 2  # how many times further back each layer looks than the one below
+    growth: Width = 2  # how many times further back each layer reaches than the one below
     context: Context = 256  # the length of a training window; dilations stay below it, then start again from 1
     dropout: Share = 0.0
     defaults: ClassVar[Defaults] = {
@@ -66,7 +66,9 @@ class CNN(nn.Module):
         self.reaches = [(config.kernel - 1) * dilation for dilation in config.dilations]
 
         def convolution(dilation: int) -> GatedConvolution:
-            gate, up = (Convolution(width, config.kernel, "past", outputs=hidden, dilation=dilation) for _ in range(2))
+            gate, up = (
+                Convolution(width, config.kernel, "causal", outputs=hidden, dilation=dilation) for _ in range(2)
+            )
             return GatedConvolution(gate, up, nn.Sigmoid(), nn.Linear(hidden, width, bias=False))
 
         self.embedding = Embedding(config.vocabulary, width)

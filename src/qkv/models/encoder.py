@@ -1,10 +1,10 @@
 """The Transformer encoder of the decks (001-004), with the parts they offer to choose from (Vaswani et al. 2017).
 
-    x = E[tokens] + P[places] (+ S[segments])
+    x = E[tokens] + P[positions] (+ S[segments])
     pre:   N times: x += attention(norm(x)), x += feedforward(norm(x));  norm(x)
     post:  N times: x = norm(x + attention(x)), x = norm(x + feedforward(x))
 
-Every token looks to both sides; the mask hides padding. bert.py is the figure of one paper, which this is not.
+Every token attends to both sides; the mask hides padding. bert.py is the architecture of one paper, this is not.
 """
 
 from __future__ import annotations
@@ -89,17 +89,18 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """A vector for every token. `present` is True for real tokens (none given: all); segments are 0 by default."""
-        where = torch.arange(tokens.size(1), device=tokens.device)
-        x = self.positions(self.embedding(tokens), where)
+        positions = torch.arange(tokens.size(1), device=tokens.device)
+        x = self.positions(self.embedding(tokens), positions)
         x = self.segments(x, torch.zeros_like(tokens) if segments is None else segments)
         x = self.embedded(self.dropout(x))
         mask = None if present is None else masks.padding(present)
         for block in self.blocks:
-            x = block(x, mask=mask, places=where)
+            x = block(x, mask=mask, positions=positions)
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """Every block starts as the identity, words as large as the waves of their places; learned places are small."""
+        """Every block starts as the identity, embeddings have the size of sinusoidal positions; learned positions start
+        small."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.embedding.weight, std=0.5)
         for part in (self.positions, self.segments):

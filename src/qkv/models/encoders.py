@@ -1,7 +1,7 @@
 """Configs of models around an encoder (masked.py, classifier.py, tagger.py): their sizes are the encoder's.
 
 A text encoder gives a vector for every token, `encoder(tokens, present, segments)`, and has `vocabulary`, `context` and
-`width`; padding stands behind the text and changes nothing. An encoder of images takes pixels instead of tokens. A
+`width`; padding comes after the text and changes nothing. An encoder of images takes pixels instead of tokens. A
 language model is one, too, without its head: each vector knows what came before it (Radford et al. 2018; deck 000).
 """
 
@@ -73,7 +73,7 @@ class FromLanguageModel(nn.Module):
             self.add_module(name, part)
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
-        """Padding stands behind the text, where nobody looks: it needs no mask."""
+        """Padding comes after the text, and no real token attends to it: it needs no mask."""
         model = self._model[0]
         vectors: Tensor = model.vectors(tokens) if self._reads_vectors else model(tokens)
         return vectors

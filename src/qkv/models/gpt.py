@@ -1,6 +1,6 @@
 """GPT: the decoder of GPT-2 (Radford et al. 2019), after GPT (Radford et al. 2018). Decks 000 and 004.
 
-    x = E[tokens] + P[places];  N times: x += attention(norm(x)), x += feedforward(norm(x));  logits = norm(x) Eᵀ
+    x = E[tokens] + P[positions];  N times: x += attention(norm(x)), x += feedforward(norm(x));  logits = norm(x) Eᵀ
 
 Learned positions, LayerNorm before each sublayer, GELU, biases everywhere, the head tied to the embedding.
 Deck 004's table says 117, 345, 762 and 1542 million parameters; the real sizes are in `PRESETS` and its test.
@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block, FeedForward, PreNorm, TanhGELU
-from qkv.blocks.bounded_state import remembered, window_mask
+from qkv.blocks.bounded_state import window_mask, window_states
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions
-from qkv.blocks.state import LayerStates, places
+from qkv.blocks.state import LayerStates, next_positions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Share, Width, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers, Defaults, ModelDefaults, adamw, muon
@@ -36,7 +36,7 @@ class GPTConfig:
     heads: Width = 4
     width: Width = 128
     context: Context = 256
-    window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
+    window: CountOrZero = 0  # how many positions each token attends to, itself included; 0: all
     dropout: Share = 0.0
     defaults: ClassVar[Defaults] = {
         "gpt": ModelDefaults(
@@ -99,17 +99,17 @@ class GPT(nn.Module):
         self._initialize(config.layers)
 
     def state(self, rows: int, capacity: int | None = None) -> LayerStates:
-        return remembered(len(self.blocks), rows, capacity or self.context, self.window)
+        return window_states(len(self.blocks), rows, capacity or self.context, self.window)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.head(self.vectors(tokens, state)))
 
     def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
-        where, answers = places(state, tokens.size(1), tokens.device)
-        mask = window_mask(state, where, self.window) if self.window else masks.causal(where, answers)
-        x = self.embedded(self.dropout(self.positions(self.embedding(tokens), where)))
+        positions, keys = next_positions(state, tokens.size(1), tokens.device)
+        mask = window_mask(state, positions, self.window) if self.window else masks.causal(positions, keys)
+        x = self.embedded(self.dropout(self.positions(self.embedding(tokens), positions)))
         for depth, block in enumerate(self.blocks):
-            x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
+            x = block(x, mask=mask, positions=positions, state=state.layers[depth] if state else None)
         return self.norm(x)
 
     def _initialize(self, layers: int) -> None:

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block, GatedFeedForward, PreNorm
-from qkv.blocks.bounded_state import remembered, window_mask
+from qkv.blocks.bounded_state import window_mask, window_states
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
-from qkv.blocks.positions import RotaryPositions, rotary_rates, stretched
-from qkv.blocks.state import LayerStates, places
+from qkv.blocks.positions import RotaryPositions, llama3_rates, rotary_rates
+from qkv.blocks.state import LayerStates, next_positions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, PositiveOrZero, Share, Width, WidthOrZero, strict
 from qkv.models.defaults import Defaults, ModelDefaults, adamw, muon
@@ -38,7 +38,7 @@ class LlamaConfig:
     head_width: WidthOrZero = 0  # 0: width / heads
     hidden: WidthOrZero = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
     context: Context = 256
-    window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
+    window: CountOrZero = 0  # how many positions each token attends to, itself included; 0: all
     rotary_base: Positive = 10000.0
     rotary_factor: Positive = 1.0  # how many times slower the slow pairs turn (Llama 3.1); 1: all as they are
     rotary_low: PositiveOrZero = 1.0  # slow pairs turn less often than this within rotary_context
@@ -94,7 +94,7 @@ class Llama(nn.Module):
 
         rates = rotary_rates(head_width, config.rotary_base)
         stretch = config.rotary_factor, config.rotary_low, config.rotary_high, config.rotary_context
-        rotary = RotaryPositions(config.context, head_width, rates=stretched(rates, *stretch))
+        rotary = RotaryPositions(config.context, head_width, rates=llama3_rates(rates, *stretch))
         self.embedding = Embedding(config.vocabulary, width)
         self.embedded = Tap()
         self.blocks = nn.ModuleList(
@@ -110,17 +110,17 @@ class Llama(nn.Module):
         self._initialize()
 
     def state(self, rows: int, capacity: int | None = None) -> LayerStates:
-        return remembered(len(self.blocks), rows, capacity or self.context, self.window)
+        return window_states(len(self.blocks), rows, capacity or self.context, self.window)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.head(self.vectors(tokens, state)))
 
     def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
-        where, answers = places(state, tokens.size(1), tokens.device)
-        mask = window_mask(state, where, self.window) if self.window else masks.causal(where, answers)
+        positions, keys = next_positions(state, tokens.size(1), tokens.device)
+        mask = window_mask(state, positions, self.window) if self.window else masks.causal(positions, keys)
         x = self.embedded(self.embedding(tokens))
         for depth, block in enumerate(self.blocks):
-            x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
+            x = block(x, mask=mask, positions=positions, state=state.layers[depth] if state else None)
         return self.norm(x)
 
     def _initialize(self) -> None:

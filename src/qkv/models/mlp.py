@@ -59,7 +59,7 @@ class MLP(nn.Module):
         self.embedding = Embedding(config.vocabulary, numbers)
         self.embedded = Tap()
         self.dropout = Dropout(config.dropout)
-        self.joined = Convolution(numbers, config.context, "past", outputs=width)
+        self.joined = Convolution(numbers, config.context, "causal", outputs=width)
         self.blocks = nn.ModuleList(
             PreNorm(feedforward(), RMSNorm(width, 1e-6), config.dropout) for _ in range(config.layers)
         )

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from qkv.blocks import initialization, masks
 from qkv.blocks.attention import MultiHeadAttention, width_of_head
 from qkv.blocks.block import Block, GatedFeedForward, PreNorm
-from qkv.blocks.bounded_state import remembered, window_mask
+from qkv.blocks.bounded_state import window_mask, window_states
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.heads import TiedHead
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import RotaryPositions
-from qkv.blocks.state import LayerStates, places
+from qkv.blocks.state import LayerStates, next_positions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, Positive, Share, Width, WidthOrZero, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers, Defaults, ModelDefaults, adamw, muon
@@ -38,7 +38,7 @@ class ModernConfig:
     head_width: WidthOrZero = 0  # 0: width / heads
     hidden: WidthOrZero = 0  # of the feed-forward; 0: 8/3 width, so that three matrices cost what GPT's two do
     context: Context = 256
-    window: CountOrZero = 0  # how many places each attention looks back, itself included; 0: all
+    window: CountOrZero = 0  # how many positions each token attends to, itself included; 0: all
     rotary_base: Positive = 10000.0
     norm_epsilon: Positive = 1e-6
     head: Literal["tied", "own"] = "own"
@@ -106,17 +106,17 @@ class Modern(nn.Module):
         self._initialize()
 
     def state(self, rows: int, capacity: int | None = None) -> LayerStates:
-        return remembered(len(self.blocks), rows, capacity or self.context, self.window)
+        return window_states(len(self.blocks), rows, capacity or self.context, self.window)
 
     def forward(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T V"]:
         return self.logits(self.head(self.vectors(tokens, state)))
 
     def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
-        where, answers = places(state, tokens.size(1), tokens.device)
-        mask = window_mask(state, where, self.window) if self.window else masks.causal(where, answers)
+        positions, keys = next_positions(state, tokens.size(1), tokens.device)
+        mask = window_mask(state, positions, self.window) if self.window else masks.causal(positions, keys)
         x = self.embedded(self.embedding(tokens))
         for depth, block in enumerate(self.blocks):
-            x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
+            x = block(x, mask=mask, positions=positions, state=state.layers[depth] if state else None)
         return self.norm(x)
 
     def _initialize(self) -> None:

@@ -21,7 +21,7 @@ from qkv.blocks.bounded_state import PastState
 from qkv.blocks.embeddings import NgramEmbedding, Shifted, ShiftedState, TokenShift
 from qkv.blocks.norms import RMSNorm
 from qkv.blocks.positions import RotaryPositions
-from qkv.blocks.state import LayerStates, places
+from qkv.blocks.state import LayerStates, next_positions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, Count, CountOrZero, Layers, Share, Width, WidthOrZero, strict
 from qkv.models.defaults import Defaults, ModelDefaults, OptimizerDefaults, adamw
@@ -102,11 +102,11 @@ class ModernFast(nn.Module):
         return self.logits(self.head(self.vectors(tokens, state)))
 
     def vectors(self, tokens: Int[Tensor, "B T"], state: LayerStates | None = None) -> Float[Tensor, "B T D"]:
-        where, answers = places(state, tokens.size(1), tokens.device)
-        mask = masks.causal(where, answers)
+        positions, keys = next_positions(state, tokens.size(1), tokens.device)
+        mask = masks.causal(positions, keys)
         x = self.embedded(self.embedding(tokens, state=state.layers[0] if state else None))
         for depth, block in enumerate(self.blocks, 1):
-            x = block(x, mask=mask, places=where, state=state.layers[depth] if state else None)
+            x = block(x, mask=mask, positions=positions, state=state.layers[depth] if state else None)
         return self.norm(x)
 
     def _initialize(self) -> None:

@@ -92,7 +92,7 @@ class RecurrentEncoder(nn.Module):
         initialization.recurrent_(self.modules())
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
-        """Padding stands behind the text."""
+        """Padding comes after the text."""
         x = self.embedded(self.embedding(tokens))
         for block in self.blocks:
             x = block(self.dropout(x), present)

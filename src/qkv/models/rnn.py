@@ -64,7 +64,7 @@ class RecurrentLanguageModel(nn.Module):
         layer, parts = CELLS[config.kind]
         embedded = config.input == "embedding"
         self.embedding = Embedding(vocabulary, width) if embedded else OneHot(vocabulary)
-        between = config.dropout if layers > 1 else 0.0  # torch warns of a dropout that has no place
+        between = config.dropout if layers > 1 else 0.0  # torch warns of dropout after the only layer
         self.recurrent = Recurrent(
             layer(width if embedded else vocabulary, width, layers, batch_first=True, dropout=between),
             (LearnedStart if config.start == "learned" else ZeroStart)(parts, layers, width),

@@ -3,7 +3,7 @@
     m = recurrence(E[source]);  h₀ = tanh(W m_last);  h = recurrence(F[tokens], h₀);  logits = V h̃ + b
 
 Without attention h̃ = h, and one vector holds the whole source (Cho et al. 2014, Sutskever et al. 2014). With it every
-word looks back at the source, h̃ = tanh(W [c; h]) (Luong et al. 2015; blocks/decoder.py); their input feeding, which
+word attends to the source, h̃ = tanh(W [c; h]) (Luong et al. 2015; blocks/decoder.py); their input feeding, which
 would make training a walk from word to word, is left out. The encoder may read from both sides (Bahdanau et al. 2015).
 """
 
@@ -80,7 +80,7 @@ class RNNTranslator(nn.Module):
         self.encoder = nn.ModuleList(Directions(*(direction(n) for _ in range(config.directions))) for n in inputs)
         linear = nn.Sequential(nn.Linear(width, math.prod(self.shape)), nn.Tanh())
         self.bridge = linear if config.bridge == "linear" else nn.Identity()
-        between = config.dropout if layers > 1 else 0.0  # torch warns of a dropout that has no place
+        between = config.dropout if layers > 1 else 0.0  # torch warns of dropout after the only layer
         written = cell(numbers, width, layers, batch_first=True, dropout=between)
         self.decoder = Recurrent(written, ZeroStart(parts, layers, width))
         self.attention = NoAttention() if config.attention == "none" else attention()
@@ -114,11 +114,11 @@ class RNNTranslator(nn.Module):
     def decoded(
         self, tokens: Int[Tensor, "R T"], memory: Memory, present: Present, state: Remembered | None = None
     ) -> Float[Tensor, "R T D"]:
-        ((own, looked),) = (state or self.state(len(tokens))).layers(len(memory))
+        ((own, memory_state),) = (state or self.state(len(tokens))).layers(len(memory))
         if not own.begun:
             own.begin(self._start(memory, present, len(tokens)))
         x = self.decoder(self.dropout(self.embedded(self.embedding[-1](tokens))), state=own)
-        return self.dropout(self.attention(x, memory, mask=masks.padding(present), state=looked))
+        return self.dropout(self.attention(x, memory, mask=masks.padding(present), state=memory_state))
 
     def _start(self, memory: Memory, present: Present, rows: int) -> tuple[Tensor, ...]:
         """From where each direction ended: the one at the last real token, the other at the first."""

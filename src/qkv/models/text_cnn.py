@@ -2,8 +2,8 @@
 
     y_t = [relu(conv_3(x))_t; relu(conv_4(x))_t; relu(conv_5(x))_t],  x = E[tokens]
 
-The kernels look to both sides; what lies beyond the text is zero, padding too. Further layers are added to the stream,
-x += y(norm(x)); the paper has one.
+The kernels see both sides; beyond the text there are zeros, and so are padding tokens. Further layers are added to the
+stream, x += y(norm(x)); the paper has one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TextCNNConfig:
     vocabulary: CountOrZero = 0  # 0: the tokenizer's
     layers: Layers = 1
     width: Width = 192  # features of all kernels together
-    kernels: Annotated[tuple[Width, ...], Field(min_length=1, max_length=16)] = (3, 4, 5)  # neighbours each looks at
+    kernels: Annotated[tuple[Width, ...], Field(min_length=1, max_length=16)] = (3, 4, 5)  # tokens that each one sees
     embedding_width: WidthOrZero = 0  # 0: the width
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0

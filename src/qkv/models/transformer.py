@@ -23,7 +23,7 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding
 from qkv.blocks.norms import LayerNorm
 from qkv.blocks.positions import LearnedPositions, SinusoidalPositions
-from qkv.blocks.state import KeyValueState, MemoryState, places
+from qkv.blocks.state import KeyValueState, MemoryState, next_positions
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, Layers, LayersOrZero, Share, Width, WidthOrZero, strict
 from qkv.models.defaults import Defaults, ModelDefaults, OptimizerDefaults
@@ -105,7 +105,7 @@ class Transformer(nn.Module):
         return self.decoded(tokens, self.encode(source, present), present)
 
     def encode(self, source: Source, present: Present) -> Memory:
-        """`present` is True for real tokens; nobody looks at the others."""
+        """`present` is True for real tokens; no query attends to the others."""
         x = self._embed(source, torch.arange(source.size(1), device=source.device))
         for block in self.encoder:
             x = block(x, mask=masks.padding(present))
@@ -120,13 +120,13 @@ class Transformer(nn.Module):
     def decoded(
         self, tokens: Int[Tensor, "R T"], memory: Memory, present: Present, state: Remembered | None = None
     ) -> Float[Tensor, "R T D"]:
-        where, answers = places(state, tokens.size(1), tokens.device)
+        positions, keys = next_positions(state, tokens.size(1), tokens.device)
         held = [(None, None)] * len(self.decoder) if state is None else state.layers(len(memory))
-        x, mask, there = self._embed(tokens, where), masks.causal_or_none(where, answers), masks.padding(present)
+        x, mask, there = self._embed(tokens, positions), masks.causal_or_none(positions, keys), masks.padding(present)
         for block, (own, crossed) in zip(self.decoder, held, strict=True):
             x = block(x, memory, mask=mask, memory_mask=there, state=own, memory_state=crossed)
         return self.decoder_norm(x)
 
-    def _embed(self, tokens: Int[Tensor, "R T"], where: Int[Tensor, "... T"]) -> Float[Tensor, "R T D"]:
-        x = self.positions(self.embedding(tokens) * self.width**0.5, where)
+    def _embed(self, tokens: Int[Tensor, "R T"], positions: Int[Tensor, "... T"]) -> Float[Tensor, "R T D"]:
+        x = self.positions(self.embedding(tokens) * self.width**0.5, positions)
         return self.embedded(self.dropout(x))

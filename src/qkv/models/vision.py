@@ -1,6 +1,6 @@
 """Vision: a Transformer on patches of an image (Dosovitskiy et al. 2021). Deck 003, "any tokens".
 
-    x = W patches + b + P[places];  N times: x += attention(norm(x)), x += feedforward(norm(x));  norm(x)
+    x = W patches + b + P[positions];  N times: x += attention(norm(x)), x += feedforward(norm(x));  norm(x)
 
 GPT's and BERT's block, without a mask. Instead of a token for the whole image there is the classifier's mean pooling
 (Beyer et al. 2022).
@@ -102,6 +102,6 @@ class PatchEncoder(nn.Module):
         return self.norm(x)
 
     def _initialize(self) -> None:
-        """Every block starts as the identity; places differ from the first step on."""
+        """Every block starts as the identity; positions differ from the first step on."""
         initialization.calm_(self, 0.5)
         nn.init.normal_(self.positions.table.weight, std=0.2)

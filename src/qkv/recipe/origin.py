@@ -125,7 +125,7 @@ def _copy_weights(model: nn.Module, tensors: dict[str, Tensor], start: str) -> N
 def _choose_learning_parameters(model: nn.Module, pretrained: nn.Module, training: TrainingConfig) -> None:
     """Apply `training.lora` or `training.frozen` to the pretrained part of the model."""
     if training.lora:
-        if not low_rank.adapt(pretrained, training.lora, besides=("pooler",)):
+        if not low_rank.add_adapters(pretrained, training.lora, exclude=("pooler",)):
             raise InputError("--lora: this model has no linear or recurrent layers to adapt. Leave it out.")
     elif training.frozen == "encoder":
         pretrained.requires_grad_(False)

@@ -230,7 +230,7 @@ class Session:
     @property
     def parameters(self) -> int:
         """The number of parameters of the saved model, in which the matrices of LoRA are merged into the weights."""
-        return count(self.model) - sum(learning(adapter) for adapter in low_rank.beside(self.model).values())
+        return count(self.model) - sum(learning(adapter) for adapter in low_rank.adapters(self.model).values())
 
     @property
     def size(self) -> str:
