@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -217,3 +218,14 @@ def test_command_line_and_library_have_one_temperature(model: Any) -> None:
     for verb in (generate, chat, qkv.api.Model.stream):
         assert inspect.signature(verb).parameters["temperature"].default == TEMPERATURE
     assert model.generate("the", length=20, seed=3) == model.generate("the", length=20, seed=3, temperature=TEMPERATURE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_waiting_threads_leave_the_processor_to_others(before: dict[str, str], after: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in {"GOMP_SPINCOUNT", *before}}
+    code = "import os, qkv; print(os.environ.get('GOMP_SPINCOUNT'))"
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env={**environment, **before})
+    assert done.stdout.strip() == str(after)

@@ -5,7 +5,15 @@
 
 from __future__ import annotations
 
+import os
+
 from qkv.version import __version__
+
+# Before torch loads libgomp: threads that wait for another one of their step soon sleep. By default they keep the
+# processor for 300,000 turns, which the other one may need; beside other programs, steps took up to 30 times longer.
+# libgomp itself takes this number where there are more threads than processors (decision 0007).
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 TYPE_CHECKING = False  # type checkers take it as `typing.TYPE_CHECKING`; importing `typing` would be slow
 if TYPE_CHECKING:
