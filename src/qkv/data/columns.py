@@ -141,7 +141,9 @@ class _Profile:
 
 
 def _profiles(table: Table) -> list[_Profile]:
-    return [_Profile.of(name, table.sample_column(index)) for index, name in enumerate(table.columns)]
+    """Of each column but one of splits."""
+    columns = [(index, name) for index, name in enumerate(table.columns) if name != table.split_column]
+    return [_Profile.of(name, table.sample_column(index)) for index, name in columns]
 
 
 def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:

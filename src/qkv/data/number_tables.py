@@ -84,7 +84,8 @@ class _NumberProfile:
 
 
 def _profiles(table: Table) -> list[_NumberProfile]:
-    return [_NumberProfile.of(name, table.sample_column(index)) for index, name in enumerate(table.columns)]
+    columns = [(index, name) for index, name in enumerate(table.columns) if name != table.split_column]
+    return [_NumberProfile.of(name, table.sample_column(index)) for index, name in columns]
 
 
 def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
@@ -112,7 +113,8 @@ def _label_column(table: Table, config: ExamplesConfig) -> str:
     """The column to learn: the given one, else one with a usual name of a label, else the last."""
     if (given := given_column(table, config.label, "label")) is not None:
         return given
-    candidates = [name for name in table.columns if not _is_id(name) and name not in config.columns]
+    unusable = (*config.columns, table.split_column)
+    candidates = [name for name in table.columns if not _is_id(name) and name not in unusable]
     if not candidates:
         problem = f"which column is to be learned? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --label NAME, or by its number from 1.")

@@ -29,6 +29,7 @@ from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
 from qkv.data.files.unpack import read_bytes
 from qkv.data.findings import Findings, OnRead, Progress, TaskNote, byte_counter, no_progress
 from qkv.data.formats import conll, images
+from qkv.data.formats.column_names import Split
 from qkv.data.formats.kinds import FASTTEXT_PREFIX, FilePreviews
 from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, encodable, read_lines, report_reads
 from qkv.data.formats.tabular import Table, open_table
@@ -36,7 +37,7 @@ from qkv.data.hold_out import choose_held_out, example_notes
 from qkv.data.identity import MAX_PASSAGE_TEXTS, passage_keys
 from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, decide_label_scheme, format_names, label_text
 from qkv.data.number_tables import NumberReader, holds_numbers
-from qkv.data.split_files import ExampleFile, Split, SplitFiles, find_examples
+from qkv.data.split_files import ExampleFile, SplitFiles, find_examples, split_tables
 from qkv.errors import ConfigError, DataError
 from qkv.ranges import ExampleTask
 
@@ -77,6 +78,13 @@ def read_examples(
     previews = previews or FilePreviews(config.encoding)
     files = images.split_npz_archive(find_examples(config, findings, progress, previews))
     content = _content(files, config, previews)
+
+    def open_rows(file: ExampleFile) -> Table | None:
+        preview = previews.table(file.source, config.header) if file.kind == "table" else None
+        has_splits = preview is not None and preview.split_column is not None
+        return open_table(file.source, config.encoding, Findings(), config.header) if has_splits else None
+
+    files = split_tables(files, open_rows, bool(config.valid or config.test), findings)
     wanted = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
     if config.task is not None and content not in wanted:
         raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")

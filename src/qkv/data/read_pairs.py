@@ -24,14 +24,15 @@ from qkv.data.files.discover import is_zip
 from qkv.data.files.unpack import Source, unreadable_error, zip_members
 from qkv.data.findings import Caution, Findings, OnRead, Progress, TaskNote, byte_counter, display_name, no_progress
 from qkv.data.formats.aligned import parse_file_name, read_line_pairs
+from qkv.data.formats.column_names import split_of
 from qkv.data.formats.kinds import FilePreviews
-from qkv.data.formats.tabular import open_table
+from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import pair_notes, split_pairs
 from qkv.data.identity import keys_array, text_key
 from qkv.data.pair_columns import PairColumns, guess_pair, header_rule
 from qkv.data.pair_files import find_pairs
 from qkv.data.read_examples import Purpose
-from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, split_of
+from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, split_tables
 from qkv.errors import ConfigError, DataError
 
 MAX_LEFT_OUT_SHARE = 0.1
@@ -159,6 +160,14 @@ def read_parallel(
     require_encoding(config.encoding)
     findings = Findings()
     files = find_pairs(config, findings, progress, previews)
+    previews = previews or FilePreviews(config.encoding)
+
+    def open_rows(group: PairFiles) -> Table | None:
+        preview = previews.table(group.first, header_rule(config)) if group.second is None else None
+        has_splits = preview is not None and preview.split_column is not None
+        return open_table(group.first, config.encoding, Findings(), header_rule(config)) if has_splits else None
+
+    files = split_tables(files, open_rows, bool(config.valid or config.test), findings)
     if learn:
         add_neighbours(files, findings)
     reader = PairReader(config, findings, byte_counter(progress, "reading"))

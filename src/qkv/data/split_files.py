@@ -5,11 +5,10 @@ Files without labels of their own have the name of their sub-folder as label, un
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Direction
@@ -17,16 +16,11 @@ from qkv.data.files.discover import catalog_entry, is_zip, leads_to_folder, list
 from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import SOURCE, TARGET
+from qkv.data.formats.column_names import SPLIT_WORDS, SPLITS, Split, split_of
 from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews, kind_by_name
+from qkv.data.formats.tabular import Table, splits_in
 from qkv.errors import DataError
 
-Split = Literal["train", "valid", "test"]
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-SPLIT_WORDS: dict[str, Split] = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("dev", "valid", "validation", "val", "development"), "valid"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
 UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
 UNKNOWN_LANGUAGES = (SOURCE, TARGET)
 
@@ -47,6 +41,10 @@ class ExampleFile:
     def display_name(self) -> str:
         return self.source.display_name
 
+    def of_split(self, split: Split) -> ExampleFile:
+        """The rows of this split."""
+        return replace(self, source=replace(self.source, split=split), split=split)
+
 
 @dataclass(frozen=True)
 class PairFiles:
@@ -61,13 +59,17 @@ class PairFiles:
 
     @property
     def split(self) -> Split | None:
-        return split_of(self.first.file_name)
+        return split_of(self.first.split or self.first.file_name)
 
     @property
     def display_name(self) -> str:
         if self.second is None:
             return self.first.display_name
         return f"{self.first.display_name} and {self.second.display_name}"
+
+    def of_split(self, split: Split) -> PairFiles:
+        """The rows of this split."""
+        return replace(self, first=replace(self.first, split=split))
 
 
 File = TypeVar("File", ExampleFile, PairFiles)
@@ -101,11 +103,24 @@ class SplitFiles(Generic[File]):
         return splits
 
 
-def split_of(name: str) -> Split | None:
-    """The split that a file's name tells, such as wnut17train.conll or emerging.dev.conll."""
-    if name.lower().startswith("t10k"):  # the test images of MNIST
-        return "test"
-    return next((SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in SPLIT_WORDS), None)
+def split_tables(
+    files: SplitFiles[File], open_rows: Callable[[File], Table | None], others_given: bool, findings: Findings
+) -> SplitFiles[File]:
+    """Assign the rows of tables with a column of splits to these; only the training rows if other files are given.
+
+    `open_rows` opens a file that is a table.
+    """
+    found = SplitFiles[File](valid=files.valid, test=files.test)
+    for file in files.train:
+        table = open_rows(file)
+        splits = splits_in(table) if table is not None else []
+        if table is None or len(splits) < 2:
+            found.train.append(file)
+            continue
+        findings.add_note(f"{table.where}: the rows of each split are those that {table.split_column!r} names.")
+        for split in splits[:1] if others_given else splits:
+            getattr(found, split).append(file.of_split(split))
+    return found if found.train else SplitFiles.assign(found.all(), [], [], findings)
 
 
 def is_container(name: str, content: str) -> bool:

@@ -65,6 +65,8 @@ class Source:
     member: str | None = None
     name: str | None = None
     """The name for messages, if it is not the path."""
+    split: str | None = None
+    """Of a table with a column of splits: only the rows of this one."""
 
     @property
     def display_name(self) -> str:

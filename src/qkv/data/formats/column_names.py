@@ -6,7 +6,17 @@ Names are compared in the form that `normalize` returns: lower case, with _ for 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+SPLIT_WORDS: dict[str, Split] = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("dev", "valid", "validation", "validate", "val", "development"), "valid"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+SPLIT_COLUMNS = ("split", "set", "subset", "partition")
+"""A column of such a name, with nothing but names of splits in it, says to which split each row belongs."""
 _TEXT = """
 text sentence review content message body comment tweet document question utterance headline query sms article passage
 abstract description input string sequence protein title text1 sentence1 premise question1 post email paragraph snippet
@@ -19,6 +29,10 @@ relatedness_score star_rating stance language lang
 """
 _ID = "id idx index guid uid uuid pairid pair_id example_id row no number key unnamed:_0"
 _DOCUMENT = "text content body document story article passage sentence review message raw"
+_WRAPPERS = """
+data dataset examples rows items records instances samples documents sentences utterances texts entries results intents
+questions paragraphs articles reviews list values content messages common_examples
+"""
 TEXT, LABEL, ID, DOCUMENT = _TEXT.split(), _LABEL.split(), _ID.split(), _DOCUMENT.split()
 """`DOCUMENT` are the columns of text for a language model; the others are those of labelled examples."""
 TEXT_PAIRS = [
@@ -53,10 +67,21 @@ PROMPT_PAIRS = [("input", "output"), ("question", "answer"), ("text", "target")]
 """Names that are read as source and target only in files that are known to be parallel text."""
 NESTED_TRANSLATION = "translation"
 """The column whose cells are objects such as {"en": ..., "de": ...}, as in data sets of the Hugging Face hub."""
+WRAPPERS = frozenset(_WRAPPERS.split())
+"""Keys of a JSON object that hold its rows and say nothing about them."""
+SEVERAL_TEXTS = ("patterns", "examples", "utterances", "texts", "sentences", "phrases", "queries", "samples")
+"""Keys of a list of texts that share the other values of their object."""
 
 
 def normalize(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def split_of(name: str) -> Split | None:
+    """The split that a name tells, such as wnut17train.conll, emerging.dev.conll or oos_val."""
+    if name.lower().startswith("t10k"):  # the test images of MNIST
+        return "test"
+    return next((SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in SPLIT_WORDS), None)
 
 
 def is_known(name: str) -> bool:

@@ -20,10 +20,11 @@ import numpy.typing as npt
 from qkv.data.examples import ImageExamples
 from qkv.data.files.unpack import ZIP_ERRORS, Source, changed_error, read_bytes, unreadable_error
 from qkv.data.findings import Caution, Findings, OnRead
+from qkv.data.formats.column_names import SPLIT_WORDS, SPLITS, Split
 from qkv.data.formats.rows import BadRows
 from qkv.data.identity import hash64
 from qkv.data.labels import RawLabels, RawSplit
-from qkv.data.split_files import SPLIT_WORDS, SPLITS, ExampleFile, Split, SplitFiles
+from qkv.data.split_files import ExampleFile, SplitFiles
 from qkv.errors import DataError, require_package
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from qkv.data.files.decode import decode
 from qkv.data.files.unpack import CHUNK_SIZE, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import sniff_dialect
+from qkv.data.formats.json_rows import NoRowsError
 from qkv.data.formats.tabular import Header, Table, open_table
 from qkv.errors import DataError
 
@@ -24,6 +25,8 @@ LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", 
 """The kinds of files that hold labels too. Images and texts may get theirs from the names of folders."""
 IMAGE_KINDS: tuple[FileKind, ...] = ("idx", "npz", "image")
 FASTTEXT_PREFIX = "__label__"
+METADATA_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
+"""What the datasets library of Hugging Face stores beside the rows."""
 MAX_PREVIEWS = 20
 """For how many files the first bytes are kept; other files of a folder may be opened again."""
 _HEAD_SIZE = 2**16
@@ -39,6 +42,8 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
 
 def kind_by_name(source: Source) -> FileKind | None:
     """The kind that a file's name tells; None for a name such as data.txt."""
+    if source.file_name in METADATA_FILES:
+        return "text"
     if re.fullmatch(r"\.idx\d-ubyte", source.suffix) or "-idx" in source.file_name:
         return "idx"
     return _KIND_BY_SUFFIX.get(source.suffix)
@@ -91,7 +96,19 @@ class FilePreviews:
     def kind(self, source: Source) -> FileKind:
         if source not in self._kinds:
             self._kinds[source] = kind_by_name(source) or _kind_by_content(self.chunks(source), self.encoding)
+            if source.format == "json" and not self._has_rows(source):
+                self._kinds[source] = "text"
         return self._kinds[source]
+
+    def _has_rows(self, source: Source) -> bool:
+        """Whether a JSON file has rows; settings and measurements have none. Damaged files are refused when read."""
+        try:
+            self.table(source)
+        except NoRowsError:
+            return False
+        except (DataError, LookupError):
+            pass
+        return True
 
     def table(self, source: Source, header: Header = None) -> Table:
         """A table whose rows are those of its sample, the first rows of the file."""
@@ -108,6 +125,7 @@ class FilePreviews:
         """The bytes of a file; those that were read before come from memory."""
         while len(self._chunks) >= MAX_PREVIEWS and source not in self._chunks:
             del self._chunks[next(iter(self._chunks))]
+        source = replace(source, split=None)
         chunks, self._chunks[source] = tee(self._chunks.get(source) or _read_chunks(source, ref(self)))
         return chunks
 

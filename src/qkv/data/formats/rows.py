@@ -21,7 +21,14 @@ if TYPE_CHECKING:
 
 MAX_ROW_CHARACTERS = 64 * 2**20
 MAX_BAD_SHARE = 0.01
+MAX_FIRST_LINE = 2**22
+"""The first line of a file with a JSON value on each line may have so many characters."""
+MAX_NESTED_OBJECTS = 20
 LONE_SURROGATE = "half of a surrogate pair, which is no character"
+
+
+Keys = tuple[str, ...]
+_DECODER = json.JSONDecoder()
 
 
 class BadRows:
@@ -124,6 +131,46 @@ class JsonReader:
             if not self._read_more():
                 return ""
 
+    def has_a_value_a_line(self) -> bool:
+        """Whether the first line is a JSON value and others follow it; not so where one value has all of the file."""
+        while "\n" not in self._buffer[self._position :] and len(self._buffer) < MAX_FIRST_LINE and self._read_more():
+            pass
+        line, _, rest = self._buffer[self._position :].partition("\n")
+        try:
+            json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        while not rest.strip() and self._read_more():
+            rest = self._buffer[self._position :].partition("\n")[2]
+        return bool(rest.strip())
+
+    def members(self, keys: Keys = ()) -> Iterator[tuple[Keys, bool, object]]:
+        """What the object that the next character begins holds, and the objects in it: the keys that lead there,
+        whether it is an element of a list, and the value. Of each list, the elements come one at a time."""
+        if len(keys) > MAX_NESTED_OBJECTS:
+            raise self._error("nested too deeply")
+        self._position += 1
+        while self.peek() != "}":
+            key = self._read_element() if self.peek() == '"' else None
+            if not isinstance(key, str) or self.peek() != ":":
+                raise self._error("expected a key in double quotes, and a colon after it")
+            self._position += 1
+            first_character = self.peek()
+            if first_character == "{":
+                yield from self.members((*keys, key))
+            elif first_character == "[":
+                for _, value in self.elements():
+                    yield (*keys, key), True, value
+            else:
+                yield (*keys, key), False, self._read_element()
+            if self.peek() == ",":
+                self._position += 1
+                if self.peek() == "}":
+                    raise self._error("expected a key after a comma")
+            elif self.peek() != "}":
+                raise self._error("expected , or } after a value")
+        self._position += 1
+
     def lines(self, bad_rows: BadRows) -> Iterator[tuple[int, object]]:
         """The JSON value of each line, with its line number. Blank lines are skipped; other text is a bad row."""
         unread = chain([self._buffer[self._position :]], self._texts)
@@ -139,12 +186,12 @@ class JsonReader:
 
     def elements(self) -> Iterator[tuple[int, object]]:
         """The elements of the list that the next character begins, numbered from 1."""
-        decoder = json.JSONDecoder()
         self._position += 1
         if self.peek() == "]":
+            self._position += 1
             return
         for number in count(1):
-            yield number, self._read_element(decoder)
+            yield number, self._read_element()
             separator = self.peek()
             if separator not in (",", "]"):
                 raise self._error("expected , or ] after an element")
@@ -153,11 +200,13 @@ class JsonReader:
                 return
             self.peek()
 
-    def _read_element(self, decoder: json.JSONDecoder) -> object:
+    def _read_element(self) -> object:
         while True:
             try:
-                value, self._position = decoder.raw_decode(self._buffer, self._position)
-                return value
+                value, end = _DECODER.raw_decode(self._buffer, self._position)
+                if end < len(self._buffer) or not isinstance(value, int | float) or not self._read_more():
+                    self._position = end
+                    return value
             except RecursionError:
                 raise self._error("nested too deeply") from None
             except ValueError as error:

@@ -9,7 +9,9 @@ from itertools import chain, islice
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import DELIMITERS, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
+from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, Split, normalize, split_of
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
+from qkv.data.formats.json_rows import read_json
 from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, split_lines
 from qkv.errors import DataError
 from qkv.visible import visible
@@ -37,6 +39,8 @@ class Table:
     bad_rows: BadRows
     dialect_note: str = ""
     """How the cells were told apart, if that is worth a note."""
+    split_column: str | None = None
+    """The column that says to which split each row belongs."""
 
     @property
     def where(self) -> str:
@@ -45,7 +49,7 @@ class Table:
     @property
     def has_numbered_columns(self) -> bool:
         """Whether the columns have numbers for names, as in a file without a header."""
-        return all(name.isdecimal() for name in self.columns)
+        return all(name.isdecimal() for name in self.columns if name != self.split_column)
 
     def require_rows(self) -> None:
         if not self.sample:
@@ -68,11 +72,36 @@ def open_table(
     """Open a table and read its first rows. `chunks`: the bytes of the file, if it is open."""
     bad_rows = BadRows(source.display_name, findings)
     if source.format == "parquet":
-        return _open_parquet_table(source, bad_rows, on_read)
-    texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, findings)
-    if source.format in ("jsonl", "json"):
-        return _open_json_table(source, texts, bad_rows)
-    return _open_delimited_table(source, texts, bad_rows, header)
+        table = _open_parquet_table(source, bad_rows, on_read)
+    else:
+        once = findings if source.split in (None, SPLITS[0]) else Findings()  # a file is read for each of its splits
+        texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, once)
+        if source.format in ("jsonl", "json"):
+            table = _open_json_table(source, texts, bad_rows)
+        else:
+            table = _open_delimited_table(source, texts, bad_rows, header)
+    table.split_column = next((name for name in table.columns if _holds_splits(table, name)), None)
+    if source.split is not None and table.split_column is not None:
+        column = table.columns.index(table.split_column)
+        table.rows = (row for row in table.rows if split_of(str(row[1][column])) == source.split)
+    return table
+
+
+def _holds_splits(table: Table, name: str) -> bool:
+    """Whether a column has a usual name and nothing but names of splits."""
+    if normalize(name) not in SPLIT_COLUMNS:
+        return False
+    cells = table.sample_column(table.columns.index(name))
+    return bool(cells) and all(isinstance(cell, str) and split_of(cell) for cell in cells)
+
+
+def splits_in(table: Table) -> list[Split]:
+    """The splits that the rows of a table belong to, by its column of splits; all rows are read."""
+    if table.split_column is None:
+        return []
+    column = table.columns.index(table.split_column)
+    found = {split_of(str(row[column])) for _, row in table.rows}
+    return [split for split in SPLITS if split in found]
 
 
 def _open_delimited_table(source: Source, texts: Iterable[str], bad_rows: BadRows, header: Header) -> Table:
@@ -141,10 +170,9 @@ def _require_distinct_names(where: str, names: Sequence[str]) -> None:
 def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) -> Table:
     """Open a list of objects, or a file with one object a line; the keys of the sample are the columns."""
     reader = JsonReader(texts, source.display_name)
-    first_character = reader.peek()
-    if not first_character:
+    if not reader.peek():
         raise _empty_table_error(source)
-    values = reader.elements() if first_character == "[" else reader.lines(bad_rows)
+    values = read_json(reader, bad_rows, by_lines=source.format == "jsonl")
     sample = list(islice(values, SAMPLE_ROWS))
     keys = list(dict.fromkeys(key for _, value in sample if isinstance(value, dict) for key in value))
     if len(keys) > MAX_COLUMNS:
