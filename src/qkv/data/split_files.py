@@ -172,7 +172,7 @@ def _example_files(
         folders = inner_path.parts[:-1]
         folder_split = next((SPLIT_WORDS[folder.lower()] for folder in folders if folder.lower() in SPLIT_WORDS), None)
         label_folders = [folder for folder in folders if folder.lower() not in SPLIT_WORDS]
-        kind = kind_by_name(source) if label_folders else previews.kind(source)
+        kind = kind_by_name(source) if label_folders and source.format != "json" else previews.kind(source)
         if kind in LABELLED_KINDS:
             with_labels.append(ExampleFile(source, kind, folder_split or split_of(inner_path.name), discovered=True))
         elif label_folders and label_folders[-1].lower() not in UNLABELLED_FOLDERS:

@@ -21,6 +21,7 @@ from typing import Literal
 from qkv.data.formats import column_names as names
 from qkv.data.formats.rows import BadRows, JsonReader, Keys
 from qkv.errors import DataError
+from qkv.visible import visible
 
 Meaning = Literal["split", "label", ""]
 SPLIT: Meaning = "split"
@@ -137,7 +138,8 @@ def _nested_rows(values: Iterator[Value], where: str) -> Iterator[object]:
         return _records(every, depth)
     if kind is str and len(lists) > 1:
         return _list_rows(every, kind, lists)
-    raise NoRowsError(f"{where}:1", "a JSON object that holds no rows", _EXPECTED)
+    found = ", ".join(dict.fromkeys(keys[0] for keys, *_ in sample[:100]))[:100] or "none"
+    raise NoRowsError(f"{where}:1", f"a JSON object that holds no rows; its keys are: {visible(found)}", _EXPECTED)
 
 
 def _rows_of_kind(lists: Sequence[tuple[Keys, object]], kind: type) -> list[tuple[Keys, object]]:

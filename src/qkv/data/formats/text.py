@@ -14,6 +14,7 @@ from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
 from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import DOCUMENT
+from qkv.data.formats.json_rows import read_json
 from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, encodable, open_parquet, report_reads
 from qkv.errors import DataError
 
@@ -68,12 +69,10 @@ def _read_pieces(
 def _read_json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
     """The documents of .jsonl, or of .json: a list of texts or of objects, or one object a line."""
     reader, bad_rows = JsonReader(texts, source.display_name), BadRows(source.display_name, findings)
-    if source.format == "json" and (first := reader.peek()) != "{":
-        if first != "[":
-            remedy = 'Expected ["...", "..."] or one object a line.'
-            raise DataError(f"{source.display_name}:1", "not a JSON list of texts", remedy)
-        return _row_texts(reader.elements(), bad_rows, column)
-    return _row_texts(reader.lines(bad_rows), bad_rows, column)
+    if source.format == "json" and reader.peek() not in ("[", "{"):
+        remedy = 'Expected ["...", "..."] or one object a line.'
+        raise DataError(f"{source.display_name}:1", "not a JSON list of texts", remedy)
+    return _row_texts(read_json(reader, bad_rows, by_lines=source.format == "jsonl"), bad_rows, column)
 
 
 def _read_parquet(source: Source, column: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
