@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 from qkv.cli.options import DEFAULT_SPLIT, Data, SplitOptions, data_config, data_files
 from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_bytes
-from qkv.data.findings import TaskNote
+from qkv.data.findings import TaskNote, ranked
 from qkv.errors import InputError
 from qkv.ranges import ExampleTask
 from qkv.tasks.report import ReportSection, TableSection, lines
@@ -65,7 +65,7 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
         sections = _text_sections(description, title)
     if json:
         return print_json({"data": list(data), **description.values()})
-    print_notes(*(note for note in description.notes if not isinstance(note, TaskNote)))  # the table has the task
+    print_notes(*(note for note in ranked(description.notes) if not isinstance(note, TaskNote)))
     return print_sections(*sections)
 
 

@@ -40,6 +40,7 @@ from qkv.cli.output import (
 )
 from qkv.cli.progress import progress_in_bytes, progress_in_items, show_training
 from qkv.cli.tensorboard import require_tensorboard, tensorboard_writer
+from qkv.data.findings import first_notes
 from qkv.errors import InputError, InterruptedRun, OutputError, signal_number_of
 from qkv.ranges import Range
 
@@ -222,7 +223,7 @@ def newest_run(data: tuple[str, ...], model_kind: str | None) -> Path:
 def train_and_report(session: Session, tensorboard: bool, json: bool) -> None:
     """Train, show the progress, and finish the run with its report."""
     folder = session.run.folder
-    print_notes(*session.task.notes)
+    print_notes(*first_notes(session.task.notes, "card.md"))
     doctor = session.task.examine(session)
     print_message(*session.task.plan(session, doctor))
     events = session.run.events(session.state, session.objective)

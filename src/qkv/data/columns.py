@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from qkv.data.corpus import ExamplesConfig
-from qkv.data.findings import Caution, Findings
+from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats import column_names as names
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.tabular import Table
@@ -51,11 +51,12 @@ def list_columns(columns: Iterable[str]) -> str:
     return ", ".join(columns[:20]) + (" ..." if len(columns) > 20 else "") or "none"
 
 
-def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> str:
+def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> Assumption:
     unused = [column for column in table.columns if column not in used]
     more = f"; not used: {', '.join(map(repr, unused[:8]))}{' ...' if len(unused) > 8 else ''}" if unused else ""
     dialect = f" ({table.dialect_note})" if table.dialect_note else ""
-    return f"{table.where}: {', '.join(f'{role}: column {name!r}' for role, name in roles.items())}{more}{dialect}."
+    named = ", ".join(f"{role}: column {name!r}" for role, name in roles.items())
+    return Assumption(f"{table.where}: {named}{more}{dialect}.")
 
 
 def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) -> bool:

@@ -24,12 +24,15 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.examples import Numbers, Pairs, TagExamples, TextExamples
+from qkv.data.findings import Caution
 from qkv.data.tokens import token_type
 from qkv.errors import ConfigError, InputError
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.vocabulary import tags, written_tag
 
 TEXTS_AT_ONCE = 4096
+MANY_CUT = 0.1
+"""The share of the texts from which on it matters that they lost their end."""
 TextOrPair = tuple[str, str | None]
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
@@ -62,11 +65,13 @@ class EncodedRows:
 
     def notes(self, what: str, context: int) -> list[str]:
         """What was done to the texts, in words."""
-        notes = []
+        notes = list[str]()
         if self.cut:
             done = "cut there" if self.places is None else "read in parts"
             some = f"{self.cut:,} {what} are" if self.cut > 1 else f"one of the {what} is"
-            notes.append(f"{some} longer than the context of {context:,} tokens; {done}.")
+            note = f"{some} longer than the context of {context:,} tokens; {done}."
+            lost = self.places is None and self.cut > MANY_CUT * len(self)
+            notes.append(Caution(note) if lost else note)
         return [*notes, *_unknown(self.unknown, what)]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,8 +28,36 @@ class Leak(Caution):
     """A note on examples that are in training and in another split as well."""
 
 
+class Assumption(str):
+    """A note on what was assumed where the files leave it open; it names the option that says otherwise."""
+
+
 class TaskNote(str):
     """The note that says what is learned from which data."""
+
+
+MAX_SHOWN_NOTES = 3
+_RANKS: tuple[type[str], ...] = (Leak, Caution, Assumption)
+"""The kinds of notes, the most important first; other notes come after them, and a TaskNote last."""
+
+
+def ranked(notes: Iterable[str]) -> tuple[str, ...]:
+    """Notes by importance, each once: what misleads or is lost, then assumptions, then information."""
+
+    def rank(note: str) -> int:
+        known = (number for number, kind in enumerate(_RANKS) if isinstance(note, kind))
+        return next(known, len(_RANKS) + isinstance(note, TaskNote))
+
+    return tuple(sorted(dict.fromkeys(notes), key=rank))
+
+
+def first_notes(notes: Iterable[str], others_in: str) -> tuple[str, ...]:
+    """The most important notes, and a line that counts the others and says where they are. What is learned from which
+    data is left out: the plan of a run and the table of a description say so."""
+    ordered = [note for note in ranked(notes) if not isinstance(note, TaskNote)]
+    others = len(ordered) - MAX_SHOWN_NOTES
+    more = (f"{others} more {'note' if others == 1 else 'notes'} in {others_in}.",) if others > 0 else ()
+    return (*ordered[:MAX_SHOWN_NOTES], *more)
 
 
 @dataclass
@@ -76,7 +104,7 @@ class Findings:
         guessed = Counter(self.columns.values())
         for column, count in guessed.items():
             files = next(iter(self.columns)) if count == 1 else f"{count:,} files"
-            lines.append(f"{files}: the text was taken from {column!r}; --text says otherwise.")
+            lines.append(Assumption(f"{files}: the text was taken from {column!r}; --text says otherwise."))
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.skipped.items()))
             lines.append(f"files left out: {reasons}.")
@@ -99,14 +127,14 @@ def _unreadable_note(unreadable: dict[str, tuple[int, str]]) -> Caution:
     return Caution(f"{subject} in no encoding that fits the rest and became U+FFFD, the first at {place}.")
 
 
-def _encodings_note(encodings: dict[str, str]) -> str:
+def _encodings_note(encodings: dict[str, str]) -> Assumption:
     counts = Counter(encodings.values())
     first = next(iter(encodings))
     if len(encodings) == 1:
-        return f"{first}: not UTF-8, so it is read as {encodings[first]}; --encoding names another."
+        return Assumption(f"{first}: not UTF-8, so it is read as {encodings[first]}; --encoding names another.")
     named = ", ".join(f"{count:,} {encoding}" for encoding, count in counts.most_common())
     subject = f"{len(encodings):,} files are not UTF-8 and are read as {named}, the first is {first}"
-    return f"{subject}; --encoding names another."
+    return Assumption(f"{subject}; --encoding names another.")
 
 
 Progress = Callable[[str, int, int | None], None]

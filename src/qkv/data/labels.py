@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
-from qkv.data.findings import Caution, Findings
+from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.identity import keys_array, text_key
 from qkv.errors import DataError
@@ -203,7 +203,7 @@ def _is_quantity(numbers: Sequence[float], rows: int, where: str, findings: Find
         return True
     if distinct > 2:
         classes = f"{distinct} whole numbers are taken for classes"
-        findings.add_note(f"{where}: {classes}; --task regression learns them as numbers.")
+        findings.add_note(Assumption(f"{where}: {classes}; --task regression learns them as numbers."))
     return False
 
 
@@ -232,7 +232,7 @@ def _find_separator(
         plausible = 2 <= len(labels) < len(counts) and max(map(len, labels)) <= MAX_SPLIT_LABEL_LENGTH
         if combined and (task == "multi-label" or (frequent and plausible)):
             example = f"labels such as {combined[0].replace(LABEL_BREAK, ', ')!r} are several labels"
-            findings.add_note(f"{where}: {example}; --task classification takes each as one class.")
+            findings.add_note(Assumption(f"{where}: {example}; --task classification takes each as one class."))
             return separator
     return LABEL_BREAK if task == "multi-label" else None
 

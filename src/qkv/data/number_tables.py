@@ -19,7 +19,7 @@ import numpy as np
 from qkv.data.columns import column_index, given_column, lacks_label, list_columns
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import NumberExamples
-from qkv.data.findings import Caution, Findings, OnRead
+from qkv.data.findings import Assumption, Caution, Findings, OnRead
 from qkv.data.formats import column_names as names
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.identity import hash64
@@ -154,7 +154,7 @@ class NumberColumns:
         if unused := [profile.name for profile in profiles if profile not in used]:
             note += f"; not used: {list_columns(unused)}"
         dialect = f" ({table.dialect_note})" if table.dialect_note else ""
-        findings.add_note(f"{note}{dialect}. --label names another column to learn.")
+        findings.add_note(Assumption(f"{note}{dialect}. --label names another column to learn."))
         return cls(label, tuple(columns))
 
 

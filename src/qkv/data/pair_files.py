@@ -14,7 +14,7 @@ from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, is_zip, list_contents
 from qkv.data.files.unpack import Source, require_packages
-from qkv.data.findings import Findings, Progress, display_name, no_progress
+from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import file_pair_languages, parse_file_name
 from qkv.data.formats.kinds import FilePreviews, kind_by_name
 from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, is_container
@@ -183,5 +183,6 @@ def _directions(
         problem = f"which languages? There are: {', '.join(available)}"
         remedy = "Give source and target with --languages, or name two files."
         raise AmbiguousLanguagesError(display_name(name), problem, remedy)
-    findings.add_note(f"{display_name(name)}: {source} is translated to {target}; choose others with --languages.")
+    chosen = f"{display_name(name)}: {source} is translated to {target}; choose others with --languages."
+    findings.add_note(Assumption(chosen))
     return [(source, target)]

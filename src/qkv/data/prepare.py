@@ -19,7 +19,7 @@ from qkv.config import toml_values
 from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.findings import Caution, Progress, no_progress
+from qkv.data.findings import Assumption, Caution, Progress, no_progress
 from qkv.data.split import Overlap
 from qkv.data.survey import CorpusFiles, Stamp, Survey, fingerprint, survey
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
@@ -34,6 +34,8 @@ TOKENIZER_VERSION, LAYOUT_VERSION = 1, 2
 # a vocabulary is learned from at most this many characters, taken evenly from the whole; an alphabet from all of them
 LEARN_FROM = 16_000_000
 REPORT_EVERY = 2**18
+NOTE_KINDS: dict[object, type[str]] = {"Caution": Caution, "Assumption": Assumption, True: Caution}
+"""Kinds of notes by their names in the cache; True stands for a Caution in folders that older versions wrote."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class _Work:
         if config.kind is None:
             size = f" of {resolved.size:,}" if resolved.size else ""
             chosen = f"tokenizer: {resolved.kind}{size}, chosen for this text"
-            self.notes.append(f"{chosen}; choose another with --tokenizer.")
+            self.notes.append(Assumption(f"{chosen}; choose another with --tokenizer."))
         return Tokenizer.load(folder / "tokenizer.json"), resolved
 
     def _texts(self, stride: int) -> Iterator[str]:
@@ -187,7 +189,7 @@ class _Work:
         folder = cache.obtain("tokens", key, lambda aside: self.encode(tokenizer, aside), self.notes.append)
         facts = cache.read_facts(folder)
         names = ("train",) if self.whole else ("train", "valid")
-        notes = (Caution(note) if caution else note for note, caution in facts["notes"])
+        notes = (NOTE_KINDS.get(kind, str)(note) for note, kind in facts["notes"])
         return key, [_open(folder, name, facts[name], tokenizer) for name in names], (*self.notes, *notes)
 
     def encode(self, tokenizer: Tokenizer, aside: Path) -> None:
@@ -217,7 +219,7 @@ class _Work:
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
             notes += [*survey.held_out(**streams), overlap.note()]
         notes += _unknown({"": streams["train"]} if self.whole else streams)
-        cache.write_facts(aside, {**streams, "notes": [[note, isinstance(note, Caution)] for note in notes]})
+        cache.write_facts(aside, {**streams, "notes": [[note, type(note).__name__] for note in notes]})
 
 
 def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:

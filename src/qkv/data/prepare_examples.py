@@ -42,7 +42,7 @@ from qkv.data.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.findings import Progress, no_progress
+from qkv.data.findings import Assumption, Progress, no_progress
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import PAIR_FRACTION, require_enough
 from qkv.data.read_examples import EXAMPLES_VERSION, read_examples
@@ -149,7 +149,8 @@ def prepare_examples(
     if tokenizer.kind is None:
         chosen = default_example_tokenizer(data, tokenizer)
         size = f" of {chosen.size:,}" if chosen.size else ""
-        notes.append(f"tokenizer: {chosen.kind}{size}, chosen for these texts; choose another with --tokenizer.")
+        choice = f"tokenizer: {chosen.kind}{size}, chosen for these texts; choose another with --tokenizer."
+        notes.append(Assumption(choice))
 
     def learn() -> list[Tokenizer]:
         return [train_tokenizer(chosen, _example_texts(data.train), progress=watch)]
@@ -287,10 +288,8 @@ def prepare_parallel(
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
         chosen = default_pair_tokenizer(data, tokenizer)
-        notes.append(
-            f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; choose another with --tokenizer, or "
-            "learn one for each with --set corpus.vocabulary=separate."
-        )
+        choice = f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; choose another with --tokenizer"
+        notes.append(Assumption(f"{choice}, or learn one for each with --set corpus.vocabulary=separate."))
 
     def learn() -> list[Tokenizer]:
         return [with_tags(train_tokenizer(chosen, _pair_texts(data.train), progress=watch), data.tagged)]

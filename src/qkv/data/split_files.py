@@ -14,7 +14,7 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Direction
 from qkv.data.files.discover import catalog_entry, is_zip, leads_to_folder, list_contents, matches_filter
 from qkv.data.files.unpack import Source, require_packages
-from qkv.data.findings import Findings, Progress, display_name, no_progress
+from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import SOURCE, TARGET
 from qkv.data.formats.column_names import SPLIT_WORDS, SPLITS, Split, split_of
 from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews, kind_by_name
@@ -98,7 +98,7 @@ class SplitFiles(Generic[File]):
             return cls(files)
         splits = cls(*([file for file in files if (file.split or "train") == name] for name in SPLITS))
         if not splits.train:  # there are only validation and test files
-            findings.add_note(f"no file is named train: {splits.valid[0].display_name} is learned from.")
+            findings.add_note(Assumption(f"no file is named train: {splits.valid[0].display_name} is learned from."))
             splits.train, splits.valid = splits.valid, []
         return splits
 

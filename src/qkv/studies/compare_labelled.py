@@ -49,8 +49,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     for note in missing_notes:
         plan.note(note)
     data = read_examples(config, plan.progress or no_progress)
-    for note in data.notes:
-        plan.note(note)
+    plan.note_data(data.notes)
     assert data.test is not None
     require_metric(plan.metric, main_metric(data.test, PROBLEM_BY_TASK[data.task]), len(data.labels))
     names = labelled_models(data, plan, plan.models, "--models")

@@ -53,8 +53,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     tokenizer = Draft.parse({"tokenizer": plan.tokenizer}, "the options").tokenizer
     corpus: CorpusConfig = parse(CorpusConfig, plan.corpus, "the options: [corpus]")
     data = prepare(corpus, tokenizer, progress=plan.progress)
-    for note in data.notes:
-        plan.note(note)
+    plan.note_data(data.notes)
     require(data.valid, 2 * MIN_HALF_TOKENS, "a comparison", "Give more text.")
     minutes = plan.minutes_per_training(len(names) * plan.seeds)
     common_parameters = 0  # with --equal parameters, the number of parameters of the first network

@@ -200,8 +200,7 @@ def tuning_task(plan: StudyPlan, model: str | None) -> TuningTask:
         find_text_files(corpus.files, corpus.filter, Findings())  # reports missing files before the first trial
         return TuningTask("language-modelling", {name: {} for name in names}, 0, lower_is_better=True)
     data = read_examples(parse(ExamplesConfig, plan.corpus, "the options"))
-    for note in data.notes:
-        plan.note(note)
+    plan.note_data(data.notes)
     names = labelled_models(data, plan, chosen, "--model")
     if data.numeric and data.task == "regression":  # least squares have no hyperparameters
         if model == "linear":

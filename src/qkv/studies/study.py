@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from qkv import session as sessions
 from qkv.data.examples import Labelled, TagExamples, TextExamples
-from qkv.data.findings import Progress
+from qkv.data.findings import Progress, first_notes
 from qkv.errors import InputError, InterruptedRun, QkvError
 from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.models.language_model import count
@@ -61,6 +61,11 @@ class StudyPlan:
         corpus, task = named_task(self.corpus)
         object.__setattr__(self, "corpus", corpus)
         object.__setattr__(self, "task", {**self.task, **task})
+
+    def note_data(self, notes: Iterable[str]) -> None:
+        """Report the most important notes on the data."""
+        for note in first_notes(notes, "the description of these data"):
+            self.note(note)
 
     def start(self, values: Values, run: Path, minutes: float, seed: int | None = None) -> Session:
         """Start a run as `qkv train` does; its minutes count from now."""

@@ -19,7 +19,7 @@ from torch import nn
 from qkv.blocks import low_rank
 from qkv.config import LazyClasses, toml_values
 from qkv.data.detect import Detected
-from qkv.data.findings import Progress, no_progress
+from qkv.data.findings import Progress, no_progress, ranked
 from qkv.data.prepare import Prepared
 from qkv.errors import DataError
 from qkv.evaluation.own_metrics import OwnMetrics
@@ -122,7 +122,8 @@ class Task(ABC):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*self.prepared.notes, *self.added_notes)
+        """The notes on the data and on what was chosen, the most important first."""
+        return ranked((*self.prepared.notes, *self.added_notes))
 
     def add_note(self, note: str) -> None:
         self.added_notes.append(note)

@@ -16,7 +16,7 @@ import numpy as np
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import PackedTexts, TagExamples
-from qkv.data.findings import Caution, Findings, OnRead
+from qkv.data.findings import Assumption, Caution, Findings, OnRead
 from qkv.data.formats.rows import BadRows, read_lines
 from qkv.data.identity import keys_array, text_key
 from qkv.data.labels import RawLabels, RawSplit
@@ -86,9 +86,8 @@ class _ConllReader:
             name = f"column {self.tag_column + 1}"
             if self.is_conllu:
                 name += f" ({CONLLU_COLUMNS[self.tag_column]})"
-            self.findings.add_note(
-                f"{self.where}: tags: {name} of {self.column_count} columns, words: column {self.word_column + 1}."
-            )
+            words = f"words: column {self.word_column + 1}"
+            self.findings.add_note(Assumption(f"{self.where}: tags: {name} of {self.column_count} columns, {words}."))
 
     def _parse_line(self, line: str) -> tuple[str, str] | str | None:
         """The word and the tag of a line, or a message about what is wrong; None for a line to skip."""

@@ -15,7 +15,7 @@ from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import Detected
 from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples
-from qkv.data.findings import Progress
+from qkv.data.findings import Assumption, Progress
 from qkv.data.prepare_examples import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
 from qkv.errors import ConfigError
@@ -156,9 +156,8 @@ class ClassificationTask(Task):
             long_text_system = systems.LONG_TEXT_SYSTEMS.get(data.task)
             if "kind" not in given and long_text_system and np.median(data.train.lengths) > LONG_TEXTS:
                 given = {**given, "kind": long_text_system}
-                self.add_note(
-                    f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
-                )
+                choice = f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
+                self.add_note(Assumption(choice))
             model, self.system = systems.classifier_section(given, data.task, draft.where)
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]

@@ -12,7 +12,7 @@ from torch import nn
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import CorpusConfig
 from qkv.data.detect import Detected
-from qkv.data.findings import Findings, Progress
+from qkv.data.findings import Assumption, Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.data.text_files import find_text_files
 from qkv.doctor.examination import Doctor
@@ -79,11 +79,9 @@ class LanguageModellingTask(Task):
             require_possible_sizes(model, draft.where)
         task = cls(prepare(corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress))
         if detected and (names := detected.label_folders):
-            task.add_note(
-                f"{task.prepared.corpus.files[0]}: texts in {len(names)} folders "
-                f"({', '.join(names[:5])}{', ...' if names[5:] else ''}); "
-                "if these are labels, give --task classification."
-            )
+            shown = f"{', '.join(names[:5])}{', ...' if names[5:] else ''}"
+            where = f"{task.prepared.corpus.files[0]}: texts in {len(names)} folders ({shown})"
+            task.add_note(Assumption(f"{where}; if these are labels, give --task classification."))
         return task
 
     @classmethod

@@ -17,7 +17,7 @@ from qkv.data.corpus import ParallelConfig
 from qkv.data.detect import PARALLEL_OPTIONS, Detected
 from qkv.data.encode import PairRows, end_of
 from qkv.data.examples import Pairs
-from qkv.data.findings import Progress
+from qkv.data.findings import Assumption, Progress
 from qkv.data.prepare_examples import PreparedPairs, prepare_parallel
 from qkv.errors import ConfigError
 from qkv.evaluation.timed_scoring import Pace
@@ -151,10 +151,8 @@ class TranslationTask(Task):
 
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
         if ends_at is not None and "kind" not in draft.model and ends_at - time.perf_counter() < RECURRENT_SECONDS:
-            self.add_note(
-                f"model: {DEFAULT_PRESET}, which `qkv export` can write for other programs; in so short a time "
-                "--model rnn-translator usually learns more."
-            )
+            choice = f"model: {DEFAULT_PRESET}, which `qkv export` can write for other programs; in so short a time "
+            self.add_note(Assumption(f"{choice}--model rnn-translator usually learns more."))
         model = {"context": max(128, 2 * self.max_tokens), **expand_preset(draft.model)}
         model["vocabulary"] = self.prepared.tokenizer.vocabulary
         if own := model.get("target_vocabulary"):
