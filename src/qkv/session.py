@@ -50,13 +50,15 @@ def start(
     folder: Path,
     *,
     numbered: bool,
+    model_name: str = "",
     minutes: float,
     started_at: float | None = None,
     progress: Progress | None = None,
     detected: Detected | None = None,
     own: OwnMetrics | None = None,
 ) -> Session:
-    """Resolve `values` into a recipe and create a run in `folder`, or if `numbered` and it exists, in `folder-2` etc.
+    """Resolve `values` into a recipe and create a run in `folder`. If `numbered`, `model_name` (by default that of the
+    model that was resolved) is added to the folder's name, and a number if the name is taken.
 
     The minutes count from `started_at`, a value of `time.perf_counter`, or from now. `detected` is what the files
     contain, if that is already known. `own`: metrics of the user's own.
@@ -82,6 +84,8 @@ def start(
                 )
             recipe = task.complete(task.resolve_steps(draft, min(steps, clock.longest), timed=True))
     devices.trim_heap()
+    if numbered:
+        folder = folder.with_name(f"{folder.name}-{model_name or task.model_name(recipe)}")
     folder = create_run_folder(folder, numbered)
     with storage_remedy(REMEDY), storage_errors(folder):
         recipe.save(folder / "recipe.toml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ from cyclopts import App
 
 from qkv import ranges
 from qkv.cli.clean import clean
-from qkv.cli.describe import describe
+from qkv.cli.describe import CONTENTS, describe, plan_lines
 from qkv.cli.options import (
     DEFAULT_SPLIT,
     MODEL_GROUP,
@@ -18,17 +19,26 @@ from qkv.cli.options import (
     SplitOptions,
     TokenizerName,
     data_config,
+    data_files,
     in_range,
+    refuse,
 )
 from qkv.cli.output import Json, print_answer, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_bytes
+from qkv.config import toml_values
+from qkv.data.findings import Caution, TaskNote
 from qkv.errors import InputError, QkvError
-from qkv.tasks.report import TableSection
+from qkv.tasks.report import TableSection, lines
 from qkv.visible import counted
 
 if TYPE_CHECKING:
     from qkv.data.catalog import CatalogSet
+    from qkv.data.corpus import CorpusConfig
+    from qkv.data.descriptions import TrainingPlan
     from qkv.data.prepare import Prepared
+    from qkv.recipe.draft import Values
+    from qkv.recipe.recipe import CorpusSection
+    from qkv.text.tokenizer import Tokenizer
 
 app = App(
     name="data",
@@ -106,34 +116,73 @@ def check(
     tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
-    """Check plain text before a language model is trained on it. Exit code 2 if training would refuse it.
+    """Check data before a model is trained on them: what would go wrong, what makes scores mislead, and what training
+    would do. Exit code 2 if training would refuse the data. Plain text is also searched for odd characters and lines.
 
     Args:
-        context: The context, in tokens. Default: by the size of the text.
+        context: The context of a language model, in tokens. Default: by the size of the text.
     """
-    from qkv.data.check import check as check_corpus
+    from qkv.data import own_reader
     from qkv.data.corpus import CorpusConfig
+    from qkv.data.detect import CONFIGS
     from qkv.library.new_run import tokenizer_by_name
-    from qkv.recipe.resolve import context_for
+    from qkv.tasks import detected_as, named_task
+    from qkv.tasks.described import planned
 
-    corpus = data_config(
-        CorpusConfig, data, "data check", reading, "qkv data check reads plain text", example="book.txt"
-    )
     config, existing_tokenizer = tokenizer_by_name(tokenizer or "auto")
+    values = own_reader.through({"files": data_files(data, "data check", "book.txt"), **reading.given()})
+    section, task = named_task(values)
+    detected = detected_as(values)
+    reason = f"qkv data check reads these files as {CONTENTS[detected.content]}"
+    corpus: CorpusSection = data_config(CONFIGS[detected.content], data, "data check", reading, reason)
+    draft: Values = {"corpus": section, "task": task, "tokenizer": toml_values(config)}
+    if isinstance(corpus, CorpusConfig):
+        return _check_text(data, corpus, draft, existing_tokenizer, context, json)
+    refuse({"context": context}, reason)
     with progress_in_bytes() as progress:
-        report = check_corpus(
-            corpus, config, lambda tokens: context or context_for(tokens), existing_tokenizer, progress
-        )
+        opened, plan, refusal = planned(draft, progress, detected)
+    if refusal is not None:
+        raise refusal
+    assert opened is not None
+    assert plan is not None
+    return _print_checked(data, opened.notes, plan, json)
+
+
+def _check_text(
+    data: tuple[str, ...],
+    corpus: CorpusConfig,
+    draft: Values,
+    tokenizer: Tokenizer | None,
+    context: int | None,
+    json: bool,
+) -> None:
+    from qkv.data.check import check as check_corpus
+    from qkv.data.files import standard_input
+    from qkv.recipe.draft import Draft
+    from qkv.recipe.resolve import context_for
+    from qkv.tasks.described import planned
+
+    config, plan = Draft.parse(draft, "the options").tokenizer, None
+    with progress_in_bytes() as progress:
+        report = check_corpus(corpus, config, lambda tokens: context or context_for(tokens), tokenizer, progress)
+        if not report.problems and report.prepared is not None:
+            draft["corpus"] = toml_values(report.prepared.corpus)
+            if copy := standard_input.find_copy(report.prepared.corpus):
+                draft["corpus"]["files"] = [str(copy)]
+            _, plan, _ = planned({**draft, "model": {"context": report.context}}, progress)
     if json:
         problems = {"problems": [str(error) for error in report.problems], "more_problems": report.more_problems}
         remarks = {"warnings": report.warnings, "notes": report.notes, "context": report.context}
-        print_json({"data": list(data), **problems, **remarks, **_prepared_values(report.prepared)})
+        planned_values = {"plan": None if plan is None else plan.values()}
+        print_json({"data": list(data), **problems, **remarks, **_prepared_values(report.prepared), **planned_values})
     else:
         print_notes(*report.notes)
         for warning in report.warnings:
             print_answer(f"warning: {warning}")
         if report.prepared is not None:
             print_sections(_prepared_table(report.prepared))
+        if plan is not None:
+            print_sections(*plan_lines(plan), lines(""))
     for error in report.problems[1:]:
         print_notes(f"problem: {error}")
     if report.more_problems:
@@ -142,6 +191,19 @@ def check(
         raise report.problems[0]
     if not json:
         print_answer(f"ready to train with a context of {report.context}; {counted(len(report.warnings), 'warning')}.")
+
+
+def _print_checked(data: tuple[str, ...], notes: Sequence[str], plan: TrainingPlan, json: bool) -> None:
+    """The report on labelled examples or parallel text that training accepts."""
+    warnings = [note for note in notes if isinstance(note, Caution)]
+    others = [note for note in notes if not isinstance(note, Caution | TaskNote)]
+    if json:
+        return print_json({"data": list(data), "warnings": warnings, "notes": others, "plan": plan.values()})
+    print_notes(*others)
+    for warning in warnings:
+        print_answer(f"warning: {warning}")
+    print_sections(*plan_lines(plan))
+    return print_answer("", f"ready to train; {counted(len(warnings), 'warning')}.")
 
 
 def _prepared_table(prepared: Prepared) -> TableSection:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Mapping
+from typing import get_args
 
 from qkv.cli.options import DEFAULT_SPLIT, Data, SplitOptions, data_config, data_files
 from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_bytes
+from qkv.data.descriptions import AnyDescription, Description, ExamplesDescription, PairsDescription, TrainingPlan
 from qkv.data.findings import TaskNote, ranked
 from qkv.errors import InputError
 from qkv.ranges import ExampleTask
 from qkv.tasks.report import ReportSection, TableSection, lines
+from qkv.visible import counted, shortened
 
-if TYPE_CHECKING:
-    from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
-
+CONTENTS = {"text": "plain text", "examples": "labelled examples", "pairs": "parallel text"}
 MAX_TABLE_ROWS = 30
 RANGE_KEYS = ("lowest", "mean", "highest")
 TASK_DESCRIPTIONS = {
@@ -27,46 +28,65 @@ TASK_DESCRIPTIONS = {
 
 
 def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = False) -> None:
-    """Describe what files contain. For text: the counts, the beginning, and the tokenizer that `auto` would choose.
+    """Describe what files contain, and what `qkv train` would do with them: the model, what is held out, the metric,
+    and the first examples as the model gets them. For text: the counts, and the tokenizer that `auto` would choose.
     For tables, tagged words and images: the task, the columns, the labels with their counts, lengths and copies. For
     parallel text: the languages, the pairs, their lengths and copies."""
-    from qkv.data import descriptions, own_reader
-    from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
-    from qkv.data.detect import naming_deciding_options
-    from qkv.tasks import detected_as
+    from qkv.data import own_reader
+    from qkv.data.detect import CONFIGS, naming_deciding_options
+    from qkv.tasks import described, detected_as
 
     verb, given = "data describe", reading.given()
-    example_options = {name: given.get(name) for name in ("text2", "label", "id", "task")}
-    for_examples = {**example_options, "task": example_options["task"] in get_args(ExampleTask)}
+    for_examples = {name: bool(given.get(name)) for name in ("text2", "label", "id")}
+    for_examples["task"] = given.get("task") in get_args(ExampleTask)
     if option := next((name for name, value in for_examples.items() if value and reading.documents), None):
         raise InputError(
             f"--documents {reading.documents} is for plain text, --{option} for labelled examples. Give one."
         )
-    common_options = {name: given.get(name) for name in ("documents", "filter", "encoding")}
-    read = own_reader.through({"files": data_files(data, verb), "reader": reading.reader})
-    given_options = {name: value for name, value in example_options.items() if value is not None}
-    detected = detected_as({**read, **common_options, **given_options})
-    reason, title = f"qkv {verb} reads these files as ", ", ".join(data)
-    description: Description | ExamplesDescription | PairsDescription
-    if detected.content == "pairs":
-        pairs = data_config(ParallelConfig, data, verb, reading, f"{reason}parallel text", without=("valid", "test"))
-        with progress_in_bytes() as progress, naming_deciding_options({"files": data, **given}):
-            description = descriptions.describe_pairs(pairs, progress, detected.previews)
-        sections = _pairs_sections(description, title)
-    elif detected.content == "examples":
-        examples = data_config(ExamplesConfig, data, verb, reading, f"{reason}labelled examples")
-        with progress_in_bytes() as progress, naming_deciding_options({"files": data, **given}):
-            description = descriptions.describe_examples(examples, progress, detected.previews)
-        sections = _examples_sections(description, title)
-    else:
-        corpus = data_config(CorpusConfig, data, verb, reading, f"{reason}plain text")
-        with progress_in_bytes() as progress:
-            description = descriptions.describe(corpus, progress)
-        sections = _text_sections(description, title)
+    corpus = own_reader.through({"files": data_files(data, verb), **given})
+    detected = detected_as(corpus)
+    reason = f"qkv {verb} reads these files as {CONTENTS[detected.content]}"
+    data_config(CONFIGS[detected.content], data, verb, reading, reason)
+    with progress_in_bytes() as progress, naming_deciding_options({"files": data, **given}):
+        description = described.describe(corpus, progress, detected)
     if json:
         return print_json({"data": list(data), **description.values()})
     print_notes(*(note for note in ranked(description.notes) if not isinstance(note, TaskNote)))
-    return print_sections(*sections)
+    return print_sections(*_sections(description, ", ".join(data)), *plan_sections(description))
+
+
+def _sections(description: AnyDescription, title: str) -> list[ReportSection]:
+    if isinstance(description, PairsDescription):
+        return _pairs_sections(description, title)
+    if isinstance(description, ExamplesDescription):
+        return _examples_sections(description, title)
+    return _text_sections(description, title)
+
+
+def plan_sections(description: AnyDescription) -> list[ReportSection]:
+    """What a run would do with the data, and the first examples as the model gets them."""
+    if description.plan is None:
+        return [lines("", f"qkv train refuses these data: {description.refusal}")]
+    return plan_lines(description.plan)
+
+
+def plan_lines(plan: TrainingPlan) -> list[ReportSection]:
+    cut = f", at most {plan.max_tokens:,} tokens of a text" if plan.max_tokens else ""
+    shown = [f"  {'  |  '.join(_cells(example))}" for example in plan.examples]
+    return [
+        lines("", plan.sentence),
+        lines("", f"{counted(len(shown), 'example')} as the model gets them{cut}:", *shown),
+    ]
+
+
+def _raw(description: AnyDescription, title: str, beginning: list[str]) -> list[ReportSection]:
+    """The beginning of the data as they are in the files, where no model would get them."""
+    return [lines("", title, *beginning)] if description.plan is None else []
+
+
+def _cells(example: Mapping[str, str]) -> list[str]:
+    named = len(example) > 3 or "image" in example  # columns of numbers need their names
+    return [f"{key} {value}" if named and key != "label" else shortened(value) for key, value in example.items()]
 
 
 def _facts_table(title: str, rows: list[tuple[str, str]]) -> TableSection:
@@ -79,7 +99,10 @@ def _text_sections(description: Description, title: str) -> list[ReportSection]:
     tokenizer = description.tokenizer
     size = f", {tokenizer['size']:,} tokens" if "size" in tokenizer else ""
     rows = [("kind", description.kind), *counts, ("tokenizer (auto)", f"{tokenizer['kind']}{size}")]
-    return [TableSection(title, ("what", "value"), rows), lines("", "begins:", *description.beginning.split("\n"))]
+    return [
+        TableSection(title, ("what", "value"), rows),
+        *_raw(description, "begins:", description.beginning.split("\n")),
+    ]
 
 
 def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSection]:
@@ -91,7 +114,7 @@ def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSec
         rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
     rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
     pairs = [f"  {pair['source']}  |  {pair['target']}" for pair in description.beginning]
-    return [_facts_table(title, rows), lines("", "for example:", *pairs)]
+    return [_facts_table(title, rows), *_raw(description, "for example:", pairs)]
 
 
 def _examples_sections(description: ExamplesDescription, title: str) -> list[ReportSection]:
@@ -104,7 +127,7 @@ def _examples_sections(description: ExamplesDescription, title: str) -> list[Rep
         "  " + "  |  ".join(_one_line(value) for key, value in example.items() if key != "shape")
         for example in description.beginning
     ]
-    return [*sections, lines("", "for example:", *examples)]
+    return [*sections, *_raw(description, "for example:", examples)]
 
 
 def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 from collections.abc import Iterable
@@ -205,18 +206,17 @@ def resume_run(
 
 
 def newest_run(data: tuple[str, ...], model_kind: str | None) -> Path:
-    """The run folder of the default name, with or without a number, whose recipe was written last."""
+    """The run in runs/ that is named after these data (and this model), and whose recipe was written last."""
     from qkv.library.new_run import stem
-    from qkv.tasks.registry import default_model, detect_corpus
 
     if not data:
         raise InputError("--resume needs the run's folder, as in: qkv train --run runs/book-modern --resume")
-    values: dict[str, Any] = {"corpus": {"files": list(data)}, "model": {"kind": model_kind}}
-    base = Path("runs") / f"{stem(data[0])}-{model_kind or default_model(values, detect_corpus(values))}"
-    folders = [base, *(base.with_name(f"{base.name}-{number}") for number in range(2, 10_000))]
-    runs = [folder for folder in folders if (folder / "recipe.toml").is_file()]
+    base = f"{stem(data[0])}-{model_kind or ''}"
+    name = re.compile(rf"{re.escape(base)}(-\d+)?" if model_kind else rf"{re.escape(base)}.+")
+    runs = [path.parent for path in Path("runs").glob("*/recipe.toml") if name.fullmatch(path.parent.name)]
     if not runs:
-        raise InputError(f"{base}: no run to resume. Name its folder with --run.")
+        wanted = Path("runs") / (base if model_kind else f"{base}MODEL")
+        raise InputError(f"{wanted}: no run to resume. Name its folder with --run.")
     return max(runs, key=lambda run: (run / "recipe.toml").stat().st_mtime)
 
 

@@ -5,33 +5,85 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from qkv.config import toml_values
-from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+from qkv.data.corpus import CorpusConfig
 from qkv.data.document_files import excerpt
-from qkv.data.examples import ArrayExample, Label, Labelled, NumberExamples, Pairs, TagExample, Targets, TextExample
-from qkv.data.files import standard_input
+from qkv.data.examples import (
+    ArrayExample,
+    Label,
+    Labelled,
+    NumberExamples,
+    Pairs,
+    Parallel,
+    TagExample,
+    Targets,
+    TextExample,
+)
 from qkv.data.files.unpack import Builtin
 from qkv.data.findings import Findings, Progress
-from qkv.data.formats.kinds import FilePreviews
 from qkv.data.formats.text import read_documents
-from qkv.data.read_examples import read_examples
-from qkv.data.read_pairs import read_parallel
 from qkv.data.survey import CorpusFiles, survey
 from qkv.data.text_files import find_text_files
 from qkv.text.vocabulary import choose
 from qkv.visible import ShownResult
 
+PLANNED_EXAMPLES = 5
 BEGINNING_CHARACTERS = 400
 SHOWN_EXAMPLES = 3
 EXCERPT_CHARACTERS = 100
 
 
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What `qkv train` does with data when no option says otherwise."""
+
+    task: str
+    model: str
+    """The name that --model takes."""
+    unit: str
+    """What the sizes of the splits are counted in."""
+    train: int
+    valid: int
+    test: int
+    """0 without a test set."""
+    held_out: bool
+    """Whether the validation data are a part of the training data that is held out."""
+    metric: str
+    max_tokens: int
+    """How many tokens a text or a window has at most; 0 for images and rows of numbers."""
+    examples: tuple[dict[str, str], ...]
+    """The first training examples, exactly as the model gets them."""
+
+    def values(self) -> dict[str, Any]:
+        return {"sentence": self.sentence, **asdict(self)}
+
+    @property
+    def sentence(self) -> str:
+        held_out = f"{self.valid:,} {'held out for' if self.held_out else 'for'} validation"
+        test = f" and {self.test:,} for testing" if self.test else ""
+        what = f"the model {self.model} for {self.task.replace('-', ' ')}, on {self.train:,} {self.unit}"
+        return f"Training uses {what}, with {held_out}{test}, and reports {self.metric}."
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class PlannedDescription(ShownResult):
+    """What all descriptions have: what a run would do with the data, or why it would refuse them."""
+
+    notes: tuple[str, ...]
+    plan: TrainingPlan | None = None
+    refusal: str = ""
+
+    def values(self) -> dict[str, Any]:
+        return {**asdict(self), "plan": None if self.plan is None else self.plan.values()}
+
+
 @dataclass(frozen=True, repr=False)
-class Description(ShownResult):
+class Description(PlannedDescription):
     kind: str
     """The formats of the files, and how many files have each."""
     files: int
@@ -48,20 +100,20 @@ class Description(ShownResult):
     tokenizer: dict[str, Any]
     """The tokenizer that `auto` would choose."""
     beginning: str
-    notes: tuple[str, ...]
     validation_characters: int | None = None
     """Of the validation text, if it was given."""
 
     def values(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        left_out = {"validation_characters"} if self.validation_characters is None else set()
+        return {name: value for name, value in super().values().items() if name not in left_out}
 
 
-def describe(corpus: CorpusConfig, progress: Progress) -> Description:
+def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) -> Description:
+    """`piped` is a copy of what was piped in."""
     words = _WordCounter()
-    with standard_input.receive_once(corpus) as copy:
-        parts = CorpusFiles.of(corpus, copy, whole=True, progress=progress)
-        surveyed = survey(parts, progress, words.add)
-        validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
+    parts = CorpusFiles.of(corpus, piped, whole=True, progress=progress)
+    surveyed = survey(parts, progress, words.add)
+    validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
     held_out = sum(len(text) for text, _ in read_documents(validation, corpus, Findings())) if validation else None
     statistics = surveyed.statistics
     names = ("lines", "characters", "bytes", "distinct_characters", "distinct_words", "longest_line")
@@ -106,7 +158,7 @@ class _WordCounter:
 
 
 @dataclass(frozen=True, repr=False)
-class ExamplesDescription(ShownResult):
+class ExamplesDescription(PlannedDescription):
     task: str
     pairs: bool
     columns: dict[str, str]
@@ -126,16 +178,10 @@ class ExamplesDescription(ShownResult):
     """How many training examples repeat others."""
     fingerprint: str
     beginning: list[dict[str, Any]]
-    notes: tuple[str, ...]
-
-    def values(self) -> dict[str, Any]:
-        return asdict(self)
 
 
-def describe_examples(
-    config: ExamplesConfig, progress: Progress, previews: FilePreviews | None = None
-) -> ExamplesDescription:
-    data = read_examples(config, progress, purpose="describe", previews=previews)
+def describe_examples(data: Labelled) -> ExamplesDescription:
+    data = data.undivided()
     train = data.train
     lengths = np.sort(train.lengths)
     unit = "columns" if data.numeric else {"tagging": "words", "images": "pixels"}.get(data.task, "characters")
@@ -200,7 +246,7 @@ def _label_value(label: Label) -> str | float | list[str]:
 
 
 @dataclass(frozen=True, repr=False)
-class PairsDescription(ShownResult):
+class PairsDescription(PlannedDescription):
     task: str
     directions: list[tuple[str, str]]
     """Source and target language of each direction that is learned."""
@@ -213,16 +259,10 @@ class PairsDescription(ShownResult):
     """How many training pairs repeat others."""
     fingerprint: str
     beginning: list[dict[str, str]]
-    notes: tuple[str, ...]
-
-    def values(self) -> dict[str, Any]:
-        return asdict(self)
 
 
-def describe_pairs(
-    config: ParallelConfig, progress: Progress, previews: FilePreviews | None = None
-) -> PairsDescription:
-    parallel = read_parallel(config, progress, purpose="describe", previews=previews)
+def describe_pairs(parallel: Parallel) -> PairsDescription:
+    parallel = parallel.undivided()
     train = parallel.train
     first_pairs = [train[index] for index in range(min(SHOWN_EXAMPLES, len(train)))]
     return PairsDescription(
@@ -248,3 +288,6 @@ def _lengths(pairs: Pairs) -> dict[str, dict[str, int]]:
         text: {rank: int(characters[row, column]) for rank, row in rank_rows.items()}
         for column, text in enumerate(("source", "target"))
     }
+
+
+AnyDescription = Description | ExamplesDescription | PairsDescription

@@ -19,6 +19,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -166,6 +167,20 @@ def _shortened(first: list[int], second: list[int], room: int) -> tuple[list[int
     short = min(len(first), len(second), room // 2)
     sizes = (short, room - short) if len(first) <= len(second) else (room - short, short)
     return first[: sizes[0]], second[: sizes[1]]
+
+
+def decoded(tokenizer: Tokenizer, ids: npt.NDArray[Any]) -> str:
+    """The text that a model gets: without special tokens, and with UNK for what the vocabulary lacks."""
+    known, parts = list[int](), list[str]()
+    for number in ids.tolist():
+        if number == tokenizer.unknown:
+            parts += [tokenizer.decode(known), "UNK"]
+            known = []
+        else:
+            known.append(number)
+    if not parts:
+        return tokenizer.decode(known)
+    return " ".join(part for part in (*parts, tokenizer.decode(known)) if part)
 
 
 def sentences_of(examples: TagExamples) -> Iterator[Sequence[str]]:

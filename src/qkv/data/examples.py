@@ -127,6 +127,11 @@ class ExampleSet(Generic[Example]):
         """These examples of it."""
         return replace(self, rows=self.rows[which])
 
+    def joined(self: Selected, other: Selected) -> Selected:
+        """These examples and those of another part of the same rows, in the order of the rows."""
+        whole = replace(self, rows=np.concatenate((self.rows, other.rows)))
+        return whole.select(np.argsort(whole.rows, kind="stable"))
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledSet(ExampleSet[Example]):
@@ -290,6 +295,11 @@ class Pairs(ExampleSet[Pair]):
     def select(self, which: Mask | Numbers | slice) -> Pairs:
         return replace(self, rows=self.rows[which], backward=self.backward[which])
 
+    def joined(self, other: Pairs) -> Pairs:
+        backward = np.concatenate((self.backward, other.backward))
+        whole = replace(self, rows=np.concatenate((self.rows, other.rows)), backward=backward)
+        return whole.select(np.argsort(whole.rows, kind="stable"))
+
     def both_ways(self) -> Pairs:
         rows, backward = np.concatenate([self.rows, self.rows]), np.concatenate([self.backward, ~self.backward])
         return replace(self, rows=rows, backward=backward)
@@ -297,6 +307,7 @@ class Pairs(ExampleSet[Pair]):
 
 Examples: TypeAlias = TextExamples | TagExamples | ImageExamples | NumberExamples
 Data = TypeVar("Data", Examples, Pairs)
+Whole = TypeVar("Whole", bound="SplitData[Any]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,6 +322,17 @@ class SplitData(Generic[Data]):
     """sha256 of the examples, their labels or languages, and their splits; names of files do not count."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Which column of a table served as what."""
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the validation set is a part of the rows that training was given."""
+        raise NotImplementedError
+
+    def undivided(self: Whole) -> Whole:
+        """The same with what was held out among the training examples again, in the order of the files."""
+        if not self.held_out:
+            return self
+        return replace(self, train=self.train.joined(self.valid), valid=self.valid.select(slice(0)))
 
     @property
     def splits(self) -> Sequence[tuple[str, Data]]:
@@ -328,6 +350,10 @@ class Labelled(SplitData[Examples]):
     """No names when numbers are learned."""
 
     @property
+    def held_out(self) -> bool:
+        return self.valid.all_keys is self.train.all_keys
+
+    @property
     def pairs(self) -> bool:
         return isinstance(self.train, TextExamples) and self.train.second is not None
 
@@ -341,6 +367,10 @@ class Labelled(SplitData[Examples]):
 class Parallel(SplitData[Pairs]):
     directions: tuple[Direction, ...]
     """Those that are learned."""
+
+    @property
+    def held_out(self) -> bool:
+        return self.valid.source_keys is self.train.source_keys
 
     @property
     def languages(self) -> Direction:

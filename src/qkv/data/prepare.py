@@ -51,6 +51,8 @@ class Prepared:
     """Resolved: the kind is chosen."""
     corpus: CorpusConfig
     """Resolved: with the fingerprint of the data."""
+    held_out: bool
+    """Whether the validation text is a part of the text that was given for training."""
 
 
 def prepare(
@@ -82,6 +84,7 @@ def prepare(
         fingerprint=key,
         tokenizer_config=config,
         corpus=work.corpus,
+        held_out=not work.parts.valid,
     )
 
 

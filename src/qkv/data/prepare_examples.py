@@ -125,7 +125,7 @@ def prepare_examples(
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or no_progress
     data = read_examples(config, watch, previews=previews)
-    fraction = config.valid_fraction if data.valid.all_keys is data.train.all_keys else None
+    fraction = config.valid_fraction if data.held_out else None
     require_enough(data.train.keys, data.valid.keys, fraction, config.files[0])
     resolved = replace(
         config,
@@ -271,8 +271,7 @@ def prepare_parallel(
     """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
     watch = progress or no_progress
     data = read_parallel(config, watch, previews=previews)
-    held_out = data.valid.source_keys is data.train.source_keys
-    fraction = (config.valid_fraction or PAIR_FRACTION) if held_out else None
+    fraction = (config.valid_fraction or PAIR_FRACTION) if data.held_out else None
     require_enough(data.train.keys, data.valid.keys, fraction, config.files[0], "pairs")
     resolved = replace(
         config,

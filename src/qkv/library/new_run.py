@@ -18,7 +18,7 @@ from qkv.recipe import own_model
 from qkv.recipe import recipe as recipes
 from qkv.recipe.draft import Values
 from qkv.tasks.protocol import Session
-from qkv.tasks.registry import default_model, detect_corpus
+from qkv.tasks.registry import detect_corpus
 from qkv.text import own_tokenizer
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 
@@ -78,12 +78,13 @@ def start(
                 raise ConfigError(f"no text to train on: --{split} has {', '.join(map(str, taken))}. {remedy}")
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     detected = detect_corpus(values)
-    data_name, model_name = names[0] or stem(str(named[0])), names[1]
-    model_name = model_name or str(values.get("model", {}).get("kind") or default_model(values, detected))
+    asked = values.get("model", {})
+    given_name = "" if "encoder" in asked else str(asked.get("kind") or "")  # a complete recipe has kinds of its own
     return sessions.start(
         values,
-        run or Path("runs") / f"{data_name}-{model_name}",
+        run or Path("runs") / (names[0] or stem(str(named[0]))),
         numbered=run is None,
+        model_name=names[1] or given_name,
         minutes=minutes or DEFAULT_MINUTES,
         started_at=started_at,
         progress=progress,

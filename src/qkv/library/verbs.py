@@ -11,11 +11,7 @@ from typing import Literal
 from typing_extensions import Unpack
 
 from qkv.api import Model, load
-from qkv.config import parse
-from qkv.data import descriptions
-from qkv.data.corpus import ExamplesConfig, ParallelConfig
-from qkv.data.descriptions import Description, ExamplesDescription, PairsDescription
-from qkv.data.detect import CONFIGS
+from qkv.data.descriptions import AnyDescription
 from qkv.data.findings import no_progress
 from qkv.errors import require_type
 from qkv.evaluation.class_metrics import ComparedMetric
@@ -30,7 +26,7 @@ from qkv.studies.comparison import SystemComparison
 from qkv.studies.search import TuningPlan, TuningResult
 from qkv.studies.study import ComparisonPlan
 from qkv.studies.verify import Proof, proofs_of
-from qkv.tasks import detected_as, named_task
+from qkv.tasks import described
 from qkv.tasks.given import ReadingOptions, checked_reading, in_python_names, python_names
 from qkv.text.own_tokenizer import OwnTokenizer
 
@@ -137,24 +133,19 @@ def tune(
         return search.tune(plan)
 
 
-def describe(data: object, **options: Unpack[ReadingOptions]) -> Description | ExamplesDescription | PairsDescription:
-    """What `train` would make of the data: the task, columns, labels, lengths, duplicates, leaks.
+def describe(data: object, **options: Unpack[ReadingOptions]) -> AnyDescription:
+    """What the data hold (task, columns, labels, lengths, duplicates, leaks), and in `plan` what `train` would do with
+    them: the model, what is held out, the metric, and the first examples as the model gets them.
 
     Args:
         data: As for `train`; `options` are its options of reading: valid, test, text, label ...
     """
     with python_names():
         corpus, _ = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.describe"))
-        detected = detected_as(corpus)
-        config = parse(CONFIGS[detected.content], named_task(corpus)[0], "qkv.describe")
-        description: Description | ExamplesDescription | PairsDescription
-        if isinstance(config, ParallelConfig):
-            description = descriptions.describe_pairs(config, no_progress, detected.previews)
-        elif isinstance(config, ExamplesConfig):
-            description = descriptions.describe_examples(config, no_progress, detected.previews)
-        else:
-            description = descriptions.describe(config, no_progress)
-        return replace(description, notes=tuple(map(in_python_names, description.notes)))
+        description = described.describe(corpus)
+        refusal = in_python_names(description.refusal)
+        notes = tuple(map(in_python_names, description.notes))
+        return replace(description, refusal=refusal, notes=notes)
 
 
 def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:

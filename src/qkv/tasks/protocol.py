@@ -18,6 +18,7 @@ from torch import nn
 
 from qkv.blocks import low_rank
 from qkv.config import LazyClasses, toml_values
+from qkv.data.descriptions import TrainingPlan
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, no_progress, ranked
 from qkv.data.prepare import Prepared
@@ -92,7 +93,6 @@ class Task(ABC):
     gives_answers: ClassVar[bool] = False  # whether own metrics can compare its answers with what is right
     labelled: ClassVar[bool] = False  # whether it learns from examples with labels
     study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
-    default_model: ClassVar[str]
     max_warmup: ClassVar[int] = 200  # steps
 
     prepared: Prepared | PreparedExamples | PreparedPairs
@@ -109,11 +109,6 @@ class Task(ABC):
     @abstractmethod
     def resume(cls, recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Task:
         """Prepare the data of a resumed run. Data that have changed since its start are refused."""
-
-    @classmethod
-    def default_model_for(cls, detected: Detected) -> str:
-        """The model that is trained by default on these files."""
-        return cls.default_model
 
     @property
     def kind_after_reading(self) -> str:
@@ -161,6 +156,14 @@ class Task(ABC):
             "training": draft.training.values(),
         }
         return recipes.parse_recipe(values, self.model_configs, self.corpus_config, self.task_config, draft.where)
+
+    def model_name(self, recipe: Recipe) -> str:
+        """The name of the model, as --model takes it."""
+        return recipe.model.kind
+
+    @abstractmethod
+    def training_plan(self, recipe: Recipe) -> TrainingPlan:
+        """What a run with this recipe does, and the first examples as the model gets them."""
 
     @classmethod  # noqa: B027
     def require_memory(cls, recipe: Recipe) -> None:

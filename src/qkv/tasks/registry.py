@@ -91,11 +91,6 @@ def task_to_study(corpus: Section, task_section: Section, verb: str) -> type[Tas
     return task
 
 
-def default_model(values: Mapping[str, Section], detected: Detected) -> str:
-    """The model that is trained by default on these files."""
-    return task_class(Draft.parse(values, "the recipe"), detected).default_model_for(detected)
-
-
 def open_task(draft: Draft, progress: Progress | None, detected: Detected | None = None) -> Task:
     """Read and prepare the training data of a new run."""
     detected = detected or detect(dict(draft.corpus))

@@ -181,16 +181,29 @@ def system_of(model: ModelConfig) -> ClassifierDefaults:
     return NUMBER_SYSTEMS[model.kind.removesuffix("-table")]
 
 
+def system_name(model: ModelConfig) -> str:
+    """The name by which --model takes the system of a complete recipe."""
+    if (encoder := getattr(model, "encoder", None)) is None:
+        return model.kind.removesuffix("-table")
+    named = _systems_with_encoder(toml_values(encoder))
+    same_head = [name for name, system in named.items() if system.head == getattr(model, "head", system.head)]
+    return next(iter(same_head or named), encoder.kind)
+
+
 def _system_with_encoder(encoder: MutableSection) -> ClassifierDefaults:
-    """The system with this kind of encoder and, if it is recurrent, this kind of cell."""
-    same_kind = [
-        systems[name]
+    return next(iter(_systems_with_encoder(encoder).values()), ClassifierDefaults(encoder))
+
+
+def _systems_with_encoder(encoder: MutableSection) -> dict[str, ClassifierDefaults]:
+    """By name, the systems with this kind of encoder and, if it is recurrent, this kind of cell."""
+    same_kind = {
+        name: systems[name]
         for systems in (TEXT_SYSTEMS, IMAGE_SYSTEMS)
         for name in systems
         if systems.names[name] == encoder.get("kind")
-    ]
-    same_cell = [system for system in same_kind if system.encoder.get("cell") == encoder.get("cell")]
-    return next(iter(same_cell or same_kind), ClassifierDefaults(encoder))
+    }
+    same_cell = {name: each for name, each in same_kind.items() if each.encoder.get("cell") == encoder.get("cell")}
+    return same_cell or same_kind
 
 
 def token_spellings(tokenizer: Tokenizer | None) -> list[str]:

@@ -13,6 +13,7 @@ from torch import nn
 from qkv.blocks.embeddings import SpelledEmbedding
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
+from qkv.data.descriptions import TrainingPlan
 from qkv.data.detect import Detected
 from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples
 from qkv.data.findings import Assumption, Progress
@@ -31,7 +32,7 @@ from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, parse_model
-from qkv.tasks.classification import report, systems
+from qkv.tasks.classification import planned, report, systems
 from qkv.tasks.classification.evaluate import MAX_EVALUATED, MAX_EVALUATIONS, plan_evaluations, score_in_time
 from qkv.tasks.protocol import (
     CLOSING_SECONDS,
@@ -70,7 +71,6 @@ class ClassificationTask(Task):
     gives_answers: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
     example: ClassVar[str] = "reviews.csv"
-    default_model: ClassVar[str] = "lstm"
 
     prepared: PreparedExamples
     system: ClassifierDefaults = field(default_factory=lambda: systems.TEXT_SYSTEMS["lstm"])
@@ -90,11 +90,6 @@ class ClassificationTask(Task):
             corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews
         )
         return cls(prepared)
-
-    @classmethod
-    def default_model_for(cls, detected: Detected) -> str:
-        other = systems.DEFAULT_SYSTEMS["images"] if detected.images else cls.default_model
-        return systems.DEFAULT_NUMBER_SYSTEM if detected.numeric else other
 
     @property
     def kind_after_reading(self) -> str:
@@ -220,6 +215,12 @@ class ClassificationTask(Task):
 
     def evaluation_sizes(self) -> dict[str, int]:
         return {"evaluation_examples": self.evaluated_examples}
+
+    def model_name(self, recipe: Recipe) -> str:
+        return systems.system_name(recipe.model)
+
+    def training_plan(self, recipe: Recipe) -> TrainingPlan:
+        return planned.training_plan(self, self.model_name(recipe))
 
     def objective(self, recipe: Recipe) -> Objective:
         config = expect(recipe.task, ClassificationConfig)

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 from torch import nn
 
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import CorpusConfig
+from qkv.data.descriptions import PLANNED_EXAMPLES, TrainingPlan
 from qkv.data.detect import Detected
+from qkv.data.encode import decoded
 from qkv.data.findings import Assumption, Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.data.text_files import find_text_files
@@ -48,6 +51,7 @@ SMALL_MODEL = 20_000_000  # weights of its layers; a smaller model takes the hig
 FINETUNE_RATE, SMALL_FINETUNE_RATE = 1e-4, 5e-4
 FINETUNE_EPOCHS = 3.0
 PROBED_TOKENS = 2048  # tokens whose evaluation is timed
+SEARCHED_TOKENS = 1_000_000  # in which the beginnings of documents are looked up
 
 
 @dataclass
@@ -60,7 +64,6 @@ class LanguageModellingTask(Task):
     task_config: ClassVar[type] = LanguageModellingConfig
     options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
     evaluation_options: ClassVar[tuple[str, ...]] = ("window",)
-    default_model: ClassVar[str] = "modern"
 
     prepared: Prepared
     best_step: int = 0
@@ -161,6 +164,9 @@ class LanguageModellingTask(Task):
     def resolve_steps(self, draft: Draft, steps: int, *, timed: bool) -> Draft:
         return resolve.language_model_steps(draft, self.tokens, steps, timed=timed)
 
+    def training_plan(self, recipe: Recipe) -> TrainingPlan:
+        return text_plan(self.kind, self.model_name(recipe), self.prepared, recipe.model.context, "the validation loss")
+
     def objective(self, recipe: Recipe) -> LanguageModelling:
         task = expect(recipe.task, LanguageModellingConfig)
         return LanguageModelling(task, self.prepared.train.tokens, recipe.model.context, recipe.training.seed)
@@ -254,3 +260,24 @@ def score_validation(
         return score(
             model, prepared.valid, window=window, limit=limit, rows=rows, autocast=autocast_factory(training), pace=pace
         )
+
+
+def text_plan(kind: str, model: str, prepared: Prepared, context: int, metric: str) -> TrainingPlan:
+    """The plan of a run on plain text; its examples are the beginnings of documents, or windows of the only one."""
+    train, tokenizer = prepared.train.tokens, prepared.tokenizer
+    begins = np.flatnonzero(train[:SEARCHED_TOKENS] == tokenizer.separator)[:PLANNED_EXAMPLES] + 1
+    if prepared.train.documents < PLANNED_EXAMPLES or len(begins) < PLANNED_EXAMPLES:
+        begins = np.linspace(0, max(0, len(train) - context), PLANNED_EXAMPLES).astype(np.int64)
+    windows = [decoded(tokenizer, train[begin : begin + context]) for begin in begins.tolist()]
+    return TrainingPlan(
+        task=kind,
+        model=model,
+        unit="tokens",
+        train=len(train),
+        valid=len(prepared.valid.tokens),
+        test=0,
+        held_out=prepared.held_out,
+        metric=metric,
+        max_tokens=context,
+        examples=tuple({"text": text} for text in dict.fromkeys(windows)),
+    )

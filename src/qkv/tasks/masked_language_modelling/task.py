@@ -13,6 +13,7 @@ from torch import nn
 
 from qkv.config import LazyClasses, parse, toml_values
 from qkv.data.corpus import CorpusConfig
+from qkv.data.descriptions import TrainingPlan
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress
 from qkv.data.prepare import Prepared, prepare, require
@@ -33,7 +34,7 @@ from qkv.recipe import bundle, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, Section
-from qkv.tasks.language_modelling.task import prepare_resumed
+from qkv.tasks.language_modelling.task import prepare_resumed, text_plan
 from qkv.tasks.masked_language_modelling import report
 from qkv.tasks.protocol import (
     CLOSING_SECONDS,
@@ -92,7 +93,6 @@ class MaskedLanguageModellingTask(Task):
     not_studied: ClassVar[str] = (
         "text, and qkv {verb} tries language models on it. Train masked ones one by one: qkv train FILE --model bert."
     )
-    default_model: ClassVar[str] = "bert"
 
     prepared: Prepared
     evaluated_tokens: int = MAX_EVALUATED
@@ -153,6 +153,13 @@ class MaskedLanguageModellingTask(Task):
 
     def evaluation_sizes(self) -> dict[str, int]:
         return {"evaluation_tokens": self.evaluated_tokens, "final_evaluation_tokens": FINAL_TOKENS}
+
+    def model_name(self, recipe: Recipe) -> str:
+        return "bert"
+
+    def training_plan(self, recipe: Recipe) -> TrainingPlan:
+        metric = "the accuracy of masked tokens"
+        return text_plan(self.kind, self.model_name(recipe), self.prepared, recipe.model.context, metric)
 
     def objective(self, recipe: Recipe) -> MaskedLanguageModelling:
         config = expect(recipe.task, MaskedLanguageModellingConfig)

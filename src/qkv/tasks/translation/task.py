@@ -14,15 +14,16 @@ from torch import nn
 
 from qkv.config import LazyClasses, parse, toml_values
 from qkv.data.corpus import ParallelConfig
+from qkv.data.descriptions import PLANNED_EXAMPLES, TrainingPlan
 from qkv.data.detect import PARALLEL_OPTIONS, Detected
-from qkv.data.encode import PairRows, end_of
+from qkv.data.encode import PairRows, decoded, end_of
 from qkv.data.examples import Pairs
 from qkv.data.findings import Assumption, Progress
 from qkv.data.prepare_examples import PreparedPairs, prepare_parallel
 from qkv.errors import ConfigError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
-from qkv.evaluation.translation_metrics import Outputs, TranslationScore, require
+from qkv.evaluation.translation_metrics import OUTPUTS, Outputs, TranslationScore, require
 from qkv.models import transformer
 from qkv.models.registry import TRANSLATORS, defaults, presets
 from qkv.objectives.translation import Translation, TranslationConfig, pairs_loss
@@ -103,7 +104,6 @@ class TranslationTask(Task):
     evaluation_options: ClassVar[tuple[str, ...]] = ("metric", "beams", "compare_with")
     gives_answers: ClassVar[bool] = True
     example: ClassVar[str] = "a.en a.de"
-    default_model: ClassVar[str] = "transformer"
     max_warmup: ClassVar[int] = 400
 
     prepared: PreparedPairs
@@ -172,6 +172,26 @@ class TranslationTask(Task):
 
     def evaluation_sizes(self) -> dict[str, int]:
         return {"evaluation_sentences": self.evaluated_sentences, "final_evaluation_sentences": FINAL_SENTENCES}
+
+    def training_plan(self, recipe: Recipe) -> TrainingPlan:
+        data, rows = self.prepared.parallel, self.split_rows("train")
+        tokenizer = self.prepared.tokenizer
+        to = self.prepared.target_tokenizer or tokenizer
+        return TrainingPlan(
+            task=self.kind,
+            model=self.model_name(recipe),
+            unit="pairs",
+            train=len(rows),
+            valid=len(data.valid),
+            test=len(data.test or ()),
+            held_out=data.held_out,
+            metric=OUTPUTS[expect(recipe.task, TranslationConfig).metric].labels[1],
+            max_tokens=self.max_tokens,
+            examples=tuple(
+                {"source": decoded(tokenizer, rows.sources.row(row)), "target": decoded(to, rows.targets.row(row))}
+                for row in range(min(PLANNED_EXAMPLES, len(rows)))
+            ),
+        )
 
     def objective(self, recipe: Recipe) -> Translation:
         task = expect(recipe.task, TranslationConfig)
