@@ -51,7 +51,10 @@ def test_describe(capsys: pytest.CaptureFixture[str], book: str) -> None:
     assert "validation_characters" not in found
     assert answer(capsys, "data", "describe", book, "--valid", book)["validation_characters"] == len(text)
     assert run(["data", "describe", book], False) == 0
-    assert "begins:" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert found["plan"]["sentence"] in shown
+    assert "5 examples as the model gets them" in shown
+    assert all(example["text"] in text for example in found["plan"]["examples"])
 
 
 def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

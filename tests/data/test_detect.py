@@ -14,7 +14,6 @@ import pytest
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.descriptions import describe_pairs
 from qkv.data.detect import detect
-from qkv.data.findings import no_progress
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import DataError
@@ -78,8 +77,6 @@ def test_a_table_is_opened_at_most_twice(tmp_path: Path, content: str, ending: s
     opened.clear()
     values: dict[str, Any] = {"corpus": {"files": [path]}}
     detected = registry.detect_corpus(values)
-    usual = registry.default_model(values, detected)
-    assert usual == {"examples": "lstm", "numbers": "mlp", "pairs": "transformer"}[content]
     assert detected.content == ("pairs" if content == "pairs" else "examples")
     assert detected.numeric == (content == "numbers") or content == "pairs"
     registry.open_task(Draft.parse(values, "here"), None, detected)
@@ -125,7 +122,8 @@ def test_several_languages_are_parallel_text_and_which_is_asked_for(tmp_path: Pa
 
 def test_pairs_described_are_the_pairs_that_are_learned_from(tmp_path: Path) -> None:
     path = written(tmp_path, "rows.tsv", PAIRS)
-    description = describe_pairs(ParallelConfig(files=(path,)), no_progress, detect({"files": [path]}).previews)
+    pairs = read_parallel(ParallelConfig(files=(path,)), previews=detect({"files": [path]}).previews)
+    description = describe_pairs(pairs)
     assert description.task == "translation"
     assert description.splits == {"train": 60}
     assert description.columns == {"source": "source", "target": "target"}

@@ -14,7 +14,6 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.descriptions import describe_examples
 from qkv.data.detect import is_labelled
 from qkv.data.examples import NumberExamples, TextExamples
-from qkv.data.findings import no_progress
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.number_tables import parse_cell
 from qkv.data.read_examples import read_examples
@@ -108,7 +107,7 @@ def test_text_is_still_text(tmp_path: Path) -> None:
 def test_described(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(csv([("" if n == 2 else n, n / 2, "ab"[n % 2]) for n in range(60)], "x,y,class"))
-    found = describe_examples(ExamplesConfig(files=(str(path),)), no_progress)
+    found = describe_examples(read_examples(ExamplesConfig(files=(str(path),))))
     assert found.unit == "columns"
     assert found.ranges["x"] == {
         "lowest": 0.0,
