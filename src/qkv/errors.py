@@ -136,6 +136,9 @@ def is_out_of_memory(error: Exception) -> bool:
 EXTRA_OF_PACKAGE = {
     "pyarrow": "data",
     "zstandard": "data",
+    "lxml": "documents",
+    "pypdf": "documents",
+    "striprtf": "documents",
     "PIL": "images",
     "tensorboard": "track",
     "transformers": "hf",

@@ -26,7 +26,6 @@ from qkv.tasks import detected_as
 MODULES = (zoo_inputs, zoo_labels, zoo_tables)
 NOT_YET = {
     "dates_line_by_line",
-    "electronic_book",
     "endings_are_labels",
     "examples_under_their_label",
     "fasta_with_a_table_of_labels",
@@ -43,7 +42,6 @@ NOT_YET = {
     "label_in_the_name_of_each_file",
     "mixed_spellings_of_a_label",
     "notebooks",
-    "pdf",
     "questions_and_answers",
     "saved_to_disk",
     "source_code",
@@ -51,8 +49,6 @@ NOT_YET = {
     "tar_of_a_folder",
     "texts_and_labels_by_id",
     "texts_and_labels_line_by_line",
-    "web_page",
-    "word_document",
     "words_and_tags_in_txt",
     "words_and_tags_without_suffix",
     "words_tab_tags",

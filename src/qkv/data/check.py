@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from qkv.data.corpus import CorpusConfig
+from qkv.data.documents.extract import DocumentTexts
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Caution, Findings, Progress, byte_counter, no_progress
@@ -100,12 +101,12 @@ def _require_enough(report: DataReport, prepared: Prepared, context: int) -> Non
 
 def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> None:
     """One pass over the text for odd characters and lines; after a file that cannot be read the others are examined."""
-    findings, odd = Findings(), _OddText()
+    findings, odd, extracted = Findings(), _OddText(), DocumentTexts()
     on_read = byte_counter(progress, "checking")
     for source in _sources(corpus, report):
         cutter = Cutter()
         try:
-            for text, ends in read_source_documents(source, corpus, findings, on_read):
+            for text, ends in read_source_documents(source, corpus, findings, on_read, extracted):
                 for part, _ in cutter.parts(text, ends):
                     odd.add(part)
         except QkvError as error:

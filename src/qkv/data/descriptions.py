@@ -26,7 +26,6 @@ from qkv.data.examples import (
 )
 from qkv.data.files.unpack import Builtin
 from qkv.data.findings import Findings, Progress
-from qkv.data.formats.text import read_documents
 from qkv.data.survey import CorpusFiles, survey
 from qkv.data.text_files import find_text_files
 from qkv.text.vocabulary import choose
@@ -114,7 +113,7 @@ def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) 
     parts = CorpusFiles.of(corpus, piped, whole=True, progress=progress)
     surveyed = survey(parts, progress, words.add)
     validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
-    held_out = sum(len(text) for text, _ in read_documents(validation, corpus, Findings())) if validation else None
+    held_out = sum(len(text) for text, _ in parts.read(validation, Findings())) if validation else None
     statistics = surveyed.statistics
     names = ("lines", "characters", "bytes", "distinct_characters", "distinct_words", "longest_line")
     return Description(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from qkv.errors import DataError
 from qkv.visible import visible
 
 
@@ -73,6 +74,8 @@ class Findings:
     """Line ends that were \\n from the start."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Files of folders and archives that were left out, by reason."""
+    unread_documents: list[DataError] = field(default_factory=list)
+    """Why documents of folders and archives, such as .pdf, were left out."""
     links: list[str] = field(default_factory=list)
     """Links that lead out of the folder they are in, and were not followed."""
     bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -108,6 +111,12 @@ class Findings:
         if self.skipped:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.skipped.items()))
             lines.append(f"files left out: {reasons}.")
+        if self.unread_documents:
+            count, first = len(self.unread_documents), self.unread_documents[0]
+            subject = "1 document that" if count == 1 else f"{count:,} documents that"
+            lines.append(
+                Caution(f"{subject} cannot be read left out, the first: {first.where}: {first.problem}. {first.remedy}")
+            )
         if self.links:
             one = len(self.links) == 1
             what = "1 link that leads" if one else f"{len(self.links):,} links that lead"

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
+from qkv.data.documents.extract import DocumentTexts, extraction_version
 from qkv.data.files.decode import decode, require_encoding
 from qkv.data.files.magic import allows_nul_bytes
 from qkv.data.files.unpack import (
@@ -26,7 +27,7 @@ from qkv.data.files.unpack import (
     unreadable_error,
 )
 from qkv.data.findings import Caution, Findings, OnRead, Progress, byte_counter, no_progress
-from qkv.data.formats.text import read_documents
+from qkv.data.formats.text import DocumentPiece, read_documents
 from qkv.data.split import DocumentCensus, DocumentSplit, SplitText
 from qkv.data.text_files import catalog_validation_files, find_text_files
 from qkv.data.tokens import Cutter
@@ -41,6 +42,7 @@ class CorpusFiles:
     files: tuple[Source | Builtin, ...]
     valid: tuple[Source | Builtin, ...]
     findings: Findings
+    extracted: DocumentTexts = field(default_factory=DocumentTexts)
 
     @classmethod
     def of(
@@ -58,7 +60,7 @@ class CorpusFiles:
         else:
             files = find_text_files(corpus.files, corpus.filter, findings, progress)
             refuse_idle_filter(corpus)
-            formats = {"text" if isinstance(file, Builtin) else file.format for file in files}
+            formats = {"text" if isinstance(file, Builtin) or file.is_document else file.format for file in files}
             if formats == {"text"}:
                 refuse_unused(corpus, ("text",), f"{files[0].display_name} has no columns")
             elif "text" not in formats and not writes:
@@ -71,6 +73,12 @@ class CorpusFiles:
     @property
     def sources(self) -> tuple[Source | Builtin, ...]:
         return (*self.files, *self.valid)
+
+    def read(
+        self, files: Sequence[Source | Builtin], findings: Findings, on_read: OnRead | None = None
+    ) -> Iterator[DocumentPiece]:
+        """The documents of some of these files; the texts of documents such as .pdf are extracted once."""
+        return read_documents(files, self.corpus, findings, on_read, self.extracted)
 
     def moved(self, path: Path) -> CorpusFiles:
         """The same, standard input having found its place in the cache."""
@@ -91,10 +99,10 @@ class Survey:
 
     def split_texts(self, whole: bool = False) -> Iterator[SplitText]:
         """All documents again, each piece with its split; `whole`: nothing is held out."""
-        pieces = read_documents(self.parts.files, self.parts.corpus, Findings())  # what is noticed was noticed before
+        pieces = self.parts.read(self.parts.files, Findings())  # what is noticed was noticed before
         if not self.parts.valid and not whole:
             return self.document_split.split(pieces)
-        held_out = () if whole else read_documents(self.parts.valid, self.parts.corpus, Findings())
+        held_out = () if whole else self.parts.read(self.parts.valid, Findings())
         texts = ((False, pieces), (True, held_out))
         return (SplitText(valid, text, ends) for valid, part in texts for text, ends in part)
 
@@ -131,13 +139,13 @@ def survey(
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
     findings, counting, census, cutter = Findings(), Counting(), DocumentCensus(), Cutter()
     on_read = byte_counter(progress, "reading")
-    for text, ends in read_documents(parts.files, parts.corpus, findings, on_read):
+    for text, ends in parts.read(parts.files, findings, on_read):
         observe(text, ends)
         for part, last in cutter.parts(text, ends):
             counting.add(part, last)
             census.add(part, last)
     if parts.valid:  # found out now rather than after the tokenizer was learned
-        for text, _ends in read_documents(parts.valid, parts.corpus, findings, on_read):
+        for text, _ends in parts.read(parts.valid, findings, on_read):
             counting.characters += len(text)
     return Survey(parts, counting.statistics(), census, findings)
 
@@ -201,7 +209,7 @@ def _require_plausible(source: Source | Builtin, encoding: str | None) -> None:
         return
     try:
         require_not_sparse(source.path, source.display_name)
-        if source.compression == "plain" and source.format != "parquet":
+        if source.compression == "plain" and source.format != "parquet" and not source.is_document:
             next(decode(read_bytes(source), source.display_name, encoding, Findings()), None)
             if not allows_nul_bytes(encoding):
                 require_no_hole(source.path, source.display_name)
@@ -220,7 +228,8 @@ def _identity(source: Source | Builtin, hashes: dict[Path, str], on_read: OnRead
         return ["built in", digest.hexdigest()]
     if source.path not in hashes:
         hashes[source.path] = _file_hash(source, on_read)
-    return [source.format, source.compression, source.member or "", hashes[source.path]]
+    extraction = [extraction_version(source)] if source.is_document else []
+    return [source.format, source.compression, source.member or "", hashes[source.path], *extraction]
 
 
 def _file_hash(source: Source, on_read: OnRead) -> str:

@@ -105,11 +105,11 @@ def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
         return "tables"
     if source.member and (suffix in (".gz", ".zst", ".zip") or source.format == "parquet"):
         return "packed inside an archive"
-    if not ignore_suffix and suffix in _NOT_TEXT:
+    if not source.is_document and not ignore_suffix and suffix in _NOT_TEXT:
         return "not text"
     if source.format == "parquet" or source.compression in ("gz", "zst"):
         return None
     head = next(read_bytes(source), b"")[:HEAD_SIZE]
     if not head:
         return "empty"
-    return None if is_text(head) else "not text"
+    return None if source.is_document or is_text(head) else "not text"

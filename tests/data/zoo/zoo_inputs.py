@@ -210,7 +210,7 @@ def word_document(folder: Path) -> Found:
     kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     parts = office_parts("word/document.xml", {"word/document.xml": kind})
     zipped(folder / "stories.docx", {**parts, "word/document.xml": document})
-    return text(["\n\n".join(stories())], "stories.docx", unlike=("<w:", "PK"), packages=("docx",))
+    return text(["\n\n".join(stories())], "stories.docx", unlike=("<w:", "PK"), packages=("lxml",))
 
 
 @shape

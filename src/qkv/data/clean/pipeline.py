@@ -25,7 +25,7 @@ from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, Progress, byte_counter, display_name, no_progress
-from qkv.data.formats.text import DocumentPiece, read_documents
+from qkv.data.formats.text import DocumentPiece
 from qkv.data.survey import CorpusFiles, Stamp
 from qkv.errors import InputError
 
@@ -176,7 +176,7 @@ def clean(
         stamp, findings = Stamp.of(parts.files), Findings()
         chain = FilterChain(limits, skip)
         report = CleaningReport(tuple(chain.counts.values()))
-        pieces = read_documents(parts.files, corpus, findings, byte_counter(progress, "cleaning"))
+        pieces = parts.read(parts.files, findings, byte_counter(progress, "cleaning"))
         with document_file(out, corpus.documents) as kept, document_file(dropped, corpus.documents) as rest:
             for batch in batches(pieces, limits.max_characters):
                 for document, reason in zip(batch, chain.decide(batch), strict=True):

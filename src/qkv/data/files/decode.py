@@ -40,10 +40,12 @@ def decode(
     findings: Findings,
     head_size: int = HEAD_SIZE,
     keep_line_ends: bool = False,
+    declared: str | None = None,
 ) -> Iterator[str]:
     """Decode a stream of bytes, with \\n for every line end; DataError, with line and byte, for what is not text.
 
     Without an `encoding` the file's own is detected: UTF-8, by a byte order mark UTF-16 or UTF-32, else by its bytes.
+    One that the file itself declares is taken for what is not UTF-8, if it fits.
     The first `head_size` bytes are collected before any text is yielded, to recognise binary formats by them.
     """
     with_head = _with_whole_head(chunks, head_size)
@@ -58,7 +60,7 @@ def decode(
         findings.boms.append(where)
     texts: Iterable[str]
     if encoding is None and form is None:
-        texts = DetectedText(where, findings, keep_line_ends).texts(head, with_head)
+        texts = DetectedText(where, findings, keep_line_ends, declared).texts(head, with_head)
     else:
         texts = _GivenText(where, form or encoding or "", findings, keep_line_ends).texts(head, with_head)
     yield from texts if keep_line_ends else _with_plain_line_ends(texts, findings)

@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from qkv.data.files.guess_encoding import MULTIBYTE, guess_encoding
+from qkv.data.files.guess_encoding import MULTIBYTE, fitting_encoding, guess_encoding
 from qkv.data.files.magic import HEAD_SIZE
 from qkv.data.findings import Findings
 from qkv.errors import DataError
@@ -39,8 +39,10 @@ _SOME_BAD = 1000
 
 
 class DetectedText:
-    def __init__(self, where: str, findings: Findings, only_newlines: bool = False) -> None:
-        self.where, self.findings = where, findings
+    def __init__(
+        self, where: str, findings: Findings, only_newlines: bool = False, declared: str | None = None
+    ) -> None:
+        self.where, self.findings, self.declared = where, findings, declared
         self._only_newlines = only_newlines
         self._decided = False
         self._fallback: str | None = None
@@ -108,7 +110,8 @@ class DetectedText:
                 utf_8_size += good - characters
         if utf_8_size > _RARELY_BAD * evidence_size and len(evidence) < _FEW_LINES:
             return
-        self._fallback = guess_encoding(b"".join(evidence))
+        sample = b"".join(evidence)
+        self._fallback = fitting_encoding(self.declared, sample) or guess_encoding(sample)
         if self._fallback is not None:
             self.findings.encodings[self.where] = self._fallback
 

@@ -6,6 +6,7 @@ confuses, the letters of the languages decide: French read as cp1250 has the let
 
 from __future__ import annotations
 
+import codecs
 import re
 
 SAMPLE_SIZE = 2**16
@@ -21,6 +22,14 @@ _OTHER_PAGES = (
 _LATIN_PAGES = ("cp1252", "iso8859_15", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850", "cp437")
 """The likeliest first: where two read a text equally well, the first is taken."""
 MULTIBYTE = frozenset({"cp932", "euc_jp", "gb18030", "big5", "cp949"})
+_NAMED_ENCODING = re.compile(r"iso8859-\d+|cp\d+|koi8-[rut]|mac-\w+|gb\w+|big5\w*|euc_\w+|shift_jis\w*|tis-620")
+_USUAL_NAMES = {
+    "iso8859-1": "cp1252",
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
+"""What browsers read for a name."""
 _ALPHABETS = tuple(
     frozenset(letters)
     for letters in (
@@ -78,3 +87,16 @@ def _latin_fit(sample: bytes, page: str) -> float:
         marks = sum(letter in _USUAL_MARKS for letter in letters)
         fitting += marks + max(sum(letter in alphabet for letter in letters) for alphabet in _ALPHABETS)
     return fitting / max(1, total)
+
+
+def fitting_encoding(name: str | None, sample: bytes) -> str | None:
+    """The encoding of this name, if it is one of text that is not Unicode and can decode the sample."""
+    try:
+        known = codecs.lookup(name or "").name
+        if not _NAMED_ENCODING.fullmatch(known):
+            return None
+        known = _USUAL_NAMES.get(known, known)
+        sample.decode(known)
+    except (LookupError, UnicodeError, ValueError):
+        return None
+    return known

@@ -41,7 +41,8 @@ ZIP_ERRORS = (
 )
 """What the zipfile module raises for a damaged or hostile archive."""
 
-Format = Literal["text", "jsonl", "json", "parquet", "table"]
+DocumentFormat = Literal["html", "docx", "pdf", "ipynb", "epub", "rtf"]
+Format = Literal["text", "jsonl", "json", "parquet", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"]
 Compression = Literal["plain", "gz", "zst", "zip"]
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
@@ -54,6 +55,24 @@ FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+DOCUMENTS: dict[str, DocumentFormat] = {
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    ".docx": "docx",
+    ".pdf": "pdf",
+    ".ipynb": "ipynb",
+    ".epub": "epub",
+    ".rtf": "rtf",
+}
+"""The endings of documents, of which the text is extracted."""
+ALL_FORMATS: dict[str, Format] = {**FORMATS, **DOCUMENTS}
+DOCUMENT_PACKAGES: dict[Format, str] = {
+    "html": "lxml",
+    "docx": "lxml",
+    "epub": "lxml",
+    "pdf": "pypdf",
+    "rtf": "striprtf",
+}
+"""The packages that extract the text of documents; notebooks need none."""
 COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst", ".zip": "zip"}
 
 
@@ -90,7 +109,11 @@ class Source:
 
     @property
     def format(self) -> Format:
-        return FORMATS.get(self.suffix, "text")
+        return ALL_FORMATS.get(self.suffix, "text")
+
+    @property
+    def is_document(self) -> bool:
+        return self.suffix in DOCUMENTS
 
 
 @dataclass(frozen=True)
@@ -129,6 +152,8 @@ def require_packages(sources: Iterable[Source | Builtin]) -> None:
             require_package("zstandard", f"{source.display_name}: reading .zst")
         if isinstance(source, Source) and source.format == "parquet":
             require_package("pyarrow", f"{source.display_name}: reading .parquet")
+        if isinstance(source, Source) and (package := DOCUMENT_PACKAGES.get(source.format)) is not None:
+            require_package(package, f"{source.display_name}: reading {source.suffix}")
 
 
 def read_bytes(source: Source) -> Iterator[bytes]:

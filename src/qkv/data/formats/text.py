@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from qkv.data.corpus import CorpusConfig, Documents
+from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
 from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
 from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
@@ -26,29 +28,58 @@ class DocumentPiece(NamedTuple):
 
 
 def read_documents(
-    sources: Sequence[Source | Builtin], corpus: CorpusConfig, findings: Findings, on_read: OnRead | None = None
+    sources: Sequence[Source | Builtin],
+    corpus: CorpusConfig,
+    findings: Findings,
+    on_read: OnRead | None = None,
+    extracted: DocumentTexts | None = None,
 ) -> Iterator[DocumentPiece]:
     """Read the documents of all sources. Empty documents are left out and counted; DataError if all are empty."""
     require_encoding(corpus.encoding)
-    empty = True
+    empty, extracted = True, extracted or DocumentTexts()
     for source in sources:
-        for piece in read_source_documents(source, corpus, findings, on_read):
+        for piece in read_source_documents(source, corpus, findings, on_read, extracted):
             empty = False
             yield piece
     if empty:
+        if findings.unread_documents:
+            first, *others = findings.unread_documents
+            more = f", and {len(others):,} more documents cannot be read either" if others else ""
+            raise DataError(first.where, first.problem + more, first.remedy)
         where = sources[0].display_name if len(sources) == 1 else "the corpus"
         raise DataError(where, "holds no text: it is empty or only white space", "Give a file that holds text.")
 
 
 def read_source_documents(
-    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, on_read: OnRead | None = None
+    source: Source | Builtin,
+    corpus: CorpusConfig,
+    findings: Findings,
+    on_read: OnRead | None,
+    extracted: DocumentTexts,
 ) -> Iterator[DocumentPiece]:
-    """Read the documents of one source. Empty documents are left out and counted; all may be empty."""
-    return _without_empty(_read_pieces(source, corpus, findings, on_read), findings)
+    """Read the documents of one source. Empty documents are left out and counted; all may be empty.
+
+    A document that cannot be read is left out and counted as well, unless the user named it.
+    """
+    try:
+        yield from _without_empty(_read_pieces(source, corpus, findings, on_read, extracted), findings)
+    except UnreadableDocumentError as error:
+        if not isinstance(source, Source) or is_named(source, (*corpus.files, *corpus.valid)):
+            raise
+        findings.unread_documents.append(error)
+
+
+def is_named(source: Source, names: Iterable[str]) -> bool:
+    """Whether the user named a file, and not its folder or archive."""
+    return source.member is None and any(source.path == Path(name) for name in names)
 
 
 def _read_pieces(
-    source: Source | Builtin, corpus: CorpusConfig, findings: Findings, on_read: OnRead | None
+    source: Source | Builtin,
+    corpus: CorpusConfig,
+    findings: Findings,
+    on_read: OnRead | None,
+    extracted: DocumentTexts,
 ) -> Iterator[DocumentPiece]:
     if isinstance(source, Builtin):
         for document in source.documents():
@@ -58,6 +89,9 @@ def _read_pieces(
         raise DataError(source.display_name, "is a table", "For a language model give plain text or .jsonl.")
     if source.format == "parquet":
         yield from (DocumentPiece(text, True) for text in _read_parquet(source, corpus.text, findings, on_read))
+        return
+    if source.is_document:
+        yield from _split_documents(extracted.read(source, corpus.encoding, findings, on_read), corpus.documents)
         return
     texts = decode(report_reads(read_bytes(source), on_read), source.display_name, corpus.encoding, findings)
     if source.format == "text":
