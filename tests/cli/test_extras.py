@@ -37,6 +37,15 @@ REFUSED: dict[str, list[list[str]]] = {
         ["train", "damaged.csv", "rows.csv.zst", "--label", "label"],
         ["train", "damaged.de", "book.en.zst", "--task", "translation"],
     ],
+    "lxml": [
+        ["train", "damaged.txt", "page.html"],
+        ["train", "documents/"],
+        ["data", "describe", "report.docx"],
+        ["data", "check", "book.epub"],
+        ["data", "clean", "page.html", "--out", "clean.jsonl"],
+    ],
+    "pypdf": [["train", "damaged.txt", "paper.pdf"]],
+    "striprtf": [["train", "damaged.txt", "letter.rtf"]],
     "PIL": [
         ["train", "pictures/"],
         ["compare", "nowhere.csv", "--picture", "figures.png"],
@@ -64,7 +73,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("damaged.de", "damaged.en"):
         Path(name).write_bytes(b"a line of text\n" * 9000 + b"\xff\n")
     Path("damaged.csv").write_bytes(b"text,label\n" + b"a good film,1\na bad film,0\n" * 9000 + b"\xff,1\n")
-    for name in ("rows.parquet", "book.txt.zst", "rows.csv.zst", "book.en.zst"):
+    Path("documents").mkdir()
+    packed = ("rows.parquet", "book.txt.zst", "rows.csv.zst", "book.en.zst")
+    documents = ("page.html", "report.docx", "book.epub", "paper.pdf", "letter.rtf", "documents/page.html")
+    for name in (*packed, *documents):
         Path(name).write_bytes(b"cannot be opened without its package")
     Path("book.en").write_text("A dog runs.\n" * 9000)
     for label in ("cat", "dog"):

@@ -6,7 +6,6 @@ no errors: a file that cannot be read is refused where it is read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from qkv.data.number_tables import holds_numbers
 from qkv.data.pair_columns import header_rule, nested_pair, pair_by_name
 from qkv.data.pair_files import AmbiguousLanguagesError, find_pairs
 from qkv.data.split_files import ExampleFile, PairFiles, find_examples
+from qkv.data.text_files import is_mostly_text
 from qkv.errors import DataError, QkvError
 
 Content = Literal["text", "examples", "pairs"]
@@ -48,7 +48,6 @@ MAX_UNMATCHED_SHARE = 0.1
 """The share of lines that may be blank in one file alone, and of cells of a translation that may be numbers."""
 MAX_LENGTH_RATIO = 4
 """All texts of one language together may be this many times as long as those of the other."""
-_DOCUMENTATION_FILE = re.compile(r"(?i)licen[cs]e|readme|copying|notice")
 _ATTRIBUTION = "CC-BY"
 _READ_ERRORS = (QkvError, OSError, TypeError, ValueError, LookupError)
 
@@ -255,10 +254,7 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
     labelled_files = [file for file in files if file.kind in LABELLED_KINDS]
     if not labelled_files:
         return all(file.kind == "image" for file in files) or _folders_are_labels(files)
-    text_count = 0
-    if path.is_dir() and not pattern:
-        text_count = sum(not _DOCUMENTATION_FILE.search(text.name) for text in path.rglob("*.txt"))
-    if text_count >= len(labelled_files):
+    if not pattern and is_mostly_text(path, [file.source for file in labelled_files]):
         return False
     return all(_file_has_labels(file.source, previews) for file in labelled_files[:3])
 

@@ -1,12 +1,14 @@
 """The files that are text for a language model: files that are named, and those of folders, archives and the catalog.
 
-In folders and archives, tables and files that are not text are skipped and counted; a file that the user names is read
-or refused.
+In folders and archives some files are left out and counted: tables, what is not text, what tools have made, a README
+about the others. A file that the user names, or selects with --filter, is read or refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence, Set
 from pathlib import Path, PurePosixPath
 
 from qkv.data import catalog
@@ -18,13 +20,34 @@ from qkv.data.files.unpack import Builtin, Source, read_bytes, require_packages
 from qkv.data.findings import Findings, Progress, display_name, no_progress
 from qkv.errors import DataError
 
-# suffixes of files that hold no text; files with other suffixes are opened
 _NON_TEXT_SUFFIXES = """
-.png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .pdf .doc .docx .xls .xlsx .ppt .pptx .odt .epub .mp3 .mp4 .wav .ogg
-.flac .avi .mov .exe .dll .so .dylib .o .a .class .jar .pyc .pyd .whl .egg .npy .npz .pt .pth .bin .safetensors .gguf
-.onnx .pkl .pickle .h5 .db .sqlite .tar .tgz .bz2 .xz .7z .rar .woff .woff2 .ttf .otf
+.png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .svg .doc .xls .xlsx .ppt .pptx .odt .mp3 .mp4 .wav .ogg .flac .avi .mov
+.exe .dll .so .dylib .o .a .class .jar .pyc .pyd .whl .egg .npy .npz .pt .pth .bin .safetensors .gguf .onnx .pkl .pickle
+.h5 .db .sqlite .tar .tgz .bz2 .xz .7z .rar .woff .woff2 .ttf .otf
 """
 _NOT_TEXT = frozenset(_NON_TEXT_SUFFIXES.split())
+"""Suffixes of files that hold no text; files with other suffixes are opened."""
+_CODE_SUFFIXES = """
+.py .pyi .ipynb .js .mjs .cjs .ts .tsx .jsx .vue .c .h .cc .cpp .cxx .hpp .hh .cu .java .kt .scala .go .rs .rb .php
+.swift .cs .fs .m .r .jl .lua .pl .pm .sh .bash .ps1 .sql .hs .ml .mli .ex .exs .erl .clj .lisp .el .zig .nim .dart .s
+"""
+_CODE = frozenset(_CODE_SUFFIXES.split())
+_PROJECTS = "pyproject.toml setup.py setup.cfg package.json Cargo.toml CMakeLists.txt go.mod pom.xml build.gradle"
+_PROJECT_FILES = frozenset(_PROJECTS.split())
+_BUILD_FOLDERS = ("build", "dist", "target", "out")
+"""Folders of what was built, where they lie beside a file of _PROJECT_FILES."""
+_GENERATED_FOLDERS = ("node_modules", "__pycache__", "site-packages", "bower_components")
+_LOCKS = """
+package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml cargo.lock poetry.lock pipfile.lock uv.lock pdm.lock
+composer.lock gemfile.lock go.sum flake.lock bun.lock
+"""
+_LOCK_FILES = frozenset(_LOCKS.split())
+_GENERATED_ENDINGS = (".min.js", ".min.css", ".map", ".bundle.js")
+_MINIFIED, _LONGEST_CODE_LINE = (".js", ".mjs", ".cjs", ".css"), 5000
+_ABOUT_OTHERS = re.compile(r"(?i)(readme)\b|(?:licen[cs]e|copying|notice)(?:\b|$)")
+GENERATED = "generated or downloaded by tools"
+ABOUT_OTHERS = "about the others (README, LICENSE)"
+BESIDE_OTHERS = "data beside code, or code beside data"
 
 
 def find_text_files(
@@ -75,16 +98,7 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
             remedy = "For a language model give plain text, or .jsonl with a text column (--text)."
             raise DataError(where, "is a table of examples, not text for a language model", remedy)
         return [Source(path)]
-    files: list[Source] = []
-    for source, inner_path in list_contents(path, findings):
-        zip_in_folder = is_folder and source.member  # the pattern selects it as a whole
-        matched_path = source.path.relative_to(path) if zip_in_folder else inner_path
-        if not matches_filter(matched_path.as_posix(), pattern):
-            continue
-        if reason := _reason_to_skip(source, ignore_suffix=pattern is not None and not zip_in_folder):
-            findings.skipped[reason] += 1
-        else:
-            files.append(source)
+    files = _list_text_files(path, pattern, findings)
     if not files and not is_folder:
         raise DataError(where, "nothing in this zip looks like text", "Name files that hold text.")
     if not files:
@@ -93,6 +107,82 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
             problem += f" ({skipped})"
         raise DataError(where, problem, "Name the files, or choose them with --filter '*.md'.")
     return files
+
+
+def is_mostly_text(path: Path, others: Sequence[Source]) -> bool:
+    """Whether the files of a folder or archive are text for a language model, apart from a few others."""
+    texts = _list_text_files(path, None, Findings())
+    unwanted = {*others, *_about_others([*texts, *others])}
+    texts = [source for source in texts if source not in unwanted]
+    return _outweigh([source for source in texts if source.format == "text" or source.is_document], others)
+
+
+def _list_text_files(path: Path, pattern: str | None, findings: Findings) -> list[Source]:
+    """The text files of a folder or archive; without a pattern, those that are about the others are left out."""
+    files: list[Source] = []
+    contents = list(list_contents(path, findings))
+    projects = {inner_path.parent for _, inner_path in contents if inner_path.name in _PROJECT_FILES}
+    for source, inner_path in contents:
+        zip_in_folder = bool(source.member) and path.is_dir()  # the pattern selects it as a whole
+        matched_path = PurePosixPath(source.path.relative_to(path)) if zip_in_folder else inner_path
+        if not matches_filter(matched_path.as_posix(), pattern):
+            continue
+        reason = GENERATED if pattern is None and _is_generated(inner_path, projects) else None
+        if reason := reason or _reason_to_skip(source, ignore_suffix=pattern is not None and not zip_in_folder):
+            findings.skipped[reason] += 1
+        else:
+            files.append(source)
+    if pattern is None:
+        for reason, unwanted in ((ABOUT_OTHERS, _about_others(files)), (BESIDE_OTHERS, _data_or_code(files))):
+            files = [source for source in files if source not in unwanted]
+            findings.skipped.update({reason: len(unwanted)} if unwanted else {})
+    return files
+
+
+def _is_generated(inner_path: PurePosixPath, projects: Set[PurePosixPath]) -> bool:
+    """Whether tools have made or downloaded a file of a tree of source code."""
+    name = inner_path.name.lower()
+    if name in _LOCK_FILES or name.endswith(_GENERATED_ENDINGS):
+        return True
+    return any(
+        folder.name in _GENERATED_FOLDERS
+        or folder.name.endswith(".egg-info")
+        or (folder.name in _BUILD_FOLDERS and folder.parent in projects)
+        for folder in inner_path.parents
+    )
+
+
+def _about_others(files: Sequence[Source]) -> set[Source]:
+    """Licences and the like, and a README that is not one of several pages of its kind; none if there is nothing else.
+
+    A README.md among other .md files is one of their pages.
+    """
+    suffixes = Counter(source.suffix for source in files)
+    found = {
+        source
+        for source in files
+        if (about := _ABOUT_OTHERS.match(source.file_name))
+        and not (about[1] and source.suffix in (".md", ".rst", ".html") and suffixes[source.suffix] > 1)
+    }
+    return found if len(found) < len(files) else set()
+
+
+def _data_or_code(files: Sequence[Source]) -> set[Source]:
+    """Of data beside source code the data, such as package.json; of code beside more data the code."""
+    data = {source for source in files if source.format in ("json", "jsonl", "parquet")}
+    code = {source for source in files if source.suffix in _CODE}
+    if not data or not code:
+        return set()
+    return data if _outweigh(code, data) else code
+
+
+def _outweigh(files: Collection[Source], others: Collection[Source]) -> bool:
+    """Whether files are as many and as large as others, or ten times as many."""
+    return len(files) >= len(others) and (_total_size(files) >= _total_size(others) or len(files) >= 10 * len(others))
+
+
+def _total_size(sources: Iterable[Source]) -> int:
+    return sum(1 if source.member else source.path.stat().st_size for source in sources)
 
 
 def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
@@ -112,4 +202,6 @@ def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
     head = next(read_bytes(source), b"")[:HEAD_SIZE]
     if not head:
         return "empty"
+    if not ignore_suffix and suffix in _MINIFIED and max(map(len, head.split(b"\n"))) > _LONGEST_CODE_LINE:
+        return GENERATED
     return None if source.is_document or is_text(head) else "not text"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import logging
 import struct
-import sys
 from collections.abc import Callable
 from io import BytesIO
 from typing import IO
@@ -213,7 +212,3 @@ def main(source: IO[bytes], output: IO[bytes]) -> None:
         kind, seconds, memory = json.loads(content)
         _limit(seconds, memory)
         _answer(kind, whole, Answer(output))
-
-
-if __name__ == "__main__":
-    main(sys.stdin.buffer, sys.stdout.buffer)

@@ -41,6 +41,7 @@ HELD_IN_MEMORY = 2**24
 _TOO_MUCH = "Give its text instead, or leave it out."
 _DECODED = ("html", "ipynb")
 """Formats that are text themselves, in any encoding."""
+_COMMAND = f"import sys; from {child.__name__} import main; main(sys.stdin.buffer, sys.stdout.buffer)"
 _DECLARED = re.compile(rb"""(?i)(?:charset\s*=\s*["']?|<\?xml[^>]*encoding\s*=\s*["'])([a-z0-9_.:-]+)""")
 
 
@@ -116,7 +117,7 @@ class DocumentTexts:
         if self._process is None:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", child.__name__],
+                [sys.executable, "-P", "-c", _COMMAND],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

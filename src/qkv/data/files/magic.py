@@ -28,7 +28,7 @@ MAGIC_FORMATS: list[tuple[bytes, str, str]] = [
     (b"\x7fELF", "program", "Give text instead."),
     (b"SQLite format 3", "SQLite database", "Export its text first."),
     (b"\xd0\xcf\x11\xe0", "old Office document", "Save it as .docx or .xlsx."),
-    (b"{\\rtf", "RTF document", "Save it as .docx or as plain text."),
+    (b"{\\rtf", "RTF document", "Rename it so that it ends in .rtf."),
     (b"BZh", "bzip2", "Rename it so that it ends in .bz2."),
     (b"\xfd7zXZ", "xz", "Rename it so that it ends in .xz."),
     (b"7z\xbc\xaf\x27\x1c", "7-Zip", "Unpack it, or pack it as .zip."),

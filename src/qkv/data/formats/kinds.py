@@ -13,7 +13,7 @@ from typing import Literal
 from weakref import ref
 
 from qkv.data.files.decode import decode
-from qkv.data.files.unpack import CHUNK_SIZE, FORMATS, Source, read_bytes
+from qkv.data.files.unpack import CHUNK_SIZE, DOCUMENTS, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.formats.json_rows import NoRowsError
@@ -33,6 +33,7 @@ _HEAD_SIZE = 2**16
 _PREFIXED_TAG = re.compile(r"O|[BIESLU]-\S+")
 _KIND_BY_SUFFIX: dict[str, FileKind] = {
     **dict.fromkeys(FORMATS, "table"),
+    **dict.fromkeys(DOCUMENTS, "text"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".bioes", ".iobes"), "conll"),
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"), "image"),
     ".conllu": "conllu",
