@@ -38,6 +38,7 @@ ZIP_ERRORS = (
     ValueError,
     OverflowError,
     RuntimeError,
+    IndexError,
 )
 """What the zipfile module raises for a damaged or hostile archive."""
 
