@@ -97,8 +97,8 @@ def test_check_refuses(capsys: pytest.CaptureFixture[str], book: str, tmp_path: 
     assert run(["data", "check", book, "--context", "100000"], False) == 2
     assert "needs at least 100,001 tokens" in capsys.readouterr().err
     bad = tmp_path / "bad.txt"
-    bad.write_bytes(b"caf\xe9\n")
-    assert run(["data", "check", str(bad), "--json"], False) == 2
+    bad.write_bytes(b"caf\xe9\n" * 200)
+    assert run(["data", "check", str(bad), "--encoding", "utf-8", "--json"], False) == 2
     shown = capsys.readouterr()
     assert "bad.txt:1:3" in json.loads(shown.out)["problems"][0]
     assert "bad.txt:1:3" in shown.err
@@ -119,16 +119,21 @@ def test_check_goes_on_after_a_bad_file(capsys: pytest.CaptureFixture[str], book
     bad = tmp_path / "bad"
     bad.mkdir()
     for number in range(3):
-        (bad / f"{number}.txt").write_bytes(b"caf\xe9\n")
+        (bad / f"{number}.txt").write_bytes(b"caf\xe9\n" * 200)
     (bad / "odd.txt").write_text("a private \ue000 character\n")
-    assert run(["data", "check", str(bad), book, "gone.txt", "--valid", "lost.txt", "--json"], False) == 2
+    assert (
+        run(
+            ["data", "check", str(bad), book, "gone.txt", "--valid", "lost.txt", "--encoding", "utf-8", "--json"], False
+        )
+        == 2
+    )
     found = json.loads(capsys.readouterr().out)
     for name in ("0.txt:1:3", "1.txt:1:3", "2.txt:1:3", "gone.txt", "lost.txt"):
         assert sum(name in problem for problem in found["problems"]) == 1, name
     assert any("private-use" in warning for warning in found["warnings"])
     for number in range(30):
-        (bad / f"{number}.txt").write_bytes(b"caf\xe9\n")
-    assert run(["data", "check", str(bad)], False) == 2
+        (bad / f"{number}.txt").write_bytes(b"caf\xe9\n" * 200)
+    assert run(["data", "check", str(bad), "--encoding", "utf-8"], False) == 2
     said = capsys.readouterr().err
     assert said.count("the byte e9") == 20
     assert "and 10 problems more" in said

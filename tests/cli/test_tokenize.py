@@ -60,9 +60,9 @@ def test_a_kind_alone_learns_from_the_text(capsys: pytest.CaptureFixture[str], b
 def test_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("one\r\ntwo é".encode())))
     assert answer(capsys, "-", "--kind", "characters")["text"]["decoded"] == "one\ntwo é"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n\xff")))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\n" * 2000 + bytes(8000))))
     assert run(["tokenize", "-", "--kind", "characters"], False) == 2
-    assert "standard input:2:4" in capsys.readouterr().err
+    assert "standard input:2001:8000" in capsys.readouterr().err
 
 
 def test_a_saved_file_is_not_replaced(capsys: pytest.CaptureFixture[str], book: str, tmp_path: Path) -> None:

@@ -118,9 +118,9 @@ def test_what_is_no_pair_or_no_translator(
     assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two", "two", "--word", "two")
     for data in ([str(films)], tested, [book]):
         assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
-    wide = tmp_path / "wide.txt"
-    wide.write_bytes("eins".encode("utf-16"))
-    assert "Give text in UTF-8, one per line." in refused(capsys, "translate", other, "--file", str(wide))
+    zeros = tmp_path / "zeros.txt"
+    zeros.write_bytes(b"eins\n" + bytes(20))
+    assert "one per line." in refused(capsys, "translate", other, "--file", str(zeros))
 
 
 def test_alignments(model: str, capsys: pytest.CaptureFixture[str]) -> None:

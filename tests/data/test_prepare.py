@@ -313,8 +313,8 @@ def test_what_killed_pipes_and_downloads_left_is_swept(tmp_path: Path, own_cache
 
 
 def test_bad_bytes_from_a_pipe_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", Pipe(b"one\ntwo \xff\n"))
-    with pytest.raises(DataError, match="standard input:2:8"):
+    monkeypatch.setattr("sys.stdin", Pipe(b"one\n" * 2000 + bytes(8000)))
+    with pytest.raises(DataError, match="standard input:2001:8000"):
         prepare(CorpusConfig(files=("-",)), AUTO)
 
 

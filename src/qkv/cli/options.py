@@ -103,7 +103,7 @@ class CorpusOptions:
     """What one document is. Default: files."""
     filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, such as '*.md'.")] = None
     encoding: str | None = None
-    """The encoding of all text files, such as cp1252. Default: that of each file, detected."""
+    """The encoding of all files, such as cp1252. Default: detected for each file."""
 
     def given(self) -> dict[str, str | list[str]]:
         """The options that were given, under the names that they have in the section [corpus] of a recipe."""

@@ -20,6 +20,7 @@ from qkv.data import catalog, object_names, objects, own_reader
 from qkv.data.corpus import Documents
 from qkv.errors import InputError, QkvError, WrongTypeError
 from qkv.tasks import TaskName
+from qkv.visible import shortened
 
 Options = TypeVar("Options")
 
@@ -68,7 +69,7 @@ def files_of(data: object, argument: str) -> GivenData:
             return GivenData(names, {})
         if any(exist):
             raise InputError(
-                f"{argument}: {names[exist.index(True)]!r} is a file and {names[exist.index(False)]!r:.80} is not. "
+                f"{argument}: {names[exist.index(True)]!r} is a file and {shortened(names[exist.index(False)], 300)!r} is not. "
                 "Give names of files, or texts."
             )
     stored = objects.store(data, argument)

@@ -61,11 +61,20 @@ def binary_format(head: bytes) -> tuple[str, str] | None:
     if (known := magic_format(head)) is not None:
         return known
     sample = head[:_SAMPLE_SIZE]
-    if unicode_form(head) is None and len(sample) >= 4:
+    if unicode_form(head) is None and len(sample) >= 4 and not _is_utf_8_text(sample):
         control = len(sample) - len(sample.translate(None, _CONTROL))
         if control > max(_SOME_CONTROL, _MAX_CONTROL_SHARE * len(sample)):
             return "binary data", "If it is text, name its encoding with --encoding."
     return None
+
+
+def _is_utf_8_text(sample: bytes) -> bool:
+    """Whether bytes are UTF-8 without zero bytes, as what a terminal printed; the last character may be cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return 0 not in sample
 
 
 def unicode_form(head: bytes) -> str | None:
