@@ -69,7 +69,8 @@ def files_of(data: object, argument: str) -> GivenData:
             return GivenData(names, {})
         if any(exist):
             raise InputError(
-                f"{argument}: {names[exist.index(True)]!r} is a file and {shortened(names[exist.index(False)], 300)!r} is not. "
+                f"{argument}: {names[exist.index(True)]!r} is a file and "
+                f"{shortened(names[exist.index(False)], 300)!r} is not. "
                 "Give names of files, or texts."
             )
     stored = objects.store(data, argument)
