@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-import subprocess
-import sys
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from qkv.recipe import own_model
 from qkv.text import own_tokenizer
 from qkv.text.decoding import StreamDecoder
 from qkv.text.tokenizer import Tokenizer
+from reliability.nursery import Done, Nursery
 
 OWN = Path(__file__).parents[2] / "examples"
 SYLLABLES, KAPPA, SUBTITLES = OWN / "syllables.py", OWN / "kappa.py", OWN / "subtitles.py"
@@ -29,10 +31,19 @@ SETTINGS = {"training.threads": 1, "training.dtype": "f32", "training.device": "
 SRT = "\n\n".join(f"{n}\n00:00:{n % 60:02},000 --> 00:00:{n % 60:02},900\n{text}" for n, text in enumerate(TEXTS))
 
 
-def command(*words: object) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, which has loaded no file."""
-    code = "import sys\nfrom qkv.__main__ import main\nmain()"
-    return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def command(nursery: Nursery) -> Command:
+    """A command in a process of its own, which has loaded no file."""
+    return lambda *words: nursery.qkv(*words, environment={"QKV_CACHE": os.environ["QKV_CACHE"]})
+
+
+def killed(nursery: Nursery, *words: object) -> int:
+    """The exit code of a training that is killed after its fifth step."""
+    code = f"import sys\nsys.argv = {['', *map(str, words)]!r}\n{KILLED}"
+    return nursery.call("python", code=code, environment={"QKV_CACHE": os.environ["QKV_CACHE"]}).code
 
 
 def same_weights(first: qkv.Model, second: qkv.Model) -> bool:
@@ -121,78 +132,79 @@ for event in qkv.train(sys.argv[1], run=sys.argv[2], model="gpt-nano", steps=6, 
 """
 
 
-def test_it_resumes_to_the_same_bits_and_asks_for_the_files(spoken: Path, tmp_path: Path) -> None:
+def test_it_resumes_to_the_same_bits_and_asks_for_the_files(
+    nursery: Nursery, command: Command, spoken: Path, tmp_path: Path
+) -> None:
     metrics = tmp_path / "size.py"
     metrics.write_text("import torch\ndef size(model):\n    return model.parameters + float(torch.rand(1))\n")
-    words = [KILLED, spoken / "film.srt", tmp_path / "run", SYLLABLES, SUBTITLES, metrics]
-    assert subprocess.run([sys.executable, "-c", *map(str, words)], capture_output=True).returncode == -9
+    assert killed(nursery, spoken / "film.srt", tmp_path / "run", SYLLABLES, SUBTITLES, metrics) == -signal.SIGKILL
     resume = ("train", "--run", tmp_path / "run", "--resume")
     for given, missing in (
         ((), "--metric size.py"),
         (("--metric", metrics), "--tokenizer syllables.py"),
     ):
         done = command(*resume, *given)
-        assert done.returncode == 2, done.stderr
-        assert missing in done.stderr
+        assert done.code == 2, done.err
+        assert missing in done.err
     done = command(*resume, "--metric", KAPPA, "--tokenizer", SYLLABLES)
-    assert done.returncode == 5
-    assert "another version of size.py" in done.stderr
+    assert done.code == 5
+    assert "another version of size.py" in done.err
     done = command(*resume, "--metric", metrics, "--tokenizer", SYLLABLES)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     resumed, whole = (qkv.load(folder / "run", tokenizer_file=SYLLABLES) for folder in (tmp_path, spoken))
     assert same_weights(resumed, whole), "metrics may draw numbers, and do not move a run"
 
 
-def test_rows_that_left_the_cache_are_read_again(spoken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_left_the_cache_are_read_again(
+    nursery: Nursery, command: Command, spoken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("QKV_CACHE", str(tmp_path / "cache"))
-    words = [spoken / "film.srt", tmp_path / "run", SYLLABLES, SUBTITLES, KAPPA.with_name("kappa.py")]
     model_only = tmp_path / "size.py"
     model_only.write_text("def size(model):\n    return 1.0\n")
-    words[-1] = model_only
-    assert subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], capture_output=True).returncode == -9
+    assert killed(nursery, spoken / "film.srt", tmp_path / "run", SYLLABLES, SUBTITLES, model_only) == -signal.SIGKILL
     shutil.rmtree(tmp_path / "cache")
     resume = ("train", "--run", tmp_path / "run", "--resume", "--metric", model_only, "--tokenizer", SYLLABLES)
     done = command(*resume)
-    assert done.returncode == 2
-    assert "--reader subtitles.py" in done.stderr
+    assert done.code == 2
+    assert "--reader subtitles.py" in done.err
     changed = tmp_path / "subtitles.py"
     changed.write_text(SUBTITLES.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
-    assert command(*resume, "--reader", changed).returncode == 5
+    assert command(*resume, "--reader", changed).code == 5
     done = command(*resume, "--reader", SUBTITLES)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
 
 
-def test_every_verb_takes_the_tokenizer_again(spoken: Path, tmp_path: Path) -> None:
+def test_every_verb_takes_the_tokenizer_again(command: Command, spoken: Path, tmp_path: Path) -> None:
     run = spoken / "run"
     done = command("generate", run, "warm", "--length", "3")
-    assert done.returncode == 2
-    assert "--tokenizer syllables.py" in done.stderr
-    assert command("generate", run, "warm", "--length", "3", "--tokenizer", SYLLABLES).returncode == 0
+    assert done.code == 2
+    assert "--tokenizer syllables.py" in done.err
+    assert command("generate", run, "warm", "--length", "3", "--tokenizer", SYLLABLES).code == 0
     changed = tmp_path / "syllables.py"
     changed.write_text(SYLLABLES.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
-    assert command("generate", run, "warm", "--length", "3", f"--tokenizer={changed}").returncode == 5
+    assert command("generate", run, "warm", "--length", "3", f"--tokenizer={changed}").code == 5
     done = command("evaluate", run, spoken / "film.srt", "--reader", SUBTITLES, "--tokenizer", SYLLABLES, "--json")
-    assert done.returncode == 0, done.stderr
-    printed = json.loads(done.stdout)
+    assert done.code == 0, done.err
+    printed = json.loads(done.out)
     model = qkv.load(run, tokenizer_file=SYLLABLES)
     assert model.evaluate(spoken / "film.srt", reader=SUBTITLES).loss == pytest.approx(printed["loss"], rel=1e-5)
     done = command("tokenize", "warm and bright", "--tokenizer", SYLLABLES, "--train", spoken / "film.srt")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     done = command("data", "describe", spoken / "film.srt", "--reader", SUBTITLES, "--json")
-    assert json.loads(done.stdout)["documents"] == 160
+    assert json.loads(done.out)["documents"] == 160
     with pytest.raises(InputError, match="tokenizer"):
         model.export(tmp_path / "out")
 
 
-def test_code_inside_a_folder_is_not_executed(spoken: Path, tmp_path: Path) -> None:
+def test_code_inside_a_folder_is_not_executed(command: Command, spoken: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(spoken / "run", copy, symlinks=True)
     for folder in (copy, copy / "best"):
         for name in ("syllables.py", "subtitles.py", "tokenizer.py"):
             (folder / name).write_text("raise SystemExit('executed')")
     done = command("generate", copy, "warm", "--length", "3")
-    assert done.returncode == 2
-    assert "executed" not in done.stdout + done.stderr
+    assert done.code == 2
+    assert "executed" not in done.out + done.err
 
 
 @pytest.mark.parametrize("kind", ["classes", "tags", "numbers", "pairs"])
@@ -228,22 +240,22 @@ def test_metrics_of_answers_are_reported_by_train_and_evaluate(kind: str, tmp_pa
     assert score.values()["one"] == 1.0
 
 
-def test_the_command_line_reports_metrics_of_a_file(tmp_path: Path) -> None:
+def test_the_command_line_reports_metrics_of_a_file(command: Command, tmp_path: Path) -> None:
     rows = ["text,label", *(f"{text},{label}" for text, label in zip(TEXTS, LABELS, strict=True))]
     (tmp_path / "songs.csv").write_text("\n".join(rows))
     run, file = tmp_path / "run", tmp_path / "songs.csv"
     done = command("train", file, "--model", "bag", "--steps", "20", "--run", run, "--metric", KAPPA)
-    assert done.returncode == 0, done.stderr
-    assert "kappa" in done.stdout
-    assert "megabytes" in done.stdout
+    assert done.code == 0, done.err
+    assert "kappa" in done.out
+    assert "megabytes" in done.out
     assert 'metrics = "kappa.py sha256:' in (run / "recipe.toml").read_text()
     done = command("evaluate", run, file, "--metric", KAPPA, "--json")
-    printed = json.loads(done.stdout)
+    printed = json.loads(done.out)
     assert printed["kappa"] == pytest.approx(2 * printed["accuracy"] - 1, abs=1e-6)
     assert printed["megabytes"] > 0
     done = command("evaluate", run, file, "--metric", "bleu")
-    assert done.returncode == 2
-    assert command("evaluate", run, file, "--metric", "kapa").returncode == 2
+    assert done.code == 2
+    assert command("evaluate", run, file, "--metric", "kapa").code == 2
 
 
 def test_a_tokenizer_of_ones_own_in_other_tasks(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ FAMILIES = ("modern", "gpt", "lstm")
 TRANSLATORS = ("transformer", "rnn-translator")
 
 
-def command(text: Path, run: Path, family: str = "modern", *, steps: int = 120, **more: object) -> list[str]:
+def command(text: Path, run: Path, family: str = "modern", *, steps: int = 60, **more: object) -> list[str]:
     """`qkv train` for a tiny model, with dropout and accumulation."""
     shape = {"layers": 2, "width": 24, "context": 16, "dropout": 0.1} | ({"heads": 3} if family != "lstm" else {})
     training = {"threads": 1, "batch": 4, "accumulate": 2, "patience": 0}
-    every = {"checkpoint_every": 10, "evaluate_every": 20}
+    every = {"checkpoint_every": 5, "evaluate_every": 10}
     settings = {f"model.{key}": value for key, value in shape.items()}
     settings |= {f"training.{key}": value for key, value in (training | every).items()}
     settings |= {"task.evaluation_tokens": 200}

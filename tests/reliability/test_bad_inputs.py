@@ -41,13 +41,14 @@ def world(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, text: Path
 def do(nursery: Nursery, world: World, verb: str, case: Case) -> Done | None:
     tiny = ["--set", "model.layers=1", "--set", "model.width=8", "--set", "model.context=64"]
     tiny += [] if case.name in LABELLED else ["--set", "model.heads=1"]
+    context = [] if case.name in LABELLED else ["--context", "64"]
     words: dict[str, list[str]] = {
         "train": ["train", str(case.path), "--steps", "2", *tiny, "--set", "training.threads=1", "--run", "run"],
         "generate": ["generate", str(world.model), "-", "--length", "2"],
         "as a model": ["generate", str(case.path), "--length", "2"],
         "evaluate": ["evaluate", str(world.model), str(case.path)],
         "tokenize": ["tokenize", "--file", str(case.path)],
-        "data check": ["data", "check", str(case.path), "--context", "64"],
+        "data check": ["data", "check", str(case.path), *context],
     }
     if verb != "generate":
         return nursery.qkv(*words[verb], cwd=world.place)
@@ -62,7 +63,7 @@ def do(nursery: Nursery, world: World, verb: str, case: Case) -> Done | None:
 def complaint(verb: str, case: Case, done: Done) -> str | None:
     """What is wrong with the answer, or None."""
     said = done.err + done.out
-    expected = "accepted" if verb == "train" and case.name in LABELLED else case.expected
+    expected = "accepted" if verb in ("train", "data check") and case.name in LABELLED else case.expected
     for word in ("Traceback", "bug in qkv", "panicked", "Warning", "Error:"):
         if word in said:
             return f"shows {word}"
