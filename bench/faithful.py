@@ -20,7 +20,7 @@ import qkv
 from qkv.evaluation.intervals import bootstrap
 from qkv.inspection.answer_scores import answers
 from qkv.inspection.attribution import Method, first, why, without
-from qkv.tasks import inspected
+from qkv.tasks import inspection_subject
 
 
 def main(model: str, path: str, most: str = "200") -> None:
@@ -31,7 +31,7 @@ def main(model: str, path: str, most: str = "200") -> None:
     found: defaultdict[str, list[Method]] = defaultdict(list)
     drawn = np.random.default_rng(0)
     for text in chosen:
-        subject = inspected.inspected(opened.bundle, text)
+        subject = inspection_subject.inspection_subject(opened.bundle, text)
         made = why(subject)
         for method in made.methods:
             found[method.name].append(method)

@@ -16,11 +16,11 @@ import numpy as np
 
 import qkv
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.edges import encoded, read
-from qkv.inspection.head_roles import Array, CountedText, Head, found_roles, repeated
-from qkv.inspection.head_table import loss, read_texts, silenced
+from qkv.inspection.edges import encode_sentence, read
+from qkv.inspection.head_roles import Array, CountedText, Head, find_roles, repeated
+from qkv.inspection.head_table import loss, read_texts, without_heads
 from qkv.inspection.subject import Subject, main_stack, stacks
-from qkv.tasks import inspected
+from qkv.tasks import inspection_subject
 
 SEED = 3
 At = tuple[int, int]
@@ -34,7 +34,7 @@ def losses(subject: Subject, texts: Sequence[CountedText]) -> Array:
 
 def rises(subject: Subject, at: At, texts: Texts, whole: dict[str, Array]) -> dict[str, Array]:
     """By how much each text's loss rises without a head."""
-    with silenced(subject.model, main_stack(stacks(subject.model)).name, at[0], [at[1]]):
+    with without_heads(subject.model, main_stack(stacks(subject.model)).name, at[0], [at[1]]):
         return {name: losses(subject, given) - whole[name] for name, given in texts.items()}
 
 
@@ -57,16 +57,16 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=12)
     parser.add_argument("--best", type=int, default=3)
     given = parser.parse_args()
-    subject = inspected.inspected(qkv.load(given.model).bundle)
+    subject = inspection_subject.inspection_subject(qkv.load(given.model).bundle)
     tower = main_stack(stacks(subject.model))
     if given.data.removesuffix(".gz").endswith(".conllu"):
         sentences = [each for each in read(given.data, 10 * given.texts) if len(each.words) > 8][: given.texts]
-        natural = [encoded(subject.tokenizer, each)[0] for each in sentences]
+        natural = [encode_sentence(subject.tokenizer, each)[0] for each in sentences]
     else:
         with open(given.data, encoding="utf-8") as file:
             lines = [line.strip() for line in file if len(line.split()) > 8][: given.texts]
         natural = read_texts(subject, lines)
-    table = list(found_roles(subject, tower.name, natural))
+    table = list(find_roles(subject, tower.name, natural))
     texts: Texts = {"sentences": [(inputs, 0) for inputs in natural], "repeated": repeated(subject, given.texts)}
     whole = {name: losses(subject, each) for name, each in texts.items()}
     print(f"{given.model}: loss " + ", ".join(f"{each.mean():.4f} on {name}" for name, each in whole.items()))

@@ -27,7 +27,7 @@ from qkv.generation.beam import Translator
 from qkv.models.language_model import count
 from qkv.recipe import bundle, own_model
 from qkv.tasks.given import DataKeywords, checked_reading, in_python_names, python_names, section_of
-from qkv.tasks.inspected import inspected
+from qkv.tasks.inspection_subject import inspection_subject
 from qkv.tasks.language_modelling.evaluate import require_window, score_tokens
 from qkv.tasks.text_generator import TextGenerator
 from qkv.text import own_tokenizer
@@ -76,7 +76,7 @@ class Model(TextGenerator):
 
         require_type("text", text, str, tuple, type(None))
         with evaluating(self.module):
-            page.write(Path(file), page.document(inspected(self.bundle, text)))
+            page.write(Path(file), page.document(inspection_subject(self.bundle, text)))
         return Path(file)
 
     def evaluate(

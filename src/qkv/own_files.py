@@ -84,7 +84,7 @@ def source_of(definition: type | Callable[..., object]) -> OwnFile:
     return OwnFile(file or definition.__name__, hashlib.sha256(source).hexdigest())
 
 
-def announced(group: str, name: str) -> object | None:
+def load_plugin(group: str, name: str) -> object | None:
     """What an installed package announces under a name; None where none does."""
     for point in metadata.entry_points(group=group, name=name):
         return point.load()

@@ -11,7 +11,7 @@ from torch import Tensor
 import translators
 from qkv.blocks.attention import open_attention
 from qkv.errors import InputError
-from qkv.inspection.translator_heads import Alignment, aligned
+from qkv.inspection.translator_heads import Alignment, align
 from qkv.models.rnn_translator import RNNTranslatorConfig
 from qkv.models.transformer import TransformerConfig
 from qkv.text.decoding import Words
@@ -27,7 +27,7 @@ SOURCE, TARGET = PIECES.encode("The river keeps it."), PIECES.encode("stone, she
 
 
 def looked(model: Any, layer: int = -1) -> Alignment:
-    return aligned(model, PIECES, [*SOURCE, PIECES.separator], TARGET, PIECES.separator, layer)
+    return align(model, PIECES, [*SOURCE, PIECES.separator], TARGET, PIECES.separator, layer)
 
 
 @pytest.mark.parametrize("kind", CONFIGS)

@@ -27,12 +27,12 @@ def test_gradients_are_those_of_finite_differences(family: str) -> None:
     assert len(x) == len(given.inputs.read)
 
     def log(scale: float) -> float:
-        with torch.no_grad(), attribution.replaced(given, [scale]):
+        with torch.no_grad(), attribution.replace_embeddings(given, [scale]):
             return float(answers(given, [given.inputs])[0].log_softmax(-1)[target])
 
     assert float((found * (x - base)).sum()) == pytest.approx((log(1.005) - log(0.995)) / 0.01, rel=0.05, abs=0.02)
     assert all(parameter.grad is None for parameter in given.model.parameters())
-    whole = attribution.integrated(given, target, steps=64)
+    whole = attribution.integrated_gradients(given, target, steps=64)
     assert sum(whole) == pytest.approx(log(1.0) - log(0.0), rel=0.1, abs=0.1), "the values sum to the difference"
 
 

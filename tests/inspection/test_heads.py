@@ -16,9 +16,9 @@ import torch
 from inspection.subjects import PIECES, TEXT, subject
 from qkv.errors import DataError, InputError
 from qkv.inspection import edges, head_roles, head_table
-from qkv.inspection.head_table import Worth, loss, silenced
+from qkv.inspection.head_table import Importance, loss, without_heads
 from qkv.inspection.subject import Inputs, Subject, forward
-from qkv.inspection.translator_heads import Dictionary, WordPair, diagonal, found_alignments, looked_at
+from qkv.inspection.translator_heads import Dictionary, WordPair, diagonal, find_alignments, most_attended
 from qkv.text.decoding import Words
 
 IDS = tuple(PIECES.encode(TEXT))
@@ -59,7 +59,7 @@ def planted(given: Subject, layer: int, head: int, target: head_roles.Target) ->
 def test_a_planted_head_is_found(role: str, target: head_roles.Target) -> None:
     given = subject("gpt")
     with planted(given, 1, 2, target):
-        found = head_roles.ranked(list(head_roles.found_roles(given, "self", [Inputs(IDS), Inputs(IDS[3:])])))
+        found = head_roles.ranked(list(head_roles.find_roles(given, "self", [Inputs(IDS), Inputs(IDS[3:])])))
     best = found[0]
     assert (best.layer, best.head, best.role) == (1, 2, role)
     assert best.score == pytest.approx(1.0, abs=1e-5)
@@ -104,7 +104,7 @@ def test_without_a_head_is_without_its_columns() -> None:
     """Zero columns of W_O in a copy of the model, head by head; and all but one."""
     given, width = subject("gpt"), 4
     texts = [(Inputs(IDS), 0), (Inputs(IDS[2:]), 0)]
-    worth = Worth(given, texts)
+    worth = Importance(given, texts)
     for head in (0, 3):
         copy: Any = deepcopy(given.model)
         with torch.no_grad():
@@ -123,9 +123,9 @@ def test_without_a_head_is_without_its_columns() -> None:
 def test_worth_of_other_families(family: str) -> None:
     given = subject(family)
     name = "cross" if given.inputs.source else "self"
-    worth = Worth(given, [(given.inputs, 0)])
+    worth = Importance(given, [(given.inputs, 0)])
     assert worth.without(name, 0, 0) != worth.whole  # type: ignore[arg-type]
-    with torch.no_grad(), silenced(given.model, name, 0, [0]):  # type: ignore[arg-type]
+    with torch.no_grad(), without_heads(given.model, name, 0, [0]):  # type: ignore[arg-type]
         assert torch.isfinite(forward(given.model, given.inputs)).all()
     if family == "bert":
         assert worth.whole == pytest.approx(0.0, abs=1e-5)
@@ -151,7 +151,7 @@ def test_gold_edges_are_read(tmp_path: Path) -> None:
     assert first.words == ("the", "dog", "that", "barks", ".")
     assert first.spaced == (False, True, True, True, False)
     assert set(first.edges) == {("det", 0, 1), ("nsubj", 2, 3), ("antecedent", 2, 1), ("acl", 3, 1), ("punct", 4, 1)}
-    inputs, places = edges.encoded(PIECES, first)
+    inputs, places = edges.encode_sentence(PIECES, first)
     assert PIECES.decode(inputs.tokens) == "the dog that barks."
     assert sorted(set(places)) == [0, 1, 2, 3, 4]
     place.write_text("1\tthe\n")
@@ -174,12 +174,12 @@ def test_a_head_that_knows_determiners(monkeypatch: pytest.MonkeyPatch) -> None:
     far = edges.Sentence(("the", "old", "dog"), (False, True, True), (("det", 0, 2),))
     monkeypatch.setattr(edges, "FEWEST", 4)
     given = subject("bert")
-    found = edges.found_edges(given, "self", [near, far] * 8)
+    found = edges.find_edges(given, "self", [near, far] * 8)
     kinds = {each.role for each in found}
     assert kinds == {"det → its head", "head → its det"}
     assert all(each.baseline == 0.5 for each in found)
     assert all(0 <= each.low <= each.score <= each.high <= 1 for each in found)
-    causal = edges.found_edges(subject("gpt"), "self", [near, far] * 8)
+    causal = edges.find_edges(subject("gpt"), "self", [near, far] * 8)
     assert {each.role for each in causal} == {"head → its det"}, "nobody looks ahead"
 
 
@@ -197,15 +197,15 @@ def test_what_a_translator_looks_at() -> None:
     target = Words(["x", "y"], [0, 1], ["x", "y"])
     weights = torch.tensor([[[0.3, 0.3, 0.4, 0.0], [0.1, 0.1, 0.2, 0.6], [0.0, 0.0, 0.0, 1.0]]])
     given = WordPair(Inputs((0, 1, 2), source=(1, 2, 3, 0)), source, target)
-    assert looked_at(weights, given).tolist() == [[0, 0]]
+    assert most_attended(weights, given).tolist() == [[0, 0]]
     shifted = torch.tensor([[[0.0, 0.0, 0.0, 1.0], [0.1, 0.1, 0.7, 0.1], [0.5, 0.5, 0.0, 0.0]]])
-    assert looked_at(shifted, given, later=1).tolist() == [[1, 0]]
+    assert most_attended(shifted, given, later=1).tolist() == [[1, 0]]
 
 
 @pytest.mark.parametrize("family", ["transformer", "rnn-translator"])
 def test_alignment_heads_beside_the_diagonal(family: str) -> None:
     given = subject(family)
-    found = found_alignments(given, [given.inputs] * 4)
+    found = find_alignments(given, [given.inputs] * 4)
     assert len(found) == (8 if family == "transformer" else 1)
     assert all(each.role.startswith("alignment") and 0 <= each.score <= 1 for each in found)
     assert found == sorted(found, key=lambda each: -each.score)
@@ -213,7 +213,7 @@ def test_alignment_heads_beside_the_diagonal(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["gpt", "bert", "classifier", "transformer", "rnn-translator"])
 def test_one_table(family: str) -> None:
-    found = head_table.found(subject(family), ablate=2)
+    found = head_table.rank_heads(subject(family), ablate=2)
     assert found
     assert all(each.without is not None and each.only is not None for each in found[:2])
     assert all(each.without is None for each in found[2:])
@@ -221,12 +221,12 @@ def test_one_table(family: str) -> None:
 
 def test_no_heads() -> None:
     with pytest.raises(InputError, match="no attention"):
-        head_table.found(subject("lstm"))
+        head_table.rank_heads(subject("lstm"))
 
 
 def test_sentences_longer_than_the_context_are_left_out() -> None:
     """A treebank has them, and a small model no places for them."""
     long = edges.Sentence(("river",) * 80, (True,) * 80, (("nmod", 0, 1),))
     short = edges.Sentence(("the", "river", "keeps"), (False, True, True), (("det", 0, 1),))
-    assert head_table.found(subject("bert"), sentences=[long, short], ablate=0)
-    assert head_table.found(subject("bert"), sentences=[long], ablate=0)
+    assert head_table.rank_heads(subject("bert"), sentences=[long, short], ablate=0)
+    assert head_table.rank_heads(subject("bert"), sentences=[long], ablate=0)

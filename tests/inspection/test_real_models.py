@@ -15,7 +15,7 @@ import qkv
 from qkv.inspection import attribution, edges, head_roles, head_table
 from qkv.inspection.subject import forward
 from qkv.inspection.trace import trace
-from qkv.tasks import inspected
+from qkv.tasks import inspection_subject
 
 pytestmark = pytest.mark.slow
 LIMIT = 2 * 2**30
@@ -23,7 +23,7 @@ ROLES = ("previous", "induction")
 
 
 def test_minilm_traced_equals_untraced() -> None:
-    given = inspected.inspected(qkv.load(data_at_hand.minilm()).bundle)
+    given = inspection_subject.inspection_subject(qkv.load(data_at_hand.minilm()).bundle)
     with torch.no_grad():
         expected = forward(given.model, given.inputs)[0]
     torch.testing.assert_close(trace(given).output, expected, atol=1e-5, rtol=1e-5)
@@ -36,7 +36,7 @@ def test_smollm2_traced_equals_untraced() -> None:
     those of the fused kernel, leave 3.7e-5 of a logit and 2.1e-4 of the stream, a millionth of each. It is rounding and
     nothing else, as 64 bits show: there the logits differ by 1.8e-6, the last digit in which a trace keeps them.
     """
-    given = inspected.inspected(qkv.load(data_at_hand.smollm2()).bundle)
+    given = inspection_subject.inspection_subject(qkv.load(data_at_hand.smollm2()).bundle)
     for bits in (32, 64):
         given.model.to(torch.float64 if bits == 64 else torch.float32)
         with torch.no_grad():
@@ -56,8 +56,8 @@ import resource, sys
 import qkv
 from qkv.inspection.subject import Inputs
 from qkv.inspection.trace import trace
-from qkv.tasks import looking
-given = looking.subject(qkv.load(sys.argv[1]).bundle, "The river keeps the stone, and nobody knows it. " * 200)
+from qkv.tasks.inspection_subject import inspection_subject
+given = inspection_subject(qkv.load(sys.argv[1]).bundle, "The river keeps the stone, and nobody knows it. " * 200)
 given = given.reading(Inputs(given.inputs.tokens[:1024]))
 assert len(given.inputs.tokens) == 1024
 found = trace(given, layers=[15])
@@ -78,9 +78,9 @@ def test_a_layer_of_1024_tokens_takes_less_than_2_gb() -> None:
 
 def test_minilm_knows_grammar_better_than_any_distance() -> None:
     """UD-EWT's gold edges; head and distance are chosen on one half of the sentences and told of the other."""
-    given = inspected.inspected(qkv.load(data_at_hand.minilm()).bundle)
+    given = inspection_subject.inspection_subject(qkv.load(data_at_hand.minilm()).bundle)
     sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 600)
-    found = edges.found_edges(given, "self", sentences)
+    found = edges.find_edges(given, "self", sentences)
     for each in found[:8]:
         print(
             f"{each.name} {each.role}: {each.score:.3f} ({each.low:.3f}-{each.high:.3f}), distance {each.baseline:.3f}"
@@ -92,14 +92,14 @@ def test_smollm2_has_previous_and_induction_heads() -> None:
     """Far above their baselines. Where pieces repeat, the loss without either moves more than without any of three
     others, taken from fixed ranks of the table: induction builds on the place before. In running text the
     previous-token head is hardly missed (docs/measurements.md)."""
-    given = inspected.inspected(qkv.load(data_at_hand.smollm2()).bundle)
+    given = inspection_subject.inspection_subject(qkv.load(data_at_hand.smollm2()).bundle)
     sentences = edges.read(data_at_hand.real("ud-english-ewt/en_ewt-ud-dev.conllu.gz"), 12)
-    texts = [edges.encoded(given.tokenizer, each)[0] for each in sentences if len(each.words) > 8]
-    table = list(head_roles.found_roles(given, "self", texts))
+    texts = [edges.encode_sentence(given.tokenizer, each)[0] for each in sentences if len(each.words) > 8]
+    table = list(head_roles.find_roles(given, "self", texts))
     best = [max((each for each in table if each.role == role), key=lambda each: each.score) for role in ROLES]
     others = sorted((each for each in table if each.role == "previous"), key=lambda each: -each.score)
     drawn = [replace(others[place], role="induction") for place in (97, 151, 203)]  # to be measured where these are
-    found = head_table.ablated(given, [*best, *drawn], texts, 5)
+    found = head_table.measure_ablation(given, [*best, *drawn], texts, 5)
     moved = [abs((each.without or 0.0) - (each.whole or 0.0)) for each in found]
     for each in found[:2]:
         print(f"{each.role}: head {each.name} {each.score:.3f} ({each.low:.3f}-{each.high:.3f}), loss {each.whole:.3f}")
@@ -120,7 +120,7 @@ def test_attribution_is_faithful_on_sst2(tmp_path: Path) -> None:
         lines = [line.rstrip("\n").split("\t") for line in file][1:]
     column = max(range(len(lines[0])), key=lambda place: len(lines[0][place]))
     texts = [line[column] for line in lines if len(line[column].split()) >= 5][:100]
-    found = [attribution.why(inspected.inspected(model.bundle, text)) for text in texts]
+    found = [attribution.why(inspection_subject.inspection_subject(model.bundle, text)) for text in texts]
     right = dict.fromkeys(("gradient x input", "integrated gradients", "occlusion"), 0)
     for each in found:
         for method in each.methods:

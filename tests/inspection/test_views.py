@@ -23,7 +23,7 @@ from qkv.models.language_model import count
 def test_packed_maps_are_the_weights(family: str) -> None:
     given = subject(family)
     seen = trace(given)
-    for each in maps.packed(given):
+    for each in maps.pack_maps(given):
         said = each.document()
         shape = said["layers"], said["heads"], said["rows"], said["columns"]
         data = np.frombuffer(base64.b64decode(said["data"]), dtype=np.uint8).reshape(shape) / 255
@@ -33,8 +33,8 @@ def test_packed_maps_are_the_weights(family: str) -> None:
 
 def test_large_maps_keep_the_largest() -> None:
     given = subject("modern")
-    (whole,) = maps.packed(given)
-    (few,) = maps.packed(given, max_weights=600)
+    (whole,) = maps.pack_maps(given)
+    (few,) = maps.pack_maps(given, max_weights=600)
     said = few.document()
     assert 0 < said["k"] < said["columns"]
     shape = said["layers"], said["heads"], said["rows"], said["k"]
@@ -57,7 +57,7 @@ def test_the_lens_ends_with_the_models_answer(family: str) -> None:
     for place, top in enumerate(rows[-1].top):
         assert [each.text for each in top] == given.pieces(expected.indices[place].tolist())
         assert [each.p for each in top] == pytest.approx(expected.values[place].tolist(), abs=1e-5)
-    assert len(logit_lens.lens(given, places=[0])[0].top) == 1
+    assert len(logit_lens.lens(given, positions=[0])[0].top) == 1
 
 
 @pytest.mark.parametrize("family", ["bert", "classifier", "lstm", "rnn-translator"])
@@ -133,13 +133,13 @@ def test_meaning_moves() -> None:
     )
     assert found.alike[2] < 1.0
     assert word_in_contexts.meaning(given, "river", ["a river", "the old river"]).word == "river"
-    assert not word_in_contexts.draws(subject("transformer"))
+    assert not word_in_contexts.has_word_vectors(subject("transformer"))
 
 
 def test_axes_are_the_same_on_every_machine() -> None:
     torch.manual_seed(0)
     x = torch.randn(7, 5)
-    flat = word_in_contexts.flattened(x)
-    torch.testing.assert_close(flat, word_in_contexts.flattened(x.flip(0)).flip(0))
+    flat = word_in_contexts.two_dimensions(x)
+    torch.testing.assert_close(flat, word_in_contexts.two_dimensions(x.flip(0)).flip(0))
     assert flat.abs().max(0).values.equal(flat.max(0).values)
-    assert word_in_contexts.flattened(torch.ones(1, 4)).shape == (1, 2)
+    assert word_in_contexts.two_dimensions(torch.ones(1, 4)).shape == (1, 2)

@@ -10,7 +10,7 @@ import torch
 from inspection.subjects import subject
 from qkv.errors import InputError
 from qkv.inspection.trace import trace
-from qkv.inspection.worked_example import ladder, slide, variants, worked
+from qkv.inspection.worked_example import attention_example, ladder, slide, variants
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
@@ -22,7 +22,7 @@ def test_every_number_by_hand(family: str) -> None:
     layer = given.layer(0)
     for head in layer.heads:
         for token in (0, 3, -1):
-            found = worked(layer, head, token)
+            found = attention_example(layer, head, token)
             place = token % len(given.tokens)
             query, keys = layer.queries[head, place].tolist(), layer.keys[head].tolist()
             dots = [sum(a * b for a, b in zip(query, key, strict=True)) for key in keys]
@@ -46,7 +46,7 @@ def test_the_scale_is_one_over_the_root_of_the_head_width() -> None:
 
 def test_json_has_the_first_numbers_and_whole_dot_products() -> None:
     layer = trace(subject("rnn-translator")).layer(0)
-    found = worked(layer, 0, 1).document()
+    found = attention_example(layer, 0, 1).document()
     assert len(found["query"]) == 8 < layer.queries.size(-1)
     assert len(found["dots"]) == len(found["weights"]) == layer.keys.size(1)
     assert found["dots"][0] == round(float(layer.queries[0, 1] @ layer.keys[0, 0]), 4)
@@ -54,10 +54,10 @@ def test_json_has_the_first_numbers_and_whole_dot_products() -> None:
 
 def test_what_was_not_looked_at_is_refused() -> None:
     layer = trace(subject("gpt"), heads=[2]).layer(0)
-    with pytest.raises(InputError, match="head 1 of layer 0 was not looked at; expected one of 2"):
-        worked(layer, 1, 0)
+    with pytest.raises(InputError, match="head 1 of layer 0 was not traced; expected one of 2"):
+        attention_example(layer, 1, 0)
     with pytest.raises(InputError, match="token 99"):
-        worked(layer, 2, 99)
+        attention_example(layer, 2, 99)
 
 
 def test_the_decks_ladder() -> None:

@@ -286,7 +286,7 @@ def test_packages_announce_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ("qkv.readers", "subtitles"): own_reader.load(SUBTITLES).read,
         ("qkv.models", "mingru"): own_model.load_file(OWN / "mingru.py").config,
     }
-    monkeypatch.setattr("qkv.own_files.announced", lambda group, name: announced.get((group, name)))
+    monkeypatch.setattr("qkv.own_files.load_plugin", lambda group, name: announced.get((group, name)))
     (tmp_path / "film.srt").write_text(SRT, encoding="utf-8")
     model = qkv.train(
         tmp_path / "film.srt", reader="subtitles", tokenizer="syllables", model="mingru", steps=2, run=tmp_path / "run"
@@ -319,4 +319,4 @@ def test_files_that_are_no_parts_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="metrics"):
         qkv.train(TEXTS, steps=2, metrics=5)  # type: ignore[call-overload]
     with pytest.raises(RefusedError, match=r"expected the file's name and its sha256"):
-        own_tokenizer.restored({"file": 5}, {}, "here")
+        own_tokenizer.restore({"file": 5}, {}, "here")

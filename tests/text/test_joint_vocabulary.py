@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.vocabulary import train_tokenizer, united
+from qkv.text.vocabulary import join_vocabularies, train_tokenizer
 
 TEXTS = ("the river keeps its stones and the stones keep it", "der Fluss behält die Steine, die Steine behalten ihn")
 
@@ -18,7 +18,7 @@ def pieces(tokenizer: Tokenizer, text: str) -> list[str]:
 
 def test_united() -> None:
     alone = [learned(text) for text in TEXTS]
-    both = united(*alone)
+    both = join_vocabularies(*alone)
     assert both[0].vocabulary == both[1].vocabulary > max(each.vocabulary for each in alone)
     assert both[0].separator == both[1].separator == alone[0].separator
     for text in (*TEXTS, "東京 42"):

@@ -12,7 +12,7 @@ import data_at_hand
 import qkv
 from qkv.inspection import page
 from qkv.inspection.subject import Inputs, Subject
-from qkv.tasks import inspected
+from qkv.tasks import inspection_subject
 from web.acts import timed
 from web.browser import Browser, executable
 
@@ -35,16 +35,16 @@ def shakespeare(tmp_path: Path) -> Subject:
     for _ in qkv.train(text, run=tmp_path / "run", recipe=RECIPE, stream=True):
         pass
     read = text.read_text(encoding="utf-8")[:6000]
-    return cut(inspected.inspected(qkv.load(tmp_path / "run").bundle, read), 1024)
+    return cut(inspection_subject.inspection_subject(qkv.load(tmp_path / "run").bundle, read), 1024)
 
 
 def smollm2(tmp_path: Path) -> Subject:
     read = data_at_hand.real("tinyshakespeare/input.txt").read_text(encoding="utf-8")[:2000]
-    return cut(inspected.inspected(qkv.load(data_at_hand.smollm2()).bundle, read), 256)
+    return cut(inspection_subject.inspection_subject(qkv.load(data_at_hand.smollm2()).bundle, read), 256)
 
 
 def minilm(tmp_path: Path) -> Subject:
-    return inspected.inspected(qkv.load(data_at_hand.minilm()).bundle)
+    return inspection_subject.inspection_subject(qkv.load(data_at_hand.minilm()).bundle)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,8 @@ def inspect(
         ablate: With --heads: how many of the listed heads to remove, one at a time. Default: 5.
         lens: Show what the model would predict after each layer.
         why: Show which words contributed to the answer.
-        decks: Show the calculations of the lecture decks: the example of deck 002, attention from no parameters to
-            several heads, the costs of the variants.
+        decks: Show the calculations of the lecture decks: the example of deck 002, attention built up from
+            no parameters to several heads, and the costs of its variants.
         html: Write all views into one page that opens from disk.
         svg: Draw the attention of --head, or small pictures of all heads, into this file.
         png: The same as a PNG; needs the extra images.
@@ -80,13 +80,13 @@ def inspect(
     from qkv.inspection import page
     from qkv.inspection.worked_example import decks as deck_examples
     from qkv.studies.attention_picture import draw
-    from qkv.tasks.inspected import inspected
+    from qkv.tasks.inspection_subject import inspection_subject
 
     query_token = -1 if token is None else token
     if png is not None:
         require_package("PIL", "--png (--svg needs nothing)")
     given_text: Any = text if second is None else (text or "", second)
-    subject = inspected(qkv.load(model).bundle, given_text, target=target)
+    subject = inspection_subject(qkv.load(model).bundle, given_text, target=target)
     layer_and_head = parse_head(subject, head) if head is not None else None
     pictures = [path for path in (svg, png) if path is not None]
     if pictures:
@@ -130,12 +130,12 @@ def parse_head(subject: Subject, head: str) -> tuple[int, int]:
     """Layer and head, counted from 0, of what people write counted from 1."""
     from qkv.inspection.subject import main_stack, stacks
 
-    tower = main_stack(stacks(subject.model))
+    stack = main_stack(stacks(subject.model))
     match = re.fullmatch(r"(\d+)\.(\d+)", head)
-    if match is None or not (1 <= int(match[1]) <= len(tower.layers) and 1 <= int(match[2]) <= tower.heads):
+    if match is None or not (1 <= int(match[1]) <= len(stack.layers) and 1 <= int(match[2]) <= stack.heads):
         raise InputError(
-            f"--head {head}: expected LAYER.HEAD, counted from 1, as 1.1; this model has {len(tower.layers)} layers of "
-            f"{tower.heads} heads."
+            f"--head {head}: expected LAYER.HEAD, counted from 1, as 1.1; this model has {len(stack.layers)} layers of "
+            f"{stack.heads} heads."
         )
     return int(match[1]) - 1, int(match[2]) - 1
 
@@ -145,18 +145,18 @@ def find_heads(subject: Subject, data: str | None, ablate: int) -> list[Head]:
     from qkv.inspection import edges, head_table
 
     if data is None:
-        return head_table.found(subject, ablate=ablate)
+        return head_table.rank_heads(subject, ablate=ablate)
     if data.removesuffix(".gz").endswith(".conllu"):
-        return head_table.found(subject, sentences=edges.read(data, MAX_TEXTS), ablate=ablate)
+        return head_table.rank_heads(subject, sentences=edges.read(data, MAX_TEXTS), ablate=ablate)
     max_lines = MAX_TEXTS if subject.inputs.source is None else MAX_PAIRS
-    return head_table.found(subject, texts=list(islice(read_texts(data, "inspect"), max_lines)), ablate=ablate)
+    return head_table.rank_heads(subject, texts=list(islice(read_texts(data, "inspect"), max_lines)), ablate=ablate)
 
 
 def summary_lines(subject: Subject) -> Iterator[ReportSection]:
     """The size of the model and the tokens of the text."""
-    from qkv.inspection.page import described
+    from qkv.inspection.page import model_summary
 
-    facts = described(subject)
+    facts = model_summary(subject)
     attention = "no attention"
     if facts["heads"]:
         attention = f"{counted(facts['layers'], 'layer')}, {counted(facts['heads'], 'head')}"
@@ -216,12 +216,12 @@ def next_token_table(subject: Subject) -> Iterator[TableSection]:
 def print_worked_example(subject: Subject, layer: int, head: int, query_token: int) -> None:
     """Print the attention of one head from one query token: scores, weights and values of all key tokens."""
     from qkv.inspection.trace import trace
-    from qkv.inspection.worked_example import slide, worked
+    from qkv.inspection.worked_example import attention_example, slide
 
-    attended = trace(subject, layers=[layer], heads=[head]).layer(layer)
-    example = worked(attended, head, query_token)
+    attention = trace(subject, layers=[layer], heads=[head]).layer(layer)
+    example = attention_example(attention, head, query_token)
     queries = subject.pieces(subject.inputs.tokens)
-    keys = queries if attended.stack in ("self", "decoder") else subject.pieces(subject.inputs.source or ())
+    keys = queries if attention.stack in ("self", "decoder") else subject.pieces(subject.inputs.source or ())
     rows = []
     for position, key in enumerate(keys):
         value = " ".join(f"{number:+.2f}" for number in example.values[position, :4].tolist())
@@ -252,7 +252,7 @@ def lens_table(subject: Subject) -> TableSection:
     from qkv.inspection.logit_lens import lens
 
     last = len(subject.inputs.tokens) - 1
-    rows = [(layer.layer, tokens_with_probabilities(layer.top[0])) for layer in lens(subject, places=[last])]
+    rows = [(layer.layer, tokens_with_probabilities(layer.top[0])) for layer in lens(subject, positions=[last])]
     title = "the next token, predicted after each layer"
     return TableSection(title, ("layer", "most likely"), rows, words=("most likely",))
 

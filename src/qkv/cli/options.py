@@ -213,9 +213,9 @@ def split_metrics(names: list[str] | None) -> tuple[Literal["bleu", "errors"] | 
             raise InputError(f"--metric {several[1]}: {several[0]} is given already. Give one of them.")
     if own and not own[0].endswith(".py"):
         from qkv.evaluation.own_metrics import GROUP
-        from qkv.own_files import announced
+        from qkv.own_files import load_plugin
 
-        if announced(GROUP, own[0]) is None:
+        if load_plugin(GROUP, own[0]) is None:
             raise InputError(f"--metric {own[0]}: expected bleu, errors, or a Python file with metrics of your own.")
     return (known[0] if known else None), (own[0] if own else None)
 

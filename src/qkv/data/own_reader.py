@@ -34,7 +34,7 @@ LOADED: dict[str, OwnReader] = {}  # by the names of their files
 def load(name: str | Path) -> OwnReader:
     """Execute a file of the user's, and take its function `read`; or what an installed package announces."""
     if not str(name).endswith(".py"):
-        announced = own_files.announced(GROUP, str(name))
+        announced = own_files.load_plugin(GROUP, str(name))
         if not callable(announced):
             raise InputError(f"reader {name}: expected a Python file with a function `read`, from a path to rows.")
         source = own_files.source_of(announced)

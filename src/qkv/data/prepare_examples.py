@@ -50,7 +50,7 @@ from qkv.data.read_pairs import PAIRS_VERSION, read_parallel
 from qkv.errors import ConfigError, DataError
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.vocabulary import train_tokenizer, united
+from qkv.text.vocabulary import join_vocabularies, train_tokenizer
 
 TOKENIZER_VERSION = 1  # raise when the same data would give another vocabulary
 LEARN_FROM = 16_000_000  # characters, of pairs bytes; of more, every n-th text is taken
@@ -319,7 +319,7 @@ def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, wa
 
     def learn() -> Iterable[Tokenizer]:
         texts = (_pair_texts(data.train, target=False), _pair_texts(data.train, source=False))
-        return united(*(train_tokenizer(half, part, progress=watch) for part in texts))
+        return join_vocabularies(*(train_tokenizer(half, part, progress=watch) for part in texts))
 
     files = ("tokenizer.json", "target_tokenizer.json")
     first, second = _learned(_pair_key("pairs, apart", data), chosen, learn, config.files[0], notes, files)

@@ -240,7 +240,7 @@ CONTEXTS = {
 """The decks' own: bank in 000, station and it in 004."""
 
 
-def placed(text: str, word: str) -> WordAt:
+def locate_word(text: str, word: str) -> WordAt:
     """The first place of a word in a text; where it does not stand alone, of a word that begins with it."""
     words = cut_words(text)
     low, wanted = [own.lower() for own in words], word.lower()
@@ -256,7 +256,7 @@ def alike_by_layer(
     model: nn.Module, tokenizer: Tokenizer, word: str, texts: Sequence[str]
 ) -> list[Float[Tensor, "N N"]]:
     """For each layer from 0 on, the cosines between the word's vectors in every two texts."""
-    layers = vectors_of_words(model, tokenizer, [placed(text, word) for text in texts])
+    layers = vectors_of_words(model, tokenizer, [locate_word(text, word) for text in texts])
     return [F.normalize(x) @ F.normalize(x).T for x in layers]
 
 

@@ -172,7 +172,7 @@ def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled
     parts = split_masks(tokenizer, text)
     if len(parts) == 1:
         raise InputError(f"no gap in {_short(text)!r}. Write [MASK] or {BLANK} where a word is missing: {EXAMPLE!r}")
-    tokens, places = encoded(tokenizer, parts)
+    tokens, places = encode_parts(tokenizer, parts)
     if len(tokens) > model.context:
         beyond = sum(place >= model.context for place in places)
         where = f"{beyond} of its gaps lie beyond" if beyond else "its end lies beyond"
@@ -200,7 +200,7 @@ def split_masks(tokenizer: Tokenizer, text: str) -> list[str]:
     return re.split(rf"{re.escape(tokenizer.token(tokenizer.mask))}|{BLANK}_*", text)
 
 
-def encoded(tokenizer: Tokenizer, parts: list[str]) -> tuple[list[int], list[int]]:
+def encode_parts(tokenizer: Tokenizer, parts: list[str]) -> tuple[list[int], list[int]]:
     """The ids with what the model expects around them, and the places of the masks."""
     assert tokenizer.mask is not None
     tokens, places = list(tokenizer.opening), []

@@ -1,6 +1,6 @@
 """Anatomy: the tree of a model's parts, with shapes for this text, parameters, FLOPs, memory and the line of source.
 
-FLOPs are counted while the text passes with open attention (training/loop.py).
+FLOPs are counted in a forward pass of the text with open attention (training/loop.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEFT_OUT = (Tap, nn.Identity, Dropout, nn.Dropout, NoPositions)
 
 @dataclass(frozen=True)
 class Part:
-    """One module: what it gives for this text, and what it costs. `memory` is that of its weights and its output."""
+    """One module: the shape of its output for this text, and its costs. `memory` counts its weights and its output."""
 
     path: str
     kind: str
@@ -44,16 +44,17 @@ class Part:
 
 
 def anatomy(subject: Subject) -> list[Part]:
-    """Every part in the order of the figure; the first is the whole model. Parts that do nothing are left out."""
+    """Every part, in the order of the forward pass; the first is the whole model. Parts that do nothing are left
+    out."""
     model, shapes = subject.model, dict[str, tuple[int, ...]]()
     paths = {module: path for path, module in model.named_modules()}
 
-    def look(module: nn.Module, inputs: object, output: object) -> None:
+    def record(module: nn.Module, inputs: object, output: object) -> None:
         first = output[0] if isinstance(output, tuple) else output
         if isinstance(first, Tensor):
             shapes[paths[module]] = tuple(first.shape)
 
-    with hooked([module.register_forward_hook(look) for module in paths]):
+    with hooked([module.register_forward_hook(record) for module in paths]):
         flops = forward_flops(model, lambda: forward(model, subject.inputs))
     shown = {path: module for module, path in paths.items() if not (path and isinstance(module, LEFT_OUT))}
     return [_part(path, module, shapes.get(path, ()), flops[path]) for path, module in shown.items()]

@@ -1,7 +1,7 @@
-"""Answers to several texts in one pass: the scores of what is asked about, and of nothing else.
+"""The answers to several texts in one pass: only the scores that a view needs.
 
-Texts are padded behind their ends and a mask says so; that changes no answer. The head reads one position of each
-text: scores of every token at every position of a long one would be hundreds of megabytes.
+Texts are padded at their ends, and a mask hides the padding. The head reads one position of each text: logits at every
+position of a long text would take hundreds of megabytes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from qkv.errors import InputError
 from qkv.inspection.subject import Inputs, Subject
 
 Item = TypeVar("Item")
-TOKENS = 2048  # of one pass: a CPU is no quicker with more, and they have to fit into memory
+TOKENS = 2048  # of one pass: a CPU is no faster with more, and they have to fit into memory
 
 
 def answers(subject: Subject, rows: Sequence[Inputs]) -> Float[Tensor, "B V"]:
-    """The scores that are asked about: of labels, of the next token, or of the token under the first mask."""
+    """The scores of labels, of the next token, or of the token at the first mask."""
     if subject.answer not in ("label", "next", "mask"):
         raise InputError(
             f"a {subject.kind} model decides nothing about a whole text: there is no answer to explain. Take a "
@@ -47,8 +47,8 @@ def answers(subject: Subject, rows: Sequence[Inputs]) -> Float[Tensor, "B V"]:
 
 @torch.no_grad()
 def logs(subject: Subject, target: int, rows: Sequence[Inputs]) -> list[float]:
-    """log p of an answer to each of several texts; -∞ where nothing is left to answer. A language model that is left
-    with nothing begins at its first mark, as it does without a text."""
+    """log p of an answer to each of several texts; -∞ where no word is left. A language model then answers after its
+    start token, as it does without a text."""
     rows = [row if row.tokens or subject.answer != "next" else Inputs((subject.tokenizer.start,)) for row in rows]
     likely = [float("-inf")] * len(rows)
     real = [place for place, row in enumerate(rows) if _answerable(subject, row)]
@@ -60,7 +60,7 @@ def logs(subject: Subject, target: int, rows: Sequence[Inputs]) -> list[float]:
 
 
 def batched(items: Sequence[Item], length: int) -> Iterator[Sequence[Item]]:
-    """As many items of `length` tokens as one pass takes, one at least."""
+    """Batches of as many items of `length` tokens as one pass takes, one at least."""
     many = max(1, TOKENS // max(1, length))
     for start in range(0, len(items), many):
         yield items[start : start + many]
@@ -71,7 +71,7 @@ def name_of(subject: Subject, target: int) -> str:
 
 
 def blank(subject: Subject) -> int:
-    """The token that stands for nothing."""
+    """The token that replaces what is left out: padding, [MASK] or the separator."""
     own = subject.tokenizer
     return next(token for token in (own.padding, own.mask, own.separator) if token is not None)
 
@@ -81,7 +81,7 @@ def _answerable(subject: Subject, row: Inputs) -> bool:
 
 
 def _place(subject: Subject, row: Inputs) -> int:
-    """Where the answer is given."""
+    """The position of the answer."""
     if subject.answer != "mask":
         return len(row.tokens) - 1
     mask = subject.tokenizer.mask

@@ -1,9 +1,9 @@
-"""One pass with open eyes: each attention that is asked for shows its sums one by one, and nothing of it is kept here.
+"""One forward pass that reports the intermediate values of the attention layers asked for, and keeps none of them.
 
     q·k · scale  →  mask  →  softmax  →  weighted values        Vaswani et al. 2017, eq. 1; deck 002, steps 1 to 4
 
-Layers that nobody asked for stay fused, and of an open layer only the heads that were asked for are written down, so
-memory grows with what is looked at and not with the model. What comes out equals the untraced model within rounding.
+Other layers use the fused kernel, and of an open layer only the heads asked for are reported, so memory grows with the
+request and not with the model. The output equals that of the untraced model within rounding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from qkv.visible import ShortRepr, html_table
 
 
 @dataclass(frozen=True, repr=False)
-class Attended(ShortRepr):
+class AttentionValues(ShortRepr):
     """What one attention computed for one text, of the heads in `heads`; scores are scaled and not yet masked."""
 
     stack: StackName
@@ -43,34 +43,34 @@ class Attended(ShortRepr):
 
     @property
     def masked(self) -> Float[Tensor, "H T S"]:
-        """The scores as softmax sees them: minus infinity where nobody may look."""
+        """The scores as softmax gets them: minus infinity where the mask forbids attention."""
         return self.scores.masked_fill(~self.allowed, float("-inf"))
 
     @property
     def causal(self) -> bool:
-        """Whether nobody looks at what comes later."""
+        """Whether no token attends to later ones."""
         return self.stack != "cross" and self.allowed.size(1) > 1 and not bool(self.allowed.triu(1).any())
 
     def _repr_html_(self) -> str:
-        """For notebooks: where it stands, and the shapes of what it holds."""
+        """For notebooks: the layer, and the shapes of its values."""
         held = ("queries", "keys", "values", "scores", "allowed", "weights", "mixed")
         rows = [(name, str(tuple(getattr(self, name).shape))) for name in held]
         return html_table([("stack", self.stack), ("layer", str(self.layer)), ("heads", str(self.heads)), *rows])
 
 
-See = Callable[[Attended], None]
+Callback = Callable[[AttentionValues], None]
 
 
 @torch.no_grad()
-def walk(
+def trace_attention(
     subject: Subject,
-    see: See,
+    callback: Callback,
     *,
     layers: Mapping[StackName, Sequence[int] | None] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Float[Tensor, "1 ..."]:
-    """One pass over the subject's text; `see` is called as soon as each wanted attention is done. Towers that
-    `layers` does not name are left out; None is all."""
+    """One pass over the subject's text; `callback` gets the values of each wanted layer as soon as they are known.
+    Stacks that `layers` does not name are left out; None is all."""
     hooks: list[Any] = []
     before: list[tuple[MultiHeadAttention, Mix]] = []
     try:
@@ -81,7 +81,7 @@ def walk(
                 wanted = chosen(heads, heads_of(module), "head")
                 if isinstance(module, MultiHeadAttention):
                     before.append((module, module.mix))
-                hooks += AttentionHooks(name, layer, path, wanted, see).hang(module)
+                hooks += AttentionHooks(name, layer, path, wanted, callback).attach(module)
         with hooked(hooks):
             return forward(subject.model, subject.inputs)
     finally:
@@ -90,13 +90,13 @@ def walk(
 
 
 class AttentionHooks:
-    """The hooks of one attention, and what they have seen until it is done."""
+    """The hooks of one attention layer, and what they have seen until it is done."""
 
-    def __init__(self, stack: StackName, layer: int, path: str, heads: tuple[int, ...], see: See) -> None:
-        self.stack, self.layer, self.path, self.heads, self.see = stack, layer, path, heads, see
+    def __init__(self, stack: StackName, layer: int, path: str, heads: tuple[int, ...], callback: Callback) -> None:
+        self.stack, self.layer, self.path, self.heads, self.callback = stack, layer, path, heads, callback
         self.seen: dict[str, Tensor] = {}
 
-    def hang(self, module: Attention) -> list[Any]:
+    def attach(self, module: Attention) -> list[Any]:
         names = ("queries", "keys", "values", "scores", "weights", "mixed")
         if isinstance(module, GlobalAttention):
             hooks = [getattr(module, name).register_forward_hook(self._keep(name)) for name in names[3:]]
@@ -109,7 +109,7 @@ class AttentionHooks:
         return lambda module, given, output: self.seen.__setitem__(name, output)
 
     def _mix(self, module: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | Band | None) -> Tensor:
-        """Open for the wanted heads, fused for the others."""
+        """Step by step for the wanted heads, fused for the others."""
         written = mask.mask(q.size(2), q.device) if isinstance(mask, Band) else mask
         self.seen["mask"] = q.new_ones(1, k.size(2), dtype=torch.bool) if written is None else written
         if len(self.heads) == module.heads:
@@ -121,11 +121,11 @@ class AttentionHooks:
     def _done(self, module: MultiHeadAttention) -> Any:
         def hook(tap: nn.Module, given: Any, output: Tensor) -> None:
             where = torch.tensor(self.heads, device=output.device)
-            shared = where // (module.heads // module.key_heads)  # a group of heads looks at the same keys
+            shared = where // (module.heads // module.key_heads)  # a group of query heads shares its keys
             seen = self.seen
             picked = {"queries": where, "keys": shared, "values": shared}
             values = {name: seen[name][0, index] for name, index in picked.items()}
-            self._tell(module.scale, seen["scores"][0], seen["weights"][0], mixed=output[0, where], **values)
+            self._report(module.scale, seen["scores"][0], seen["weights"][0], mixed=output[0, where], **values)
 
         return hook
 
@@ -133,12 +133,12 @@ class AttentionHooks:
         x, memory = given[:2]
         seen, self.seen["mask"] = self.seen, named["mask"]
         values = {"queries": x, "keys": module.key(memory), "values": memory, "mixed": seen["mixed"]}
-        self._tell(1.0, seen["scores"], seen["weights"], **values)
+        self._report(1.0, seen["scores"], seen["weights"], **values)
 
-    def _tell(self, scale: float, scores: Tensor, weights: Tensor, **values: Tensor) -> None:
+    def _report(self, scale: float, scores: Tensor, weights: Tensor, **values: Tensor) -> None:
         mask = self.seen["mask"]
         allowed = mask.reshape(-1, *mask.shape[-2:])[0].expand(scores.shape[-2:])
         self.seen = {}
         values = {"scores": scores, "weights": weights, **values}
         plain: Any = {name: value.detach().float() for name, value in values.items()}
-        self.see(Attended(self.stack, self.layer, self.path, self.heads, scale, allowed=allowed, **plain))
+        self.callback(AttentionValues(self.stack, self.layer, self.path, self.heads, scale, allowed=allowed, **plain))

@@ -1,13 +1,14 @@
-"""Why this answer: a prediction attributed to the words of the text, three ways, and a check that they are faithful.
+"""Attribution: how much each word contributed to a prediction, by three methods, with a check of their faithfulness.
 
     gradient x input        Σ_d ∂log p/∂x_d · x_d                                Denil et al. 2014
     integrated gradients    Σ_d (x_d - b_d) · ∫₀¹ ∂log p/∂x_d (b + α(x - b)) dα    Sundararajan et al. 2017
     occlusion               log p(text) - log p(text without the word)          Zeiler and Fergus 2014
 
-x is the embedding of a token, b that of a blank: padding, [MASK] or the separator. Zeros would be no text at all, and
-where a norm follows at once, the way from them is a jump. A word has the sum of its tokens. Faithful: without its first
-fifth of words, p falls more than without as many words drawn at random (DeYoung et al. 2020, comprehensiveness).
-Long texts take fewer steps, and occlusion leaves out groups of words: `affordable` says how many, `Why.how` reports it.
+x is the embedding of a token, b the baseline: the embedding of padding, [MASK] or the separator. A baseline of zeros is
+no text that the model knows, and where a norm follows, the path from zero has a jump. The value of a word is the sum of
+its tokens'. Faithful: without the fifth of the words with the largest values, p falls more than without as many random
+words (DeYoung et al. 2020, comprehensiveness). Long texts get fewer steps, and occlusion leaves out groups of words:
+`affordable` decides how many, `Why.how` reports it.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ METHODS = ("occlusion", "integrated", "gradient")  # the most faithful first (do
 EMBEDDINGS = (nn.Embedding, SpelledEmbedding)  # those that give each token one vector
 STEPS = 16  # of the integral, midpoints
 WORK = 1.5e12  # multiplications and additions that a page may spend on it: a quarter of a minute of one core
-NEAR = 0.2  # of what it explains: an integral in steps that is further from it has not converged
-SHARE = 0.2  # of the words that are left out to see whether an attribution is faithful
+NEAR = 0.2  # largest relative error of the integral; beyond it the integral has not converged
+SHARE = 0.2  # of the words, left out to test whether an attribution is faithful
 DRAWS = 20
 SEED = 7
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What may be spent: methods, steps of the integral, groups that occlusion leaves out (None: each word), draws."""
+    """How much to compute: methods, steps of the integral, groups that occlusion leaves out (None: each word), random
+    draws."""
 
     methods: tuple[str, ...] = METHODS
     steps: int = STEPS
@@ -65,8 +67,8 @@ LEAST = Effort(("occlusion", "integrated"), steps=4, groups=12, draws=4)
 class Method:
     name: str
     values: list[float]  # one for each token that is read
-    drop: float  # how far p falls without the first fifth of the words
-    at_random: float  # and without as many drawn ones, on average
+    drop: float  # how far p falls without the fifth of the words with the largest values
+    at_random: float  # and without as many random words, on average
 
     @property
     def faithful(self) -> bool:
@@ -75,22 +77,22 @@ class Method:
 
 @dataclass(frozen=True)
 class Why:
-    """Which answer, how likely, and what each token did for it (above 0) or against it."""
+    """The answer, its probability, and the contribution of each token: above 0 for it, below 0 against it."""
 
     target: str
     p: float
     methods: list[Method]
-    places: list[int]  # of each token the number of its word, or -1
+    places: list[int]  # the number of the word of each token, or -1
     words: list[str]
     effort: Effort = Effort()
-    reached: float = 1.0  # what the integral sums to, as a share of log p of the text less log p of blanks
+    reached: float = 1.0  # the sum of the integral, as a fraction of log p of the text minus log p of the baseline
 
     def of_words(self, method: Method) -> list[float]:
-        """One value a word: the sum of its tokens'."""
+        """One value for each word: the sum of its tokens'."""
         return summed(method.values, self.places, len(self.words))
 
     def _repr_html_(self) -> str:
-        """For notebooks: the words on grounds, by the method that is most faithful here."""
+        """For notebooks: the words, coloured by the method that is most faithful here."""
         check = html_table([(self.target, f"{self.p:.3f}", self.verdict)], ("answer", "p", "check"))
         return check + "".join(
             html_table([(method.name,)]) + notebook.words(self.words, self.of_words(method))
@@ -99,7 +101,7 @@ class Why:
 
     @property
     def verdict(self) -> str:
-        """What the check found, in a sentence."""
+        """The result of the check, in a sentence."""
         number = left_out(len(self.words))
         if len(self.words) < 2:
             return "one word: without another to leave out, nothing can say whether a method is faithful"
@@ -132,7 +134,7 @@ class Why:
 
 
 def why(subject: Subject, target: int | None = None, *, effort: Effort | None = None) -> Why:
-    """The attribution of an answer; None: of the likeliest one, by every method, word by word."""
+    """The attribution of an answer, by default of the likeliest one, by every method, word by word."""
     spent = effort or Effort()
     with torch.no_grad():
         scores = answers(subject, [subject.inputs])[0].float()
@@ -148,11 +150,11 @@ def why(subject: Subject, target: int | None = None, *, effort: Effort | None = 
         if name == "occlusion":
             attributions.append((name, occlusion(subject, chosen, cut.places, spent.groups)))
         elif not isinstance(table(subject), EMBEDDINGS):
-            continue  # what has no embedding has no gradient to it
+            continue  # without an embedding there is no gradient
         elif name == "gradient":
             attributions.append(("gradient x input", gradient(subject, chosen)))
         else:
-            attributions.append(("integrated gradients", integrated(subject, chosen, spent.steps)))
+            attributions.append(("integrated gradients", integrated_gradients(subject, chosen, spent.steps)))
             expected = float(scores.log_softmax(-1)[chosen]) - blanks(subject, chosen)
             reached = sum(attributions[-1][1]) / expected if expected else 1.0
     gone = [first(values, cut.places, len(cut.words)) for _, values in attributions]
@@ -164,11 +166,11 @@ def why(subject: Subject, target: int | None = None, *, effort: Effort | None = 
 
 
 def affordable(subject: Subject, max_work: float = WORK) -> Effort:
-    """What a page has time for. Gradient x input alone is never all: it is the least faithful."""
+    """The effort that a page has time for. Never gradient x input alone: it is the least faithful."""
     read = subject.inputs.read
     words = len(words_of(subject.tokenizer, list(read)).words)
-    looked = sum(2 * len(tower.layers) * len(read) * tower.heads * 64 for tower in stacks(subject.model).values())
-    passes = int(max_work / (2.0 * max(1, len(read)) * (count(subject.model) + looked)))
+    attention = sum(2 * len(stack.layers) * len(read) * stack.heads * 64 for stack in stacks(subject.model).values())
+    passes = int(max_work / (2.0 * max(1, len(read)) * (count(subject.model) + attention)))
     if passes >= Effort().passes(words):
         return Effort()
     least = Effort(METHODS, LEAST.steps, LEAST.groups, LEAST.draws)
@@ -180,15 +182,15 @@ def affordable(subject: Subject, max_work: float = WORK) -> Effort:
 
 
 def table(subject: Subject) -> nn.Module | None:
-    """The embedding of what is read."""
+    """The embedding of the input."""
     embedding = getattr(subject.inside, "embedding", None)
     return embedding[0] if isinstance(embedding, nn.ModuleList) else embedding
 
 
 @contextmanager
-def replaced(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]]:
-    """Within it, embeddings of what is read are on the way from blanks (0) to themselves (1), each row of a batch as
-    far as its share; they are kept."""
+def replace_embeddings(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]]:
+    """Within it, the embeddings of the input are interpolated between the baseline (0) and themselves (1), each row of
+    a batch by its fraction in `shares`; gives a list of them."""
     part, seen = table(subject), list[Tensor]()
     assert isinstance(part, EMBEDDINGS)
     device = next(part.parameters()).device
@@ -196,7 +198,7 @@ def replaced(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]
     far = torch.tensor(shares, device=device, dtype=base.dtype)[:, None, None]
 
     def hook(module: nn.Module, given: Any, output: Tensor) -> Tensor | None:
-        if seen:  # a translator embeds its source first; what it has written stays as it is
+        if seen:  # a translator embeds its source first; the target stays as it is
             return None
         seen.append(torch.lerp(base.expand_as(output), output.detach(), far).requires_grad_())
         return seen[0]
@@ -208,8 +210,8 @@ def replaced(subject: Subject, shares: Sequence[float]) -> Iterator[list[Tensor]
 def slopes(
     subject: Subject, target: int, shares: Sequence[float]
 ) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
-    """Embeddings as far on their way as each share says, and the gradient of log p there."""
-    with torch.enable_grad(), replaced(subject, shares) as seen:
+    """The embeddings interpolated by each share, and the gradient of log p there."""
+    with torch.enable_grad(), replace_embeddings(subject, shares) as seen:
         output = answers(subject, [subject.inputs] * len(shares))
         (slope,) = torch.autograd.grad(output.float().log_softmax(-1)[:, target].sum(), seen[0])
     return seen[0].detach(), slope
@@ -220,8 +222,9 @@ def gradient(subject: Subject, target: int) -> list[float]:
     return [float(value) for value in (x * slope)[0].sum(-1)]
 
 
-def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]:
-    """From blanks to the text; the values sum to log p of the text less log p of blanks, within the steps."""
+def integrated_gradients(subject: Subject, target: int, steps: int = STEPS) -> list[float]:
+    """From the baseline to the text; the values sum to log p of the text minus log p of the baseline, up to the step
+    size."""
     total = torch.zeros(())
     for some in batched([(step + 0.5) / steps for step in range(steps)], len(subject.inputs.read)):
         total = total + slopes(subject, target, some)[1].sum(0) / steps
@@ -230,7 +233,7 @@ def integrated(subject: Subject, target: int, steps: int = STEPS) -> list[float]
 
 @torch.no_grad()
 def way(subject: Subject) -> Float[Tensor, "T D"]:
-    """From the embedding of a blank to that of each token."""
+    """The embedding of each token minus that of the baseline."""
     part = table(subject)
     assert isinstance(part, EMBEDDINGS)
     ids = torch.tensor([[*subject.inputs.read, blank(subject)]], device=next(part.parameters()).device)
@@ -240,14 +243,14 @@ def way(subject: Subject) -> Float[Tensor, "T D"]:
 
 @torch.no_grad()
 def blanks(subject: Subject, target: int) -> float:
-    """log p of the answer where every token is blank."""
-    with replaced(subject, [0.0]):
+    """log p of the answer where every token is the baseline."""
+    with replace_embeddings(subject, [0.0]):
         return float(answers(subject, [subject.inputs])[0].float().log_softmax(-1)[target])
 
 
 def occlusion(subject: Subject, target: int, places: Sequence[int], groups: int | None = None) -> list[float]:
-    """What is lost without each word, or without each of `groups` groups of neighbours; its words, and the
-    tokens of a word, share it."""
+    """The loss of log p without each word, or without each of `groups` groups of neighbours; it is divided among the
+    words of a group and the tokens of a word."""
     words = max(places, default=-1) + 1
     parts = [part.tolist() for part in np.array_split(np.arange(words), min(words, groups or words) or 1) if len(part)]
     whole, *rest = logs(subject, target, [subject.inputs, *_left(subject, places, parts)])
@@ -273,13 +276,13 @@ def left_out(words: int) -> int:
 
 
 def first(values: Sequence[float], places: Sequence[int], words: int) -> list[int]:
-    """The words that did the most for the answer."""
+    """The words that contributed most to the answer."""
     sums = np.array(summed(values, places, words))
     return np.argsort(-sums, kind="stable")[: left_out(words)].tolist()
 
 
 def summed(values: Sequence[float], places: Sequence[int], words: int) -> list[float]:
-    """One value a word, of one a token."""
+    """The sums of the values of the tokens of each word."""
     sums = [0.0] * words
     for value, place in zip(values, places, strict=True):
         if place >= 0:
@@ -288,7 +291,7 @@ def summed(values: Sequence[float], places: Sequence[int], words: int) -> list[f
 
 
 def at_random(subject: Subject, target: int, p: float, places: Sequence[int], words: int, draws: int = DRAWS) -> float:
-    """How far p falls, on average, without as many words drawn at random."""
+    """How far p falls, on average, without as many random words."""
     drawn, number = np.random.default_rng(SEED), left_out(words)
     kinds = {tuple(sorted(drawn.choice(words, number, replace=False).tolist())) for _ in range(draws)}
     return float(np.mean([p - rest for rest in without(subject, target, places, sorted(kinds))]))

@@ -1,10 +1,10 @@
 """Heads that know grammar: gold edges of a CoNLL-U file against what each head attends to most (Clark et al. 2019).
 
-    hit: of a word's attention to the other words (tokens added up), the largest is on the word at the edge's other end
+    hit: of a word's attention to other words (summed over their tokens), the largest goes to the other end of the edge
 
-Both ways are tried, from the dependent to its head and back. Each relation's head, and the fixed distance it is
+Both directions are tested, from the dependent to its head and back. Each relation's head, and the fixed distance it is
 compared with, are chosen on the first half of the sentences; scores are of the second half. "antecedent" are the
-file's `ref` edges: from who, which, that to the word they stand for (deck 001, "from a pronoun to its antecedent").
+file's `ref` edges: from who, which or that to the word it refers to (deck 001, "from a pronoun to its antecedent").
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.errors import DataError, InputError
-from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.attention_pass import AttentionValues, trace_attention
 from qkv.inspection.head_roles import Head, shares
 from qkv.inspection.subject import Inputs, StackName, Subject, membership, stacks
 from qkv.text.tokenizer import Tokenizer
 
-REACH = 10  # words: fixed distances that are tried
+REACH = 10  # words: the fixed distances to compare with
 FEWEST = 30  # edges of a relation, in either half
 SPACED = ("bpe", "sentencepiece", "unigram")  # vocabularies that keep the space before a word
 ANTECEDENT = "antecedent"
@@ -33,7 +33,7 @@ ANTECEDENT = "antecedent"
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, whether a space stands before each, and edges: relation, dependent, head, counted from 0."""
+    """Words, whether a space precedes each, and edges: relation, dependent, head, counted from 0."""
 
     words: tuple[str, ...]
     spaced: tuple[bool, ...]
@@ -41,7 +41,7 @@ class Sentence:
 
 
 def read(path: str | Path, max_sentences: int | None = None) -> list[Sentence]:
-    """The sentences of a .conllu file, .gz or not; tokens of several words and empty nodes are left out."""
+    """The sentences of a .conllu file, .gz or not; multiword tokens and empty nodes are left out."""
     place = Path(path)
     sentences: list[Sentence] = []
     rows: list[list[str]] = []
@@ -81,8 +81,8 @@ def _sentence(rows: list[list[str]]) -> Sentence:
     return Sentence(tuple(cells[1] for cells in rows), tuple(spaced), kept)
 
 
-def encoded(tokenizer: Tokenizer, sentence: Sentence) -> tuple[Inputs, list[int]]:
-    """Its tokens, word by word, and of each token the number of its word; -1 for what stands around the text."""
+def encode_sentence(tokenizer: Tokenizer, sentence: Sentence) -> tuple[Inputs, list[int]]:
+    """The tokens of a sentence, and the number of the word of each; -1 for the special tokens around the text."""
     lead = tokenizer.kind in SPACED
     words = tokenizer.encode_batch(
         [" " + word if lead and space else word for word, space in zip(sentence.words, sentence.spaced, strict=True)]
@@ -103,27 +103,28 @@ def by_word(weights: Tensor, places: Sequence[int], words: int) -> Tensor:
 def attended_words(
     subject: Subject, stack: StackName, inputs: Inputs, places: Sequence[int], words: int
 ) -> tuple[NDArray[np.int64], bool]:
-    """For each head, (L H, W), the other word that each word attends to most; and whether nobody looks ahead."""
+    """For each head, (L H, W), the other word that each word attends to most; and whether the attention is causal."""
     best, causal = list[Tensor](), False
 
-    def see(layer: Attended) -> None:
+    def record(layer: AttentionValues) -> None:
         nonlocal causal
         causal = layer.causal
         table = by_word(layer.weights, places, words)
         table.diagonal(dim1=1, dim2=2).fill_(-1.0)  # a word is no answer to itself
         best.append(table.argmax(-1).cpu())
 
-    walk(subject.reading(inputs), see, layers={stack: None})
+    trace_attention(subject.reading(inputs), record, layers={stack: None})
     return torch.cat(best).numpy(), causal
 
 
 def seen_edges(
     subject: Subject, stack: StackName, sentences: Sequence[Sentence]
 ) -> Iterator[tuple[str, int, int, NDArray[np.bool_]]]:
-    """Of every edge that heads could see, both ways: relation and way, sentence, distance, whether each head hit."""
+    """For every edge that heads can attend along, in both directions: relation, sentence, distance, whether each head
+    hits."""
     context = subject.context()
     for number, sentence in enumerate(sentences):
-        inputs, places = encoded(subject.tokenizer, sentence)
+        inputs, places = encode_sentence(subject.tokenizer, sentence)
         if len(inputs.tokens) > context or not sentence.edges or len(sentence.words) < 2:
             continue
         guesses, causal = attended_words(subject, stack, inputs, places, len(sentence.words))
@@ -134,8 +135,9 @@ def seen_edges(
                     yield kind, number, answers - asks, guesses[:, asks] == answers
 
 
-def found_edges(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> list[Head]:
-    """For each relation and way its best head, compared with the best fixed distance; where edges are few, none."""
+def find_edges(subject: Subject, stack: StackName, sentences: Sequence[Sentence]) -> list[Head]:
+    """The best head for each relation and direction, compared with the best fixed distance; none where edges are
+    few."""
     edges, heads = list(seen_edges(subject, stack, sentences)), stacks(subject.model)[stack].heads
     if not edges:
         return []

@@ -1,12 +1,12 @@
 """The head finder: what each head attends to, over many texts, with intervals (deck 001, "what do heads learn?").
 
-    previous, next, first, itself    the weight on that place, compared with a head that attends to all places alike
+    previous, next, first, itself    the weight on that position, compared with a head with equal weights
     same                            the weight on the same token elsewhere, compared with the best fixed distance
     induction                       in a b c … a, the weight on what came after the first a (Olsson et al. 2022), on
-                                    random tokens that repeat after a distance drawn anew for each text, so that no
-                                    fixed distance can guess it; compared with the best fixed distance
+                                    random tokens that repeat after a random distance in each text, so that no
+                                    fixed distance can find it; compared with the best fixed distance
 
-Intervals are of the bootstrap over texts. A role that only a later place could play is left out for causal models.
+Intervals are bootstrapped over texts. Roles that need a later position are left out for causal models.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.evaluation.intervals import bootstrap
-from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.attention_pass import AttentionValues, trace_attention
 from qkv.inspection.subject import Inputs, StackName, Subject, stacks
 
 RANDOM_TEXTS = 12
 PERIODS = (12, 40)  # of repeated random tokens, drawn for each text
-REACH = 48  # fixed distances that are tried
+REACH = 48  # the fixed distances to compare with
 SEED = 11
 Array = NDArray[Any]
-Target = Callable[[Sequence[int]], Tensor]  # ids -> (T, T), True where a head with this role looks
-CountedText = tuple[Inputs, int]  # a text, and from which place on it counts
+Target = Callable[[Sequence[int]], Tensor]  # ids -> (T, T), True where a head with this role attends
+CountedText = tuple[Inputs, int]  # a text, and the first position that counts
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Head:
     whole: float | None = None
     without: float | None = None
     only: float | None = None
-    measured: str | None = None  # on which texts: those that were read, or random tokens that repeat
+    measured: str | None = None  # on which texts: those given, or random tokens that repeat
 
     @property
     def name(self) -> str:
@@ -113,12 +113,12 @@ def targets_in(text: CountedText, target: Target) -> Tensor:
 def mean_weights(
     subject: Subject, stack: StackName, texts: Sequence[CountedText], targets: Mapping[str, Target]
 ) -> tuple[dict[str, Array], bool]:
-    """(N, L H) for each target: the mean weight on it over the places that have one; nan where a text has none. And
-    whether nobody looks at what comes later."""
-    tower, causal = stacks(subject.model)[stack], False
-    tables = {name: np.full((len(texts), len(tower.layers), tower.heads), np.nan) for name in targets}
+    """(N, L H) for each target: the mean weight on it over the positions that have one; nan where a text has
+    none. And whether the attention is causal."""
+    attention, causal = stacks(subject.model)[stack], False
+    tables = {name: np.full((len(texts), len(attention.layers), attention.heads), np.nan) for name in targets}
 
-    def see(layer: Attended) -> None:
+    def record(layer: AttentionValues) -> None:
         nonlocal causal
         causal = layer.causal
         for name, target in wanted.items():
@@ -130,12 +130,12 @@ def mean_weights(
 
     for number in range(len(texts)):
         wanted = {name: targets_in(texts[number], target) for name, target in targets.items()}
-        walk(subject.reading(texts[number][0]), see, layers={stack: None})
+        trace_attention(subject.reading(texts[number][0]), record, layers={stack: None})
     return {name: table.reshape(len(texts), -1) for name, table in tables.items()}, causal
 
 
 def best_distance(texts: Sequence[CountedText], target: Target, causal: bool) -> float:
-    """How often the best fixed distance finds the target: the share of places, over all texts."""
+    """How often the best fixed distance finds the target: the fraction of positions, over all texts."""
     hits: dict[int, int] = {}
     places = 0
     for text in texts:
@@ -149,7 +149,7 @@ def best_distance(texts: Sequence[CountedText], target: Target, causal: bool) ->
 
 
 def by_chance(texts: Sequence[CountedText], target: Target, causal: bool) -> float:
-    """What a head that attends to all places alike gives to the target."""
+    """The weight on the target of a head with equal weights."""
     total, count = 0.0, 0
     for text in texts:
         wanted = targets_in(text, target)
@@ -160,7 +160,7 @@ def by_chance(texts: Sequence[CountedText], target: Target, causal: bool) -> flo
     return total / max(1, count)
 
 
-def found_roles(subject: Subject, stack: StackName, texts: Sequence[Inputs]) -> Iterator[Head]:
+def find_roles(subject: Subject, stack: StackName, texts: Sequence[Inputs]) -> Iterator[Head]:
     """Every head with every role it can have, with intervals."""
     heads = stacks(subject.model)[stack].heads
     for given, targets, chance in (
@@ -169,15 +169,15 @@ def found_roles(subject: Subject, stack: StackName, texts: Sequence[Inputs]) -> 
     ):
         tables, causal = mean_weights(subject, stack, given, targets)
         for role, table in tables.items():
-            known = table[~np.isnan(table).any(1)]  # nobody who may not look ahead has a next place
+            known = table[~np.isnan(table).any(1)]  # causal attention has no next position
             baseline = chance(given, targets[role], causal)
             for place, share in enumerate(shares(known, np.ones(len(known))) if len(known) else ()):
                 yield Head(stack, *divmod(place, heads), role, *share, baseline)
 
 
 def shares(hits: Array, count: Array) -> list[tuple[float, float, float]]:
-    """Of each column of `hits`, (texts, columns), its share of what `count` counts, and both ends of its interval over
-    texts; where that is unknown, the share itself."""
+    """For each column of `hits`, (texts, columns), its fraction of `count`, and both ends of the interval over texts;
+    the fraction itself where there is no interval."""
     estimates = bootstrap(
         np.ones(len(count), dtype=np.int64), lambda drawn: (drawn @ hits) / np.maximum(1, drawn @ count)[:, None]
     )
@@ -186,7 +186,7 @@ def shares(hits: Array, count: Array) -> list[tuple[float, float, float]]:
 
 
 def ranked(heads: Sequence[Head]) -> list[Head]:
-    """Of each head its clearest role, the heads that are furthest above their baseline first."""
+    """The clearest role of each head, the heads furthest above their baseline first."""
     best: dict[tuple[StackName, int, int], Head] = {}
     for head in heads:
         key = head.stack, head.layer, head.head
@@ -196,5 +196,5 @@ def ranked(heads: Sequence[Head]) -> list[Head]:
 
 
 def _above(head: Head) -> float:
-    """How much of what is left above the baseline is reached."""
+    """The score above the baseline, as a fraction of what is possible."""
     return (head.score - head.baseline) / max(1e-9, 1 - head.baseline)

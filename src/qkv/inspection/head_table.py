@@ -1,8 +1,8 @@
-"""All that the head finder knows, in one ranked table: roles, gold edges, alignments, then what the first are worth.
+"""One ranked table of heads: their roles, grammatical relations and alignments, and the loss without the first ones.
 
-A head is worth the loss without it, and with it alone in its layer (Michel et al. 2019). It is taken out by setting its
-output (`mixed`, before W_O) to zero. The loss is that of what the model learned: the next token; the masked tokens; the
-model's own decision; of an encoder alone, how far its mean vector turns, 1 - cosine.
+The importance of a head is the loss without it, and with it alone in its layer (Michel et al. 2019). It is removed by
+setting its output (`mixed`, before W_O) to zero. The loss is that of the next token or of the masked tokens, for a
+classifier copiedst its own decision; for an encoder without a head, 1 - cosine of its mean vector.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ from torch import Tensor, nn
 from qkv.blocks.attention import MultiHeadAttention
 from qkv.blocks.tap import hooked
 from qkv.evaluation.vectors import CONTEXTS
-from qkv.inspection.edges import Sentence, encoded, found_edges
-from qkv.inspection.head_roles import CountedText, Head, found_roles, ranked, repeated
+from qkv.inspection.edges import Sentence, encode_sentence, find_edges
+from qkv.inspection.head_roles import CountedText, Head, find_roles, ranked, repeated
 from qkv.inspection.subject import Inputs, StackName, Subject, forward, main_stack, stacks
-from qkv.inspection.translator_heads import found_alignments
+from qkv.inspection.translator_heads import find_alignments
 
-TEXTS = 48  # of many, that places are looked up in and losses measured on
+MAX_TEXTS = 48  # on which roles and losses are measured
 
 
-def found(
+def rank_heads(
     subject: Subject, *, texts: Sequence[str] = (), sentences: Sequence[Sentence] = (), ablate: int = 5
 ) -> list[Head]:
-    """Relations with their best heads, then every head's best role; the first `ablate` of all with their worth."""
+    """Relations with their best heads, then every head's best role; the first `ablate` of all with their importance."""
     main = main_stack(stacks(subject.model))
     if subject.inputs.source is not None:
         given = [subject.inputs, *(_pair(subject, line) for line in texts if "\t" in line)]
-        rows = found_alignments(subject, given)
-        return ablated(subject, rows, given[:TEXTS], ablate)
-    read = [encoded(subject.tokenizer, sentence)[0] for sentence in sentences[:TEXTS]] or read_texts(subject, texts)
+        rows = find_alignments(subject, given)
+        return measure_ablation(subject, rows, given[:MAX_TEXTS], ablate)
+    read = [encode_sentence(subject.tokenizer, sentence)[0] for sentence in sentences[:MAX_TEXTS]] or read_texts(
+        subject, texts
+    )
     given = [inputs for inputs in read if 2 < len(inputs.tokens) <= subject.context()] or read_texts(subject, ())
-    edges = found_edges(subject, main.name, sentences) if sentences else []
-    rows = [*edges, *ranked(list(found_roles(subject, main.name, given)))]
-    return ablated(subject, rows, given[:TEXTS], ablate)
+    edges = find_edges(subject, main.name, sentences) if sentences else []
+    rows = [*edges, *ranked(list(find_roles(subject, main.name, given)))]
+    return measure_ablation(subject, rows, given[:MAX_TEXTS], ablate)
 
 
 def read_texts(subject: Subject, texts: Sequence[str]) -> list[Inputs]:
@@ -48,12 +50,12 @@ def read_texts(subject: Subject, texts: Sequence[str]) -> list[Inputs]:
     tokenizer = subject.tokenizer
     lines = list(texts) or [subject.text, *(text for group in CONTEXTS.values() for text in group)]
     room = subject.context() - len(tokenizer.closing)
-    rows = [[*tokenizer.opening, *ids][:room] for ids in tokenizer.encode_batch(lines[:TEXTS])]
+    rows = [[*tokenizer.opening, *ids][:room] for ids in tokenizer.encode_batch(lines[:MAX_TEXTS])]
     return [Inputs((*ids, *tokenizer.closing)) for ids in rows]
 
 
 def _pair(subject: Subject, line: str) -> Inputs:
-    """A line of a source and its translation, as the subject's own pair begins and ends."""
+    """A source and its translation, separated by a tab, with the special tokens of the subject's own pair."""
     source, target = line.split("\t")[:2]
     tokenizer, own = subject.tokenizer, subject.inputs
     assert own.source is not None
@@ -62,26 +64,26 @@ def _pair(subject: Subject, line: str) -> Inputs:
     return Inputs(written, source=(*tokenizer.encode(source)[: room - 1], own.source[-1]))
 
 
-def ablated(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], max_ablated: int) -> list[Head]:
-    """The first `most` heads with their worth, where it matters: of induction heads on repeated tokens, and of heads
-    that look at the place before as well, if the model has induction heads, which build on them (Elhage et al. 2021).
-    In running text many heads know the place before, and one of them is hardly missed."""
+def measure_ablation(subject: Subject, heads: Sequence[Head], texts: Sequence[Inputs], max_ablated: int) -> list[Head]:
+    """The first `max_ablated` heads with their importance: that of induction heads on repeated tokens, and also that of
+    previous-token heads if the model has induction heads, which build on them (Elhage et al. 2021). In running text
+    many heads attend to the previous token, and one of them is hardly missed."""
     copies = subject.answer == "next" and any(head.role == "induction" and head.low > head.baseline for head in heads)
     roles = {"induction", "previous"} if copies else {"induction"}
-    natural = Worth(subject, [(inputs, 0) for inputs in texts])
-    again = Worth(subject, repeated(subject)) if any(head.role in roles for head in heads[:max_ablated]) else natural
+    own = Importance(subject, [(inputs, 0) for inputs in texts])
+    copied = Importance(subject, repeated(subject)) if any(head.role in roles for head in heads[:max_ablated]) else own
     rows = list(heads)
     for place, head in enumerate(rows[:max_ablated]):
-        worth = again if head.role in roles else natural
-        at, measured = (head.stack, head.layer, head.head), "texts" if worth is natural else "repeated"
-        without, only = worth.without(*at), worth.only(*at)
-        rows[place] = replace(head, whole=worth.whole, without=without, only=only, measured=measured)
+        importance = copied if head.role in roles else own
+        at, measured = (head.stack, head.layer, head.head), "texts" if importance is own else "repeated"
+        without, only = importance.without(*at), importance.only(*at)
+        rows[place] = replace(head, whole=importance.whole, without=without, only=only, measured=measured)
     return rows
 
 
 @contextmanager
-def silenced(model: nn.Module, stack: StackName, layer: int, heads: Sequence[int]) -> Iterator[None]:
-    """Within it, these heads of a layer give zeros."""
+def without_heads(model: nn.Module, stack: StackName, layer: int, heads: Sequence[int]) -> Iterator[None]:
+    """Within it, the output of these heads of a layer is zero."""
     module = stacks(model)[stack].layers[layer]
 
     def hook(tap: nn.Module, inputs: Any, output: Tensor) -> Tensor:
@@ -97,7 +99,7 @@ def silenced(model: nn.Module, stack: StackName, layer: int, heads: Sequence[int
 
 @torch.no_grad()
 def loss(subject: Subject, texts: Sequence[CountedText]) -> float:
-    """The mean loss over texts, in nats a token."""
+    """The mean loss over texts, in nats per token."""
     total, count = 0.0, 0
     for inputs, begin in texts:
         output = forward(subject.model, inputs)[0].float()
@@ -107,8 +109,9 @@ def loss(subject: Subject, texts: Sequence[CountedText]) -> float:
     return total / max(1, count)
 
 
-class Worth:
-    """Measures a model on some texts with heads taken out: its loss, or how far its answers are from its own."""
+class Importance:
+    """Measures a model on some texts without some heads: its loss, or how far its answers are from the whole
+    model's."""
 
     def __init__(self, subject: Subject, texts: Sequence[CountedText]) -> None:
         self.subject, self.texts = subject, texts
@@ -117,7 +120,7 @@ class Worth:
 
     @torch.no_grad()
     def _answer(self, inputs: Inputs) -> Tensor:
-        """Scores of labels, or the mean vector of what comes out."""
+        """The scores of labels, or the mean output vector."""
         output = forward(self.subject.model, inputs)[0].float()
         return output if self.subject.answer == "label" else output.mean(0)
 
@@ -134,11 +137,11 @@ class Worth:
         return total / max(1, len(self.texts))
 
     def without(self, stack: StackName, layer: int, head: int) -> float:
-        with silenced(self.subject.model, stack, layer, [head]):
+        with without_heads(self.subject.model, stack, layer, [head]):
             return self._measure()
 
     def only(self, stack: StackName, layer: int, head: int) -> float:
         """With this head alone in its layer."""
         others = [other for other in range(stacks(self.subject.model)[stack].heads) if other != head]
-        with silenced(self.subject.model, stack, layer, others):
+        with without_heads(self.subject.model, stack, layer, others):
             return self._measure() if others else self.whole

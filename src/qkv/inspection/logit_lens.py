@@ -2,10 +2,11 @@
 
     p_l = softmax(head(norm(x_l)))        x_l: the residual stream after layer l; the last is the model's own answer
 
-The layers below learned to be read by the next layer and not by the head: early rows are a hint, the last is exact.
+Lower layers learned to feed the next layer and not the head: early rows are a hint, the last is exact.
 
-`next_words` is the next-word table, one sampling knob after the other: how the model's own shares become those that are
-drawn from. The knobs and their order are the sampler's own (`generation.sampling.steps`); deck 004 has the first step.
+`next_words` is the next-word table, after one sampling setting after the other: how the model's probabilities become
+those that are sampled from. The settings and their order are the sampler's own (`generation.sampling.steps`); deck 004
+has the first step.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class LensLayer:
 
 
 def reads(subject: Subject) -> bool:
-    """Whether every layer can be asked what it would predict."""
+    """Whether a prediction can be read from every layer."""
     return subject.answer in ("next", "mask") and bool(getattr(subject.inside, "blocks", None) or _decoder(subject))
 
 
@@ -50,8 +51,8 @@ def _decoder(subject: Subject) -> bool:
 
 
 @torch.no_grad()
-def lens(subject: Subject, top: int = TOP, places: Sequence[int] | None = None) -> list[LensLayer]:
-    """The likeliest tokens after each layer at the places asked for; None is all."""
+def lens(subject: Subject, top: int = TOP, positions: Sequence[int] | None = None) -> list[LensLayer]:
+    """The likeliest tokens after each layer at these positions; None is all."""
     if not reads(subject):
         raise InputError(
             f"a {subject.kind} model has no layers that give tokens: the lens needs a gpt, modern, llama, transformer "
@@ -60,7 +61,7 @@ def lens(subject: Subject, top: int = TOP, places: Sequence[int] | None = None) 
     model: Any = subject.model
     norm = getattr(subject.inside, "decoder_norm" if _decoder(subject) else "norm", nn.Identity())
     streams = trace(subject, layers=[]).residual("decoder" if _decoder(subject) else "self")
-    chosen = (stream if places is None else stream[list(places)] for stream in streams)
+    chosen = (stream if positions is None else stream[list(positions)] for stream in streams)
     logits = (model.head(norm(x.unsqueeze(0)))[0] for x in chosen)  # of one layer at a time: they are large
     return [LensLayer(number, likeliest(subject, scores, top)) for number, scores in enumerate(logits)]
 
@@ -81,14 +82,14 @@ KNOBS = Sampling(temperature=0.8, top_k=40, top_p=0.9, min_p=0.05, repetition_pe
 @dataclass(frozen=True)
 class NextStep:
     name: str
-    knob: float | int | None  # None: the model by itself
+    knob: float | int | None  # None: the model's own probabilities
     rows: list[LikelyToken]
-    left: int  # tokens that may still be drawn
+    left: int  # tokens that can still be sampled
 
 
 @torch.no_grad()
 def next_words(subject: Subject, sampling: Sampling = KNOBS, top: int = NEXT_WORDS) -> list[NextStep]:
-    """The likeliest next tokens after the text, before any knob and after each."""
+    """The likeliest next tokens after the text, before any sampling setting and after each."""
     if subject.answer != "next":
         raise InputError(f"a {subject.kind} model does not write: there is no next word. Use a language model.")
     logits = forward(subject.model, subject.inputs)[:, -1].float().cpu()

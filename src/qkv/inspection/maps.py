@@ -1,4 +1,4 @@
-"""Attention packed for a page: every head of every layer (decks 001 and 002 draw one head).
+"""Attention weights packed for a page: every head of every layer (decks 001 and 002 draw one head).
 
 What is packed is reported with it: every weight in steps of 1/255, or the largest k of each row.
 """
@@ -13,33 +13,33 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.attention_pass import AttentionValues, trace_attention
 from qkv.inspection.subject import StackName, Subject, stacks
 
-MAX_WHOLE_WEIGHTS = 3_000_000  # weights of a tower that are packed whole
-BYTES = 2_200_000  # of a larger tower's largest weights, three each: a page stays below 5 MB
+MAX_WHOLE_WEIGHTS = 3_000_000  # weights of a stack that are packed whole
+BYTES = 2_200_000  # for the largest weights of a larger stack, three each: a page stays below 5 MB
 FEWEST = 4  # of a row, where only the largest are kept
 
 
 @dataclass
 class PackedMaps:
-    """One tower's weights on their way into a page: bytes, layer after layer."""
+    """The packed weights of one stack: bytes, layer after layer."""
 
     name: StackName
     layers: int
     heads: int
     rows: int
     columns: int
-    k: int = 0  # the largest of a row that are kept; 0: all
+    k: int = 0  # how many of a row are kept, the largest; 0: all
     causal: bool = False
     scale: float = 1.0
     parts: list[bytes] = field(default_factory=list)
     indices: list[bytes] = field(default_factory=list)
-    kept: float = 1.0  # the smallest share of a row that is kept
-    shares: list[float] = field(default_factory=list)  # and the mean, of each layer
-    aims: list[Tensor] = field(default_factory=list)  # of each layer how sharply its heads look elsewhere
+    kept: float = 1.0  # the smallest kept sum of the weights of a row
+    shares: list[float] = field(default_factory=list)  # and the mean of each layer
+    aims: list[Tensor] = field(default_factory=list)  # how sharply the heads of each layer attend to other tokens
 
-    def add(self, layer: Attended) -> None:
+    def add(self, layer: AttentionValues) -> None:
         self.causal, self.scale = layer.causal, layer.scale
         self.aims.append(aim(layer))
         if not self.k:
@@ -71,14 +71,14 @@ class PackedMaps:
 
     @property
     def sharpest(self) -> tuple[int, int]:
-        """Layer and head that look most sharply at one other place: the one to be shown first."""
+        """The layer and head that attend most sharply to one other token: the one to be shown first."""
         best = int(torch.stack(self.aims).argmax())
         return divmod(best, self.heads)
 
 
-def aim(layer: Attended) -> Float[Tensor, "H"]:
-    """The mean of every row's largest weight; of a text on itself, neither on the word nor on the first one, where
-    heads rest that have nothing to look for."""
+def aim(layer: AttentionValues) -> Float[Tensor, "H"]:
+    """The mean of every row's largest weight; in self-attention without the token itself and the first one, to which
+    heads attend when nothing else matters (attention sinks)."""
     weights = layer.weights
     if layer.stack != "cross" and weights.size(-1) > 2:
         weights = weights[:, 2:].clone()
@@ -91,13 +91,13 @@ def _bytes(weights: Tensor) -> bytes:
     return (weights.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy().tobytes()
 
 
-def packed(subject: Subject, max_weights: int = MAX_WHOLE_WEIGHTS) -> list[PackedMaps]:
-    """Every tower of the model over the subject's text; one layer at a time is in memory."""
-    towers: dict[StackName, PackedMaps] = {}
+def pack_maps(subject: Subject, max_weights: int = MAX_WHOLE_WEIGHTS) -> list[PackedMaps]:
+    """Every stack of the model over the subject's text; one layer at a time is in memory."""
+    maps: dict[StackName, PackedMaps] = {}
     for name, stack in stacks(subject.model).items():
         rows, columns = subject.map_sizes[name]
         lines = len(stack.layers) * stack.heads * rows
         k = 0 if lines * columns <= max_weights else max(FEWEST, min(max_weights, BYTES) // lines // 3)
-        towers[name] = PackedMaps(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
-    walk(subject, lambda layer: towers[layer.stack].add(layer))
-    return list(towers.values())
+        maps[name] = PackedMaps(name, len(stack.layers), stack.heads, rows, columns, min(k, columns))
+    trace_attention(subject, lambda layer: maps[layer.stack].add(layer))
+    return list(maps.values())

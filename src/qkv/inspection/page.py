@@ -1,12 +1,11 @@
 """The document behind a page: every view of a model on a text as plain JSON, "qkv-inspect/1".
 
-`document` gives it, and states for every view what is exact. Layers and heads count from 1; layer 0 is what enters the
-first block. `write` puts it into the page: data as data, and a policy that lets nothing run but the page's own script.
+`document` returns it, and states how exact each view is. Layers and heads count from 1; layer 0 is the input of the
+first block. `write` puts it into the page.
 
-The template (`page.html`, built from `web/`) has one script, one style and two marks. The data become a script element
-of type application/json, which no browser runs; `<`, `>` and `&` are written as escapes, so that no text ends the
-element or begins another. The policy names the script and the style by their hashes: whatever else should get into the
-page is neither run nor fetched.
+The template (`page.html`, built from `web/`) has one script, one style and two placeholders. The data become a script
+element of type application/json, which no browser runs; `<`, `>` and `&` are escaped, so that no text ends the element.
+The policy allows only the script and the style, by their hashes.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from qkv.inspection import anatomy, attribution, logit_lens, maps, word_in_conte
 from qkv.inspection.head_roles import Head
 from qkv.inspection.subject import Subject, stacks
 from qkv.inspection.trace import trace
-from qkv.inspection.worked_example import worked
+from qkv.inspection.worked_example import attention_example
 from qkv.models.language_model import count
 from qkv.storage import write_file
 from qkv.text.decoding import words_of
 
-WORKED = 16  # asking tokens of the worked example, the last ones
+WORKED = 16  # queries of the worked example, the last ones
 Explain = Literal["", "quick", "whole"]
 ROWS = 1024  # and the keys of all of them together
 LENS_TOKENS = 64  # positions of the lens, the last ones
@@ -45,20 +44,19 @@ EXPLAIN = {
     "embeddings": "Each token is a row of a table: deck 001, (7) Word Vector Layer, nn.Embedding().",
     "positions": "Order enters here; without it attention sees a bag of words: deck 002, Position Encodings.",
     "block": "Attention, then a network for each word alone: deck 001, Transformer internals; deck 004, pseudo code.",
-    "attention": "Who looks at whom, head by head: deck 001, What do attention heads learn?",
+    "attention": "Which word attends to which, head by head: deck 001, What do attention heads learn?",
     "worked": "q·k, over √d, softmax, weighted values: deck 002, Steps 1 to 4.",
     "residual": "What each block adds to the stream: deck 000, skip connections; deck 004, Residual Connection.",
     "heads": "Previous word, next word, antecedent: deck 001, What do attention heads learn?",
-    "lens": "What the model would say after each layer; nearest to it is deck 002, Later layers have the best "
-    "contextualized embeddings.",
-    "next": "The next word as a choice among all words: deck 004, Multi-class classification problem; then each knob.",
+    "lens": "The prediction after each layer: deck 002, Later layers have the best contextualized embeddings.",
+    "next": "The next word as a choice among all words (deck 004, Multi-class classification), after each setting.",
     "why": "Which words made this answer: for deck 001, Announcements, Analyze errors.",
     "meaning": "One word moves with its context: deck 000, bank; deck 004, Context matters.",
     "anatomy": "Every part with its shapes and cost: deck 002, Figure 1 and Complexity per Layer.",
 }
-TRANSLATING = {"attention": "Words of the target look at words of the source: deck 002, Transformer Decoder, NOTE."}
+TRANSLATING = {"attention": "Words of the target attend to words of the source: deck 002, Transformer Decoder, NOTE."}
 RECURRENT = {
-    "attention": "Each word that is written looks at the words that were read: deck 001, (8) Attention Layer.",
+    "attention": "Each word of the translation attends to the words of the source: deck 001, (8) Attention Layer.",
     "worked": "h·x, softmax, weighted sum: deck 001, (8) Attention Layer; deck 002, Attention in seq2seq models.",
 }
 
@@ -67,10 +65,10 @@ def document(
     subject: Subject, *, heads: Sequence[Head] = (), head: tuple[int, int] | None = None, explain: Explain = "quick"
 ) -> dict[str, Any]:
     """All views that this model has. `heads`: the finder's table; `head`: layer and head of the worked example;
-    `explain`: whether to attribute the answer: not at all, by what takes no minutes, or by every method."""
+    `explain`: whether to attribute the answer: not at all, by the fast methods, or by every method."""
     content: dict[str, Any] = {
         "format": FORMAT,
-        "model": described(subject),
+        "model": model_summary(subject),
         "text": subject.text,
         "answer": subject.answer,
         "focus": focus(subject),
@@ -82,28 +80,23 @@ def document(
     if subject.inputs.source is not None:
         content["source_tokens"] = _tokens(subject, subject.inputs.source)
     exact: dict[str, str] = content["exact"]
-    exact["anatomy"] = "counted while this text passed"
+    exact["anatomy"] = "counted in a forward pass of this text"
     _values(subject, content, exact, head)
     if heads:
         content["heads"] = [head.values() for head in heads]
-        exact["heads"] = "means over the texts that were looked at, with 95 % intervals of the bootstrap"
+        exact["heads"] = "means over the texts that were read, with 95 % bootstrap intervals"
     for name, view in _answers(subject, explain).items():
         content[name], exact[name] = view
     content["views"] = [name for name in EXPLAIN if content.get(name)]
-    lines = {**EXPLAIN, **_of_kind(subject)}
+    lines = EXPLAIN
+    if subject.inputs.source is not None:
+        lines = EXPLAIN | (TRANSLATING if len(stacks(subject.model)) > 1 else RECURRENT)
     content["explain"] = {name: lines[name] for name in content["views"]}
     return content
 
 
-def _of_kind(subject: Subject) -> dict[str, str]:
-    """Lines of models that translate, with blocks or without."""
-    if subject.inputs.source is None:
-        return {}
-    return TRANSLATING if len(stacks(subject.model)) > 1 else RECURRENT
-
-
 def focus(subject: Subject) -> int:
-    """The token that is first seen: the one that the answer is about, or the last that is part of a word."""
+    """The token to show first: the one that the answer is about, or the last that is part of a word."""
     tokens = subject.inputs.tokens
     if subject.answer == "mask" and subject.tokenizer.mask in tokens:
         return tokens.index(subject.tokenizer.mask)
@@ -127,13 +120,13 @@ class ModelSummary(TypedDict):
     context: int
 
 
-def described(subject: Subject) -> ModelSummary:
-    towers, inside = list(stacks(subject.model).values()), subject.inside
+def model_summary(subject: Subject) -> ModelSummary:
+    all_stacks, inside = list(stacks(subject.model).values()), subject.inside
     return {
         "name": subject.name,
         "kind": subject.kind,
-        "layers": max((len(stack.layers) for stack in towers), default=0),
-        "heads": max((stack.heads for stack in towers), default=0),
+        "layers": max((len(stack.layers) for stack in all_stacks), default=0),
+        "heads": max((stack.heads for stack in all_stacks), default=0),
         "width": int(getattr(inside, "width", 0) or getattr(getattr(inside, "embedding", None), "embedding_dim", 0)),
         "parameters": count(subject.model),
         "vocabulary": subject.tokenizer.vocabulary,
@@ -142,31 +135,31 @@ def described(subject: Subject) -> ModelSummary:
 
 
 def _values(subject: Subject, content: dict[str, object], exact: dict[str, str], head: tuple[int, int] | None) -> None:
-    """What a trace gives: embeddings, positions, the residual stream, attention and the worked example."""
-    towers = stacks(subject.model)
+    """The values of a trace: embeddings, positions, the residual stream, attention and the worked example."""
+    by_name = stacks(subject.model)
     seen = trace(subject, layers=[])
     for name, values in (("embeddings", seen.embeddings), ("positions", seen.positions)):
         if values is not None:
             content[name] = halves(values)
             exact[name] = "every number, rounded to 16 bits"
-    streams = seen.residual("decoder" if "decoder" in towers else "self")
+    streams = seen.residual("decoder" if "decoder" in by_name else "self")
     if len(streams) > 1:  # a recurrence has none
         content["residual"] = {"norms": [[round(norm, 4) for norm in x.norm(dim=-1).tolist()] for x in streams]}
         exact["residual"] = "the length of every vector, to 4 digits"
-    if not towers:
+    if not by_name:
         return
     if norms := [type(part) for part in subject.model.modules() if isinstance(part, PreNorm | PostNorm)]:
-        content["block"] = {"norm": "before" if norms[0] is PreNorm else "after", "cross": "cross" in towers}
+        content["block"] = {"norm": "before" if norms[0] is PreNorm else "after", "cross": "cross" in by_name}
         exact["block"] = "as it is built"
-    packed = maps.packed(subject)
+    packed = maps.pack_maps(subject)
     content["attention"] = [stack.document() for stack in packed]
     exact["attention"] = "; ".join(f"{stack.name}: {stack.exact}" for stack in packed)
-    name = "self" if "self" in towers else "cross"
+    name = "self" if "self" in by_name else "cross"
     layer, number = head or next(stack.sharpest for stack in packed if stack.name == name)
-    one = trace(subject, layers=[layer], heads=[number], max_bytes=2**33).layer(layer % len(towers[name].layers), name)  # type: ignore[index, arg-type]
+    one = trace(subject, layers=[layer], heads=[number], max_bytes=2**33).layer(layer % len(by_name[name].layers), name)  # type: ignore[index, arg-type]
     length = one.queries.size(1)
-    asking = max(1, min(length, WORKED, ROWS // one.keys.size(1)))
-    items = [worked(one, one.heads[0], token) for token in range(length - asking, length)]
+    queries = max(1, min(length, WORKED, ROWS // one.keys.size(1)))
+    items = [attention_example(one, one.heads[0], token) for token in range(length - queries, length)]
     content["worked"] = {
         "stack": one.stack,
         "layer": one.layer + 1,
@@ -179,17 +172,17 @@ def _values(subject: Subject, content: dict[str, object], exact: dict[str, str],
 
 
 def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]]:
-    """Lens, next words, attribution, meaning: what this model has of them."""
+    """Lens, next words, attribution and word meanings, as far as this model has them."""
     views: dict[str, tuple[object, str]] = {}
     length = len(subject.inputs.tokens)
     if logit_lens.reads(subject):
         places = range(max(0, length - LENS_TOKENS), length)
         shown = f"the {logit_lens.TOP} likeliest tokens at the last {len(places)} of {length} tokens"
-        rows = [_padded(asdict(layer), places.start) for layer in logit_lens.lens(subject, places=list(places))]
+        rows = [_padded(asdict(layer), places.start) for layer in logit_lens.lens(subject, positions=list(places))]
         views["lens"] = rows, f"{shown}; the last layer is exact"
     if subject.answer == "next":
         steps = [asdict(step) for step in logit_lens.next_words(subject)]
-        views["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each knob"
+        views["next"] = {"steps": steps}, f"the {logit_lens.NEXT_WORDS} likeliest tokens after each sampling setting"
     effort = attribution.Effort() if explain == "whole" else attribution.affordable(subject) if explain else None
     if effort is not None and (attributions := _tried(lambda: attribution.why(subject, effort=effort))) is not None:
         values = {
@@ -203,14 +196,17 @@ def _answers(subject: Subject, explain: Explain) -> dict[str, tuple[object, str]
         }
         more = "" if effort == attribution.Effort() else "; --why takes the time for all of it"
         views["why"] = values, attributions.how + more
-    if word_in_contexts.draws(subject) and (moved := _tried(lambda: word_in_contexts.meaning(subject))) is not None:
+    if (
+        word_in_contexts.has_word_vectors(subject)
+        and (moved := _tried(lambda: word_in_contexts.meaning(subject))) is not None
+    ):
         how = "the first two principal axes of all layers together, each layer's mean taken off"
         views["meaning"] = moved.values(), how
     return views
 
 
 def _padded(layer: dict[str, Any], before: int) -> dict[str, Any]:
-    """A list for every token; empty where nobody looked."""
+    """A list for every token; empty for tokens that were left out."""
     return {**layer, "top": [[] for _ in range(before)] + layer["top"]}
 
 
@@ -227,7 +223,7 @@ def _tokens(subject: Subject, ids: Sequence[int]) -> list[dict[str, object]]:
 
 
 def halves(values: Tensor) -> dict[str, object]:
-    """A matrix as base64 of little-endian 16-bit floats; what is larger than they can hold becomes the largest."""
+    """A matrix as base64 of little-endian 16-bit floats; larger values become the largest."""
     data = values.float().clamp(-65504, 65504).half().cpu().numpy().astype("<f2").tobytes()
     return {"shape": list(values.shape), "data": base64.b64encode(data).decode()}
 
@@ -250,7 +246,7 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def template() -> str:
-    """The page without data, as it lies in the package."""
+    """The page without data, as the package contains it."""
     return resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
 
 
@@ -262,14 +258,14 @@ def fill(template: str, document: Mapping[str, object]) -> str:
     start, policy, rest = template.partition(POLICY_MARK)
     middle, data, end = rest.partition(DATA_MARK)
     if not (policy and data):
-        raise ValueError(f"The template lacks {DATA_MARK if policy else POLICY_MARK}: build it anew with `make web`.")
+        raise ValueError(f"The template lacks {DATA_MARK if policy else POLICY_MARK}: build it again with `make web`.")
     meta = f'<meta http-equiv="Content-Security-Policy" content="{content_security_policy(template)}">'
     element = f'<script type="application/json" id="qkv-data">{script_json(document)}</script>'
     return f"{start}{meta}{middle}{element}{end}"
 
 
 def content_security_policy(template: str) -> str:
-    """Nothing may be loaded or run but the script and the style that are in `template`, by their hashes."""
+    """Only the script and the style of `template` may be loaded or run, by their hashes."""
     scripts, styles = (_hashes(template, element) for element in ("script", "style"))
     return (
         f"default-src 'none'; script-src {scripts}; style-src {styles}; base-uri 'none'; "
@@ -278,13 +274,13 @@ def content_security_policy(template: str) -> str:
 
 
 def script_json(value: object) -> str:
-    """JSON that may stand in a script element whatever its texts are."""
+    """JSON that is safe in a script element, whatever its texts are."""
     text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _finite(value: object) -> object:
-    """`value` with None for what JSON cannot say: it knows no infinity."""
+    """`value` with None for infinity and nan, which JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""A model with a text before it: what every view of this room starts from, and how its parts are called.
+"""A model with a text: what every view of this package starts from, and the names of its parts.
 
-Letters: T positions that ask, S positions that answer, L layers, H heads. A stack is one tower of attention: "self" of
-a model with one text; "encoder", "decoder" and "cross" of a translator (deck 002's figure has all three).
+Letters: T query positions, S key positions, L layers, H heads. A stack is a sequence of attention layers: "self" of a
+model with one text; "encoder", "decoder" and "cross" of a translator (deck 002's figure has all three).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Inputs:
 
     @property
     def read(self) -> tuple[int, ...]:
-        """What is given: the source of a translator, else the tokens."""
+        """The input: the source of a translator, else the tokens."""
         return self.tokens if self.source is None else self.source
 
     def without(self, places: Sequence[int]) -> Inputs:
-        """The same with some of what is read left out."""
+        """The same without some tokens of the input."""
         gone = set(places)
         kept = [place for place in range(len(self.read)) if place not in gone]
         names = ("tokens", "segments") if self.source is None else ("source",)
@@ -53,7 +53,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model, its tokenizer and a text; made of a bundle by `recipe.looking`."""
+    """A model, its tokenizer and a text; made from a bundle by `tasks.inspection_subject`."""
 
     model: nn.Module
     tokenizer: Tokenizer
@@ -72,7 +72,7 @@ class Subject:
 
     @property
     def answer(self) -> Answer:
-        """What comes out: scores of the next token, of a masked one, of labels, of tags, or vectors alone."""
+        """What the model predicts: the next token, a masked one, labels, tags, or only vectors."""
         if isinstance(self.model, LanguageModel | Translator):
             return "next"
         kinds: dict[type, Answer] = {Masked: "mask", Classifier: "label", Tagger: "tags"}
@@ -89,17 +89,17 @@ class Subject:
 
     @property
     def map_sizes(self) -> dict[StackName, tuple[int, int]]:
-        """Positions that ask and that answer, in the attention of each stack."""
+        """The numbers of query and key positions in the attention of each stack."""
         T, S = len(self.inputs.tokens), len(self.inputs.source or ())
         return {"self": (T, T), "encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
 
     def reading(self, inputs: Inputs) -> Subject:
-        """The same model before another text."""
+        """The same model with another text."""
         return replace(self, inputs=inputs)
 
 
 def forward(model: nn.Module, inputs: Inputs) -> Float[Tensor, "1 ..."]:
-    """One pass over one text, in evaluation: what the model gives, with its batch of one."""
+    """One pass over one text in evaluation mode: the output, for a batch of one."""
     device = next(model.parameters()).device
     tokens = torch.tensor([inputs.tokens], device=device)
     model.eval()
@@ -113,7 +113,7 @@ def forward(model: nn.Module, inputs: Inputs) -> Float[Tensor, "1 ..."]:
 
 @dataclass(frozen=True)
 class Stack:
-    """One tower of attention: its layers in order, each with its path in the model."""
+    """One stack of attention layers, in order, each with its path in the model."""
 
     name: StackName
     paths: tuple[str, ...]
@@ -129,7 +129,7 @@ def heads_of(layer: Attention) -> int:
 
 
 def stacks(model: nn.Module) -> dict[StackName, Stack]:
-    """The towers of a model, by name; none where nothing attends."""
+    """The stacks of a model, by name; none for a model without attention."""
     layers: dict[StackName, list[tuple[str, Attention]]] = {}
     two = isinstance(model, Translator)
     for path, module in model.named_modules():
@@ -143,19 +143,19 @@ def stacks(model: nn.Module) -> dict[StackName, Stack]:
 
 
 def membership(places: Sequence[int], words: int, device: torch.device | None = None) -> Float[Tensor, "T W"]:
-    """1 where a token is part of a word; `places` holds of each token the number of its word, or -1."""
+    """1 where a token is part of a word; `places` has the number of the word of each token, or -1."""
     numbers = torch.tensor(list(places), dtype=torch.long, device=device)
     return (numbers.unsqueeze(1) == torch.arange(words, device=device)).float()
 
 
-def main_stack(towers: dict[StackName, Stack]) -> Stack:
-    """The tower that people ask about first: of a translator the one that looks at the source."""
-    if not towers:
+def main_stack(by_name: dict[StackName, Stack]) -> Stack:
+    """The stack to show first: of a translator the one that attends to the source."""
+    if not by_name:
         raise InputError(
-            "this model has no attention to look at: without --head, --heads, --svg and --png its parts are shown, and "
+            "this model has no attention layers: without --head, --heads, --svg and --png its parts are shown, and "
             "with --why its answer. gpt, modern, bert, transformer and rnn-translator have attention."
         )
-    return towers.get("self") or towers.get("cross") or next(iter(towers.values()))
+    return by_name.get("self") or by_name.get("cross") or next(iter(by_name.values()))
 
 
 def chosen(asked: Sequence[int] | None, count: int, what: str) -> tuple[int, ...]:

@@ -1,20 +1,20 @@
-"""Alignment heads: which head of a translator looks at the source word that it writes (Bahdanau et al. 2015, figure 3).
+"""Alignment heads: which heads attend to the source word that is being translated (Bahdanau et al. 2015, figure 3).
 
-Nobody has marked the true alignments of a user's pairs, so an old independent method marks them: IBM Model 1, learned
-from the pairs themselves (Brown et al. 1993), whose links know words and no order:
+The true alignments of a user's pairs are not known, so an independent method estimates them: IBM Model 1, learned from
+the pairs themselves (Brown et al. 1993), which knows words and ignores their order:
 
-    t(f|e) ∝ Σ over pairs of the share of f that e explains        a few rounds of expectation and maximization
+    t(f|e) ∝ Σ over pairs of the share of f that e explains        a few iterations of expectation maximization
 
-Score: of the target words, the share whose most looked-at source word is the model's link. Baseline: the diagonal, the
-source word at the same share of the sentence.
+Score: the fraction of target words whose most attended source word is the one that Model 1 links to them. Baseline: the
+diagonal, the source word at the same relative position in its sentence.
 
-`aligned` shows which words of the source a translator looks at while it writes each word of one translation:
+`align` shows to which words of the source a translator attends while it writes each word of one translation:
 
     share(j, i) = mean over heads of the attention to source token i where target token j is written
-    to each target word belongs the source word with the largest share of its tokens     Bahdanau 2015, figure 3
+    each target word is aligned with the source word with the largest sum over tokens    Bahdanau 2015, figure 3
 
-The translation is given, so one pass shows all of it. The shares are a look inside, no dictionary: heads also look at
-ends of sentences and at neighbours (Koehn & Knowles 2017, section 3.5).
+The translation is given, so one pass is enough. Attention is not a dictionary: heads also attend to ends of sentences
+and to neighbours (Koehn & Knowles 2017, section 3.5).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from torch import Tensor, nn
 
 from qkv.blocks.attention import open_attention
 from qkv.errors import InputError
-from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.attention_pass import AttentionValues, trace_attention
 from qkv.inspection.head_roles import Head, ranked, shares
 from qkv.inspection.subject import Inputs, Subject, membership, stacks
 from qkv.text.decoding import Words, words_of
 from qkv.text.tokenizer import Tokenizer
 
-ROUNDS = 5
-SURE = 0.5  # of a link: below, nobody knows
+ITERATIONS = 5
+MIN_LINK_PROBABILITY = 0.5
 Pair = tuple[list[str], list[str]]
 
 
 class Dictionary:
     """IBM Model 1: how likely a target word is, given a source word; the empty word explains what has no source."""
 
-    def __init__(self, pairs: Sequence[Pair], rounds: int = ROUNDS) -> None:
+    def __init__(self, pairs: Sequence[Pair], iterations: int = ITERATIONS) -> None:
         self.table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
-        for _ in range(rounds):
+        for _ in range(iterations):
             counts: dict[tuple[str, str], float] = defaultdict(float)
             totals: dict[str, float] = defaultdict(float)
             for source, target in pairs:
@@ -58,20 +58,20 @@ class Dictionary:
             self.table = defaultdict(float, {key: value / totals[key[0]] for key, value in counts.items()})
 
     def _shares(self, source: Sequence[str], word: str) -> list[float]:
-        """How much of the word the empty word and each source word explain."""
+        """The probability that the empty word or each source word generated the word."""
         likely = [self.table[other, word] for other in ("", *source)]
         total = sum(likely) or 1.0
         return [value / total for value in likely]
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> list[int]:
-        """For each target word the place of its source word; -1 where no word is sure."""
+        """For each target word the position of its source word; -1 where no link is likely enough."""
         rows = [self._shares(source, word) for word in target]
-        return [int(np.argmax(row)) - 1 if max(row[1:], default=0.0) >= SURE else -1 for row in rows]
+        return [int(np.argmax(row)) - 1 if max(row[1:], default=0.0) >= MIN_LINK_PROBABILITY else -1 for row in rows]
 
 
 @dataclass(frozen=True)
 class WordPair:
-    """A pair as the model reads it, in words."""
+    """A pair as the model reads it, divided into words."""
 
     inputs: Inputs
     source: Words
@@ -82,33 +82,33 @@ def diagonal(place: int, target: int, source: int) -> int:
     return min(source - 1, int((place + 0.5) * source / max(1, target)))
 
 
-WAYS = {"alignment": 0, "alignment, later": 1}
-"""The position that looks: the one whose answer is the word, or the next, which has just read it (Chen et al. 2020)."""
+QUERY_OFFSETS = {"alignment": 0, "alignment, later": 1}
+"""The query position: the one that predicts the word, or the next, which has just read it (Chen et al. 2020)."""
 
 
-def looked_at(weights: Float[Tensor, "H T S"], pair: WordPair, later: int = 0) -> Int[Tensor, "H W"]:
+def most_attended(weights: Float[Tensor, "H T S"], pair: WordPair, later: int = 0) -> Int[Tensor, "H W"]:
     """For each target word the source word with the largest share of its tokens."""
     columns, rows = (membership(side.places, len(side.words)) for side in (pair.source, pair.target))
-    asking = weights[:, later : later + len(rows)].cpu()  # row 0, the start, writes the first token
-    return (rows[: asking.size(1)].T @ asking @ columns).argmax(-1)
+    queries = weights[:, later : later + len(rows)].cpu()  # row 0, the start, writes the first token
+    return (rows[: queries.size(1)].T @ queries @ columns).argmax(-1)
 
 
-def found_alignments(subject: Subject, pairs: Sequence[Inputs], max_pairs: int = 200) -> list[Head]:
-    """Every head that looks at the source, best first, compared with the diagonal; the dictionary learns from all
-    pairs, the heads are scored on the first `most`, with intervals over sentences."""
-    tower = stacks(subject.model).get("cross")
+def find_alignments(subject: Subject, pairs: Sequence[Inputs], max_pairs: int = 200) -> list[Head]:
+    """Every head that attends to the source, best first, compared with the diagonal; the dictionary learns from all
+    pairs, the heads are scored on the first `max_pairs`, with intervals over sentences."""
+    cross = stacks(subject.model).get("cross")
     both = [[words_of(subject.tokenizer, list(ids)) for ids in (row.source or (), row.tokens[1:])] for row in pairs]
     known = [WordPair(row, *words) for row, words in zip(pairs, both, strict=True) if all(side.words for side in words)]
-    if tower is None or not known:
+    if cross is None or not known:
         return []
     lower = [([w.lower() for w in pair.source.words], [w.lower() for w in pair.target.words]) for pair in known]
     dictionary, known = Dictionary(lower), known[:max_pairs]
-    right = np.zeros((len(WAYS), len(known), len(tower.layers), tower.heads))
+    right = np.zeros((len(QUERY_OFFSETS), len(known), len(cross.layers), cross.heads))
     straight, count = np.zeros(len(known)), np.zeros(len(known))
 
-    def see(layer: Attended) -> None:
-        for way, later in enumerate(WAYS.values()):
-            hits = looked_at(layer.weights, known[number], later)[:, sure] == expected
+    def record(layer: AttentionValues) -> None:
+        for way, later in enumerate(QUERY_OFFSETS.values()):
+            hits = most_attended(layer.weights, known[number], later)[:, sure] == expected
             right[way, number, layer.layer, : len(hits)] = hits.sum(-1).numpy()
 
     for number in range(len(known)):
@@ -118,13 +118,13 @@ def found_alignments(subject: Subject, pairs: Sequence[Inputs], max_pairs: int =
         count[number] = len(sure)
         straight[number] = sum(diagonal(place, len(target), len(source)) == links[place] for place in sure)
         expected = torch.tensor([links[place] for place in sure])
-        walk(subject.reading(known[number].inputs), see, layers={"cross": None})
+        trace_attention(subject.reading(known[number].inputs), record, layers={"cross": None})
     baseline = float(straight.sum() / max(1.0, count.sum()))
     heads = []
-    for way, table in zip(WAYS, right, strict=True):
+    for way, table in zip(QUERY_OFFSETS, right, strict=True):
         for place, (value, *ends) in enumerate(shares(table.reshape(len(known), -1), count)):
             low, high = ends if len(known) > 1 else (0.0, 0.0)  # of one pair there is no interval
-            heads.append(Head("cross", *divmod(place, tower.heads), way, value, low, high, baseline))
+            heads.append(Head("cross", *divmod(place, cross.heads), way, value, low, high, baseline))
     return ranked(heads)
 
 
@@ -138,7 +138,7 @@ class Alignment:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Source word and target word, for each target word; what is no word, such as the end, does not count."""
+        """Source word and target word, for each target word; special tokens do not count."""
         if not self.source.words or not self.target.words:
             return []
         return [(int(place), word) for word, place in enumerate(self.by_word().argmax(1).tolist())]
@@ -156,23 +156,23 @@ class Alignment:
         }
 
 
-def aligned(
+def align(
     model: nn.Module, tokenizer: Tokenizer, source: Sequence[int], target: Sequence[int], start: int, layer: int = -1
 ) -> Alignment:
-    """The alignment of a source, with all that stands around it, and its translation, by a layer of the decoder."""
+    """The alignment of a source, with its special tokens, and its translation, by a layer of the decoder."""
     if not attends(model):
         raise InputError(
             "this model has no attention to its source: nothing can be aligned. Train a transformer, or an "
             "rnn-translator with --set model.attention=bilinear."
         )
-    seen: list[Attended] = []
+    seen: list[AttentionValues] = []
     subject = Subject(model, tokenizer, "translator", Inputs((start, *target[:-1]), source=tuple(source)))
     with open_attention(model):
-        walk(subject, seen.append, layers={"cross": [layer]})
+        trace_attention(subject, seen.append, layers={"cross": [layer]})
     shares = seen[0].weights.cpu().mean(0)[: len(target)]  # (H, T, S) -> (T, S)
     return Alignment(words_of(tokenizer, source), words_of(tokenizer, target), shares)
 
 
 def attends(model: nn.Module) -> bool:
-    """Whether it looks at its source while it writes."""
+    """Whether the model has attention to its source."""
     return "cross" in stacks(model)

@@ -1,8 +1,8 @@
 """Meaning moves: one word's vectors in several texts, layer by layer, in two dimensions (decks 000 and 004, "bank").
 
-Vectors are made equally long, so that near means alike in direction; each layer's mean is taken off, because all texts
-move together from layer to layer, much further than from each other; what is left is drawn on its first two principal
-axes. At layer 0 the word is the same everywhere but for its place; what parts came from its context.
+Vectors are normalized, so that distance means direction; the mean of each layer is subtracted, because from layer to
+layer all texts move together, much further than from each other; the rest is drawn on its first two principal axes. At
+layer 0 the vectors of the word differ only by position; later differences come from the context.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from qkv.evaluation.decisions import cut_words
-from qkv.evaluation.vectors import CONTEXTS, placed, vectors_of_words
+from qkv.evaluation.vectors import CONTEXTS, locate_word, vectors_of_words
 from qkv.inspection.subject import Subject
 from qkv.visible import html_table
 
@@ -46,29 +46,29 @@ class WordInContexts:
 
 
 def word_of(subject: Subject) -> str:
-    """A word of the decks that stands in the text, else the first of theirs."""
+    """A word of the decks that occurs in the text, else the first of theirs."""
     here = {word.lower() for word in cut_words(subject.text)}
     return next((word for word in CONTEXTS if word in here), next(iter(CONTEXTS)))
 
 
-def draws(subject: Subject) -> bool:
+def has_word_vectors(subject: Subject) -> bool:
     """Whether words have a vector in every layer: models of blocks that read one text."""
     inside = subject.inside
     return bool(getattr(inside, "blocks", None)) and hasattr(inside, "embedded") and subject.inputs.source is None
 
 
 def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> WordInContexts:
-    """The word in each text; without texts, in the decks' own, and in the subject's where it stands there."""
+    """The word in each text; without texts, in the decks' own, and in the subject's if it occurs there."""
     chosen = word or word_of(subject)
     own = [subject.text] if chosen in {word.lower() for word in cut_words(subject.text)} else []
     given = list(texts) or list(dict.fromkeys([*CONTEXTS.get(chosen, ()), *own]))
-    layers = vectors_of_words(subject.model, subject.tokenizer, [placed(text, chosen) for text in given])
+    layers = vectors_of_words(subject.model, subject.tokenizer, [locate_word(text, chosen) for text in given])
     normalized = [F.normalize(layer) for layer in layers]
     widest = max(
         layer.size(1) for layer in normalized
     )  # a recurrence may be wider than its embedding: zeros fill it up
-    moved = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in normalized])
-    flat = flattened(moved).view(len(layers), len(given), 2).tolist()
+    centred = torch.cat([F.pad(layer - layer.mean(0), (0, widest - layer.size(1))) for layer in normalized])
+    flat = two_dimensions(centred).view(len(layers), len(given), 2).tolist()
     points = [Point(text, n, *flat[n][row]) for n in range(len(layers)) for row, text in enumerate(given)]
     return WordInContexts(chosen, points, [_alike(layer) for layer in normalized])
 
@@ -79,7 +79,7 @@ def _alike(layer: Float[Tensor, "N D"]) -> float:
     return float((cosines.sum() - cosines.diagonal().sum()) / max(1, pairs))
 
 
-def flattened(x: Float[Tensor, "N D"]) -> Float[Tensor, "N 2"]:
+def two_dimensions(x: Float[Tensor, "N D"]) -> Float[Tensor, "N 2"]:
     """The first two principal axes; each points so that its largest value is positive, the same on every machine."""
     centred = x - x.mean(0)
     u, s, _ = torch.linalg.svd(centred, full_matrices=False)

@@ -1,10 +1,10 @@
-"""The worked example: the decks' steps for one head and one word, with every number of your own model.
+"""The worked example: the decks' steps for one head and one word, with the numbers of your model.
 
     q·k  →  · scale (1/√d)  →  mask  →  softmax  →  Σ weight · value        decks 000-004; deck 002, steps 1 to 4
 
-`ladder` climbs the decks' way there: nothing learned, the learned U, queries with keys and values, scaled, masked,
-several heads. `slide` does deck 002's own numbers: the true softmax of 92, 124, 22, 8 over 8 and what it prints.
-`decks` puts all of it before a subject, with its words, its first layer and its sizes.
+`ladder` follows the decks step by step: nothing learned, the learned U, queries with keys and values, scaled, masked,
+several heads. `slide` computes deck 002's own numbers: the true softmax of 92, 124, 22, 8 over 8 and what it prints.
+`decks` does all of it for a subject, with its words, its first layer and its sizes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 from qkv.blocks import masks
 from qkv.blocks.attention import MultiHeadAttention, attend, learned_space, parameter_free, scores, weights
 from qkv.errors import InputError
-from qkv.inspection.attention_pass import Attended
+from qkv.inspection.attention_pass import AttentionValues
 from qkv.inspection.subject import Stack, Subject, chosen, stacks
 from qkv.inspection.trace import trace
 
@@ -31,8 +31,8 @@ SLIDE_WORDS = ("The", "brown", "dog", "ran")
 
 
 @dataclass(frozen=True)
-class Worked:
-    """One head's sums for one asking token: a number, or a row, for each token that may answer."""
+class AttentionExample:
+    """The values of one head for one query: a number, or a row, for each key."""
 
     token: int
     scale: float
@@ -53,22 +53,22 @@ class Worked:
         return {"token": self.token, **rounded, "allowed": self.allowed.tolist()}
 
 
-def worked(layer: Attended, head: int, token: int) -> Worked:
-    """The sums of one head, by its number in the layer, for one asking token; negative tokens count from the end."""
+def attention_example(layer: AttentionValues, head: int, token: int) -> AttentionExample:
+    """The values of one head, by its number in the layer, for one query; negative tokens count from the end."""
     if head not in layer.heads:
         held = ", ".join(map(str, layer.heads))
-        raise InputError(f"head {head} of layer {layer.layer} was not looked at; expected one of {held}.")
+        raise InputError(f"head {head} of layer {layer.layer} was not traced; expected one of {held}.")
     place, (token,) = layer.heads.index(head), chosen([token], layer.queries.size(1), "token")
     query, keys, values = layer.queries[place, token], layer.keys[place], layer.values[place]
     dots = keys @ query
     scaled, allowed = dots * layer.scale, layer.allowed[token]
     shares = weights(scaled.unsqueeze(0), allowed)[0]
-    return Worked(token, layer.scale, query, keys, values, dots, scaled, allowed, shares, shares @ values)
+    return AttentionExample(token, layer.scale, query, keys, values, dots, scaled, allowed, shares, shares @ values)
 
 
 @dataclass(frozen=True)
 class LadderStep:
-    """One step of the ladder: its name, formula and deck, and what each word looks at and becomes."""
+    """One step of the ladder: its name, formula and deck, and the weights and the output of each word."""
 
     name: str
     formula: str
@@ -77,7 +77,7 @@ class LadderStep:
     result: Float[Tensor, "T _"]
 
 
-def ladder(x: Float[Tensor, "T D"], u: Float[Tensor, "D K"], layer: Attended) -> list[LadderStep]:
+def ladder(x: Float[Tensor, "T D"], u: Float[Tensor, "D K"], layer: AttentionValues) -> list[LadderStep]:
     """From attention without parameters to a layer's heads, on the same words; `u` is any matrix to learn."""
     causal = masks.causal(torch.arange(len(x)), len(x))
     space, (q, k, v) = x @ u, (layer.queries[:1], layer.keys[:1], layer.values[:1])
@@ -103,7 +103,7 @@ def _shares(raw: Float[Tensor, "T S"]) -> Float[Tensor, "1 T S"]:
 
 @dataclass(frozen=True)
 class Slide:
-    """Deck 002, step 3, for its word "brown": what is printed, and what the softmax of its numbers is."""
+    """Deck 002, step 3, for its word "brown": the printed values, and the true softmax of its numbers."""
 
     words: tuple[str, ...]
     dots: tuple[float, ...]
@@ -127,7 +127,7 @@ def slide(divisor: float = 8.0) -> Slide:
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the decks' forms of the attention layer: its cost, and how much more that is than the usual one's."""
+    """One of the decks' variants of the attention layer: its cost, and the ratio to that of the usual one."""
 
     name: str
     deck: str
@@ -169,7 +169,7 @@ def _rounded(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Decks:
-    """`tokens` are the words that look at each other, `token` the one that asks."""
+    """`tokens` are the words that attend to each other, `token` is the query."""
 
     slide: Slide
     tokens: tuple[str, ...]
@@ -178,7 +178,7 @@ class Decks:
     variants: tuple[Variant, ...]
 
     def shares(self, step: LadderStep) -> list[float]:
-        """What the asking word gives to each word; of several heads, their mean."""
+        """The weights of the query on each word; the mean over several heads."""
         return step.weights[:, self.token].mean(0).tolist()
 
     def document(self) -> dict[str, Any]:
@@ -191,11 +191,11 @@ class Decks:
 
 
 def decks(subject: Subject, token: int = -1) -> Decks:
-    """For one asking token, by its number; U of deck 003 is the first head's matrix of queries."""
-    tower = _tower(subject)
-    module: Any = tower.layers[0]
+    """For one query, by its number; U of deck 003 is the first head's query matrix."""
+    stack = _self_attention(subject)
+    module: Any = stack.layers[0]
     seen = trace(subject, layers=[0])
-    layer, words = seen.layer(0, tower.name), seen.residual(tower.name)[0]
+    layer, words = seen.layer(0, stack.name), seen.residual(stack.name)[0]
     (token,) = chosen([token], len(words), "token")
     u = module.query.weight.detach().float()[: layer.queries.size(-1)].T  # (H K, D) -> (D, K)
     sizes = variants(words.size(1), module.heads, len(words), subject.context(len(words)))
@@ -203,13 +203,13 @@ def decks(subject: Subject, token: int = -1) -> Decks:
     return Decks(slide(), tokens, token, tuple(ladder(words, u, layer)), tuple(sizes))
 
 
-def _tower(subject: Subject) -> Stack:
+def _self_attention(subject: Subject) -> Stack:
     """The attention of a text to itself; of a translator, of its source."""
-    towers = stacks(subject.model)
-    tower = towers.get("self") or towers.get("encoder")
-    if tower is None or not isinstance(tower.layers[0], MultiHeadAttention):
+    by_name = stacks(subject.model)
+    stack = by_name.get("self") or by_name.get("encoder")
+    if stack is None or not isinstance(stack.layers[0], MultiHeadAttention):
         raise InputError(
-            "in this model no text looks at itself. The decks' ladder needs one with self-attention: gpt, modern, "
+            "this model has no self-attention. The decks' ladder needs one with self-attention: gpt, modern, "
             "bert, encoder, transformer."
         )
-    return tower
+    return stack

@@ -244,7 +244,7 @@ def write_head(config: Config, family: Family) -> Values:
     return values
 
 
-def folded(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def fold_scale(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Our tensors with what theirs has no place for inside the last layer: scores to numbers as people give them."""
     tensors = dict(weights)
     if not isinstance(config, ClassifierConfig) or (config.center, config.spread) == (0.0, 1.0):

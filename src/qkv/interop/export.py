@@ -22,9 +22,9 @@ from qkv.data.encode import end_of
 from qkv.errors import InputError, RefusedError
 from qkv.generation.beam import Translator
 from qkv.interop import architectures, huggingface, marian
-from qkv.interop.architectures import folded
+from qkv.interop.architectures import fold_scale
 from qkv.interop.parity import SENTENCES, Exportable, Parity, Reader, compare, judges_pairs, reads
-from qkv.interop.tensors import export_weights, filled
+from qkv.interop.tensors import build_model, export_weights
 from qkv.models.language_model import LanguageModel, count
 from qkv.safe_json import require_replaceable
 from qkv.storage import atomic_folder, replace_folder
@@ -77,14 +77,14 @@ def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
     """The model's tensors by their names elsewhere."""
     architecture = huggingface.architecture_of(bundle.config)
     own = {name: tensor.detach().cpu() for name, tensor in bundle.model.state_dict().items()}
-    tensors = export_weights(architecture.table(bundle.config), folded(bundle.config, own))
+    tensors = export_weights(architecture.table(bundle.config), fold_scale(bundle.config, own))
     return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
 
 def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Parity]:
     """Open the folder again, by our reader and by transformers where it is installed, and compare."""
     again = huggingface.read(folder)
-    copy = filled(again.config, again.weights, "cpu")
+    copy = build_model(again.config, again.weights, "cpu")
     theirs = _transformers(folder, bundle) if outside else {}
     return compare(bundle, {"read again by qkv": reads(copy), **theirs})
 

@@ -22,7 +22,7 @@ from qkv.config import parse
 from qkv.errors import ConfigError
 from qkv.interop.decoder_architectures import Rotary, rotary_tensors
 from qkv.interop.gguf_file import Stored, opened, read_header, reader
-from qkv.interop.tensors import PLAIN, Imported, LazyTensors, Row, Settings, Table, fitted, interleaved
+from qkv.interop.tensors import PLAIN, Imported, LazyTensors, Row, Settings, Table, interleaved, with_weights
 from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.safe_json import Refusals, visible_excerpt
@@ -80,7 +80,7 @@ def read(path: Path) -> Imported:
         name = values.get("general.name")
         shown = visible_excerpt(name, 100) if isinstance(name, str) and name else path.stem
         imported = Imported(config, {}, tokenizer, shown, (*notes, *more))
-        return fitted(imported, table(config), weights, str(path), max(size, TABLES) // 4)
+        return with_weights(imported, table(config), weights, str(path), max(size, TABLES) // 4)
 
 
 KINDS: dict[str, tuple[Any, str]] = {

@@ -16,7 +16,7 @@ from qkv.interop import architectures, marian
 from qkv.interop.architectures import Architecture
 from qkv.interop.bert_architectures import bert, distilbert
 from qkv.interop.decoder_architectures import gpt2, llama, qwen2, qwen3
-from qkv.interop.tensors import Imported, Settings, TensorFiles, fitted
+from qkv.interop.tensors import Imported, Settings, TensorFiles, with_weights
 from qkv.safe_json import plain_file, read_json
 from qkv.text import foreign
 from qkv.text.tokenizer import Roles, Tokenizer
@@ -53,7 +53,7 @@ def read(folder: Path) -> Imported:
         raise RefusedError(f"{where}: {error}") from None
     files = files.renamed(architecture.tidy(config, files))
     imported = Imported(config, {}, tokenizer, folder.resolve().name, target=target)
-    return fitted(imported, architecture.table(config), files, where)
+    return with_weights(imported, architecture.table(config), files, where)
 
 
 def settings(folder: Path) -> dict[str, Any]:

@@ -244,7 +244,9 @@ class Imported:
     target: Tokenizer | None = None  # what cuts a translator's targets, where that is another
 
 
-def fitted(imported: Imported, table: Table, files: LazyTensors, where: str, largest: int = LARGEST_TABLE) -> Imported:
+def with_weights(
+    imported: Imported, table: Table, files: LazyTensors, where: str, largest: int = LARGEST_TABLE
+) -> Imported:
     """With the files' tensors under our names, once config, tokenizer and every shape are known to fit together.
 
     No number is read before that: a file of a few bytes may speak of a terabyte.
@@ -277,7 +279,7 @@ def fitted(imported: Imported, table: Table, files: LazyTensors, where: str, lar
     return replace(imported, weights=import_weights(table, files))
 
 
-def filled(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
+def build_model(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
     """The model of a config around these tensors, which may lie in a mapped file: they are used as they are."""
     with no_start():  # memory that is never written is never taken
         model: nn.Module = config.build()

@@ -108,7 +108,7 @@ def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
         if str(model).endswith(".py"):
             return {"model.kind": own_model.load_file(model).kind}
         if str(model) not in MODELS | TEXT_ENCODERS:
-            own_model.announced(str(model))
+            own_model.plugin_model(str(model))
         return {"model.kind": str(model)}
     if model is None:
         return {}
@@ -135,7 +135,7 @@ def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
     """What the name of a tokenizer means: a kind, a tokenizer.json, or the folder of a model."""
     if name in TOKENIZERS:
         return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
-    own = own_tokenizer.load_file(name) if name.endswith(".py") else own_tokenizer.announced(name)
+    own = own_tokenizer.load_file(name) if name.endswith(".py") else own_tokenizer.plugin_tokenizer(name)
     if own is not None:
         return own_section(own.cls()), None
     path = Path(name)

@@ -19,7 +19,7 @@ from qkv.blocks.initialization import outline
 from qkv.config import toml_values
 from qkv.data.encode import end_of
 from qkv.errors import ConfigError, InputError, RefusedError
-from qkv.interop.tensors import Imported, filled
+from qkv.interop.tensors import Imported, build_model
 from qkv.models.language_model import LanguageModel
 from qkv.models.registry import ModelConfig, input_of
 from qkv.recipe import own_model
@@ -193,7 +193,7 @@ def _load_own(folder: Path, values: MutableSection, device: str) -> Bundle:
         target = Tokenizer.load(folder / TARGET_TOKENIZER, roles)
     if tokenizer is not None:
         _require_vocabulary(tokenizer, target, folder, config.vocabulary, padded=bool(source))
-    model = filled(config, read_weights(folder / WEIGHTS, config), device)
+    model = build_model(config, read_weights(folder / WEIGHTS, config), device)
     check = _parse_int8_check(values, folder)
     documents, step = values["documents"], values["step"]
     return Bundle(model, config, tokenizer, documents, step, folder, check, source, separate_target_tokenizer=target)
@@ -216,7 +216,7 @@ def _require_vocabulary(
 def _load_imported(reader: str, path: Path, device: str) -> Bundle:
     imported: Imported = import_module(f"qkv.interop.{reader}").read(path)
     devices.trim_heap()  # free what reading the vocabulary took, before the weights are loaded
-    model = filled(imported.config, imported.weights, device)
+    model = build_model(imported.config, imported.weights, device)
     return Bundle(
         model,
         imported.config,

@@ -67,13 +67,13 @@ def require_same_file(section: object, saved: object, where: str) -> None:
     kinds = [str(part.get("kind")) for part in parts if isinstance(part, dict)]
     own_files.require_record(saved, f"{where}: {KEY} does not fit")
     own = next((LOADED[kind] for kind in kinds if kind in LOADED), None)
-    own = own or next((model for kind in kinds if (model := announced(kind)) is not None), None)
+    own = own or next((model for kind in kinds if (model := plugin_model(kind)) is not None), None)
     own_files.require_same(None if own is None else own.source, saved, where, "a model", "model")
 
 
-def announced(kind: str) -> OwnModel | None:
+def plugin_model(kind: str) -> OwnModel | None:
     """The model of an installed package that announces this kind."""
-    plugin: Any = own_files.announced(ENTRY_POINT_GROUP, kind)
+    plugin: Any = own_files.load_plugin(ENTRY_POINT_GROUP, kind)
     return None if plugin is None else from_config(plugin())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch.nn.functional as F
 from torch import Tensor
 
-from qkv.inspection.attention_pass import Attended, walk
+from qkv.inspection.attention_pass import AttentionValues, trace_attention
 from qkv.inspection.subject import StackName, Subject, main_stack, stacks
 from qkv.storage import write_file
 from qkv.studies.picture import PALE_COLOUR, Frame, Label, Rectangles, Shape, import_pillow, png, svg
@@ -90,8 +90,8 @@ def axis_labels(tokens: Sequence[str], cell_size: float) -> list[tuple[int, str]
 def one_head(subject: Subject, layer: int, head: int) -> tuple[list[Shape], int, int]:
     """One head with its tokens: the shapes, the width and the height."""
     stack = main_stack(stacks(subject.model)).name
-    attended: list[Attended] = []
-    walk(subject, attended.append, layers={stack: [layer]}, heads=[head])
+    attended: list[AttentionValues] = []
+    trace_attention(subject, attended.append, layers={stack: [layer]}, heads=[head])
     weights = attended[0].weights[0]
     rows, columns = weights.shape
     queries = subject.pieces(subject.inputs.tokens)
@@ -125,7 +125,7 @@ def all_heads(subject: Subject) -> tuple[list[Shape], int, int]:
     head_shapes: list[Shape] = []
     left, top, distance = 52.0, 84.0, size + 6
 
-    def draw_layer(attended: Attended) -> None:
+    def draw_layer(attended: AttentionValues) -> None:
         rows, columns = (min(round(size), length) for length in attended.weights.shape[1:])
         pooled = F.adaptive_max_pool2d(attended.weights, (rows, columns))
         y = top + attended.layer * distance
@@ -134,7 +134,7 @@ def all_heads(subject: Subject) -> tuple[list[Shape], int, int]:
             head_shapes.extend(weight_cells(weights, x, y, size / columns, size / rows))
             head_shapes.append(Frame(x, y, size, size, "#c9c5bb"))
 
-    walk(subject, draw_layer, layers={stack.name: None})
+    trace_attention(subject, draw_layer, layers={stack.name: None})
     width = max(left + stack.heads * distance + 18, 480.0)
     bottom = top + len(stack.layers) * distance
     title = f"{subject.name}: {len(stack.layers)} layers of {stack.heads} heads"

@@ -33,7 +33,7 @@ from qkv.generation import native
 from qkv.generation.beam import Translator
 from qkv.interop import export
 from qkv.interop.parity import SENTENCES, TOLERANCE, reads, sources, texts
-from qkv.interop.tensors import filled
+from qkv.interop.tensors import build_model
 from qkv.models.language_model import LanguageModel
 from qkv.objectives.objective import padded
 from qkv.storage import MANIFEST, verify_files
@@ -174,7 +174,7 @@ class Proofs:
             raise NotApplicable("this model has no attention window")
         longest = max(len(row) for row in self.rows)
         plain, windowed = (
-            filled(replace(config, window=window), self.module.state_dict(), "cpu") for window in (0, longest)
+            build_model(replace(config, window=window), self.module.state_dict(), "cpu") for window in (0, longest)
         )
         tokens = [torch.tensor([row]) for row in self.rows[:2]]
         largest = max(max_difference(plain(row), windowed(row)) for row in tokens)

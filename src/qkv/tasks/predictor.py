@@ -198,11 +198,11 @@ class Predictor:
         """Every intermediate value of the model for a text (`qkv.inspection.trace`). A translator is traced with its
         own translation, or with `target`."""
         from qkv.inspection.trace import trace
-        from qkv.tasks.inspected import inspected
+        from qkv.tasks.inspection_subject import inspection_subject
 
         require_type("text", text, str, tuple, type(None))
         with evaluating(self._module):
-            subject = inspected(self.bundle, text, target=target)
+            subject = inspection_subject(self.bundle, text, target=target)
             self.notes = list(subject.notes)
             return trace(subject, layers=layers, heads=heads)
 

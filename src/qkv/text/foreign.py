@@ -87,7 +87,7 @@ def sentencepiece(
     unknown = None if roles.unknown is None else pieces[roles.unknown]
     model: Part = {"type": "BPE", "unk_token": unknown, "fuse_unk": True, "byte_fallback": True}
     model |= {"vocab": ids, "merges": [list(pair) for *_, pair in sorted(ranked)]}
-    return _checked(model, pipelines.written("sentencepiece"), pieces, special, roles, where)
+    return _checked(model, pipelines.pipeline_of("sentencepiece"), pieces, special, roles, where)
 
 
 def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
@@ -96,7 +96,7 @@ def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
     ids = _ids(tokens, str(path))
     special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
     _, uncased, cased, *_ = pipelines.PIPELINES["wordpiece"]["normalizer"]
-    around = pipelines.written("wordpiece") | {"normalizer": uncased if lowercase else cased}
+    around = pipelines.pipeline_of("wordpiece") | {"normalizer": uncased if lowercase else cased}
     around["post_processor"] = {
         "type": "BertProcessing",
         "sep": ["[SEP]", ids.get("[SEP]")],
@@ -133,9 +133,9 @@ def unigram(
         tokens.append(BEYOND)
         listed += [[BEYOND, 0.0], *more]
     model = {"type": "Unigram", "unk_id": ids[unknown], "vocab": listed}
-    around = pipelines.written("unigram")
+    around = pipelines.pipeline_of("unigram")
     if table:
-        around["normalizer"] = pipelines.rewritten(base64.b64encode(table).decode())
+        around["normalizer"] = pipelines.charsmap_normalizer(base64.b64encode(table).decode())
     return _checked(model, around, tokens, apart, None, where)
 
 

@@ -79,9 +79,9 @@ def of_object(tokenizer: object) -> KnownTokenizer:
     return _registered(type(tokenizer), own_files.source_of(type(tokenizer)))
 
 
-def announced(kind: str) -> KnownTokenizer | None:
+def plugin_tokenizer(kind: str) -> KnownTokenizer | None:
     """The tokenizer of an installed package that announces this kind."""
-    plugin: Any = own_files.announced(GROUP, kind)
+    plugin: Any = own_files.load_plugin(GROUP, kind)
     return None if plugin is None else of_object(plugin())
 
 
@@ -109,10 +109,10 @@ def settings_of(tokenizer: object) -> str:
     return json.dumps(dataclasses.asdict(tokenizer), ensure_ascii=False)  # type: ignore[call-overload]
 
 
-def restored(saved: object, values: object, where: str) -> tuple[OwnTokenizer, OwnFile]:
+def restore(saved: object, values: object, where: str) -> tuple[OwnTokenizer, OwnFile]:
     """A tokenizer from its fields; its class must be loaded, from the file that it was made with."""
     kind = str(values.get("kind")) if isinstance(values, dict) else ""
-    known = LOADED.get(kind) or announced(kind)
+    known = LOADED.get(kind) or plugin_tokenizer(kind)
     own_files.require_same(None if known is None else known.source, saved, where, "a tokenizer", "tokenizer")
     assert known is not None
     assert isinstance(values, dict)
@@ -155,7 +155,7 @@ class OwnBackend:
             return None
         if not isinstance(saved, dict) or saved.keys() != {KEY, "values"}:
             return None
-        return cls(*restored(saved[KEY], saved["values"], where))
+        return cls(*restore(saved[KEY], saved["values"], where))
 
     def to_str(self, pretty: bool = False) -> str:
         values = {KEY: self.source.values, "values": dataclasses.asdict(self.own)}  # type: ignore[call-overload]
@@ -197,8 +197,8 @@ class OwnBackend:
         return {number: AddedToken(name, special=True) for number, name in enumerate(self._special)}
 
 
-def learned(settings: str, size: int | None, saved: object, texts: Iterator[str], where: str) -> OwnBackend:
+def train_own(settings: str, size: int | None, saved: object, texts: Iterator[str], where: str) -> OwnBackend:
     """The tokenizer of a recipe, which learns from the training text what it has not learned before."""
     values = json.loads(settings)
-    own, source = restored(saved, values if size is None else {**values, "size": size}, where)
+    own, source = restore(saved, values if size is None else {**values, "size": size}, where)
     return OwnBackend(own if own.tokens else own.learn(texts), source)

@@ -155,12 +155,12 @@ PIPELINES: dict[str, dict[str, list[Part | None]]] = {
 words and wordpiece is the one without case."""
 
 
-def rewritten(table: str) -> Part:
+def charsmap_normalizer(table: str) -> Part:
     """Characters by a table of sentencepiece's, in base64; white space single, and none around a text."""
     return _sequence("normalizers", _TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES)
 
 
-def written(kind: Kind) -> Part:
+def pipeline_of(kind: Kind) -> Part:
     """What is written around a vocabulary of this kind."""
     return {field: options[0] for field, options in PIPELINES[kind].items()}
 
@@ -189,7 +189,7 @@ def model_of(kind: Kind, vocabulary: Mapping[str, int]) -> Part:
 def build(kind: Kind, vocabulary: Mapping[str, int], case: str = "kept") -> tokenizers.Tokenizer:
     """A tokenizer of a kind that is learned here; its vocabulary begins with the kind's special tokens, or is empty."""
     special = {name: number for number, name in enumerate(SPECIAL[kind])}
-    pipeline = written(kind)
+    pipeline = pipeline_of(kind)
     if case == "lower":
         pipeline["normalizer"] = PIPELINES[kind]["normalizer"][1]
     if kind == "wordpiece":

@@ -26,7 +26,7 @@ from pathlib import Path
 from tokenizers import pre_tokenizers, trainers
 
 from qkv.errors import ConfigError, DataError
-from qkv.text.own_tokenizer import learned
+from qkv.text.own_tokenizer import train_own
 from qkv.text.pipelines import SPECIAL, WORD, Kind, build
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig, require_unicode
 
@@ -138,7 +138,7 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: 
     if config.kind == "own":
         record = {"file": config.file, "sha256": config.sha256}
         return Tokenizer(
-            learned(config.settings or "{}", config.size, record, _watched(texts, progress), "the recipe"), "own"
+            train_own(config.settings or "{}", config.size, record, _watched(texts, progress), "the recipe"), "own"
         )
     smallest = len(SPECIAL[config.kind]) + (256 if config.kind == "bpe" else 1)
     if config.size is not None and config.size < smallest:
@@ -271,7 +271,7 @@ def may_be_left_out(tokenizer: Tokenizer) -> bool:
     return all(_MARIANS.fullmatch(name) for name in tags(tokenizer).values())
 
 
-def united(first: Tokenizer, second: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
+def join_vocabularies(first: Tokenizer, second: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
     """Both with the tokens of both; their special tokens, which come first, are the same."""
     assert first.kind == second.kind == "bpe"
     assert first.named == second.named

@@ -27,7 +27,7 @@ from torch import Tensor
 from qkv.data.encode import end_of, tag_ids
 from qkv.errors import InputError, require_package
 from qkv.generation.beam import Hypothesis, Search, Translator, translate
-from qkv.inspection.translator_heads import Alignment, aligned, attends
+from qkv.inspection.translator_heads import Alignment, align, attends
 from qkv.recipe.bundle import Bundle
 from qkv.text.pipelines import ONLY_READ, WORD
 from qkv.text.tokenizer import Tokenizer
@@ -190,7 +190,7 @@ def alignments(bundle: Bundle, translation: TranslatedText) -> list[Alignment]:
 
 def _alignment(bundle: Bundle, source: list[int], target: list[int]) -> Alignment:
     model, (start, _) = require_translator(bundle), bundle.start_and_end
-    return aligned(model, bundle.tokenizer, source, target, start)
+    return align(model, bundle.tokenizer, source, target, start)
 
 
 def join_alignments(alignments: Sequence[Alignment]) -> tuple[list[tuple[int, int]], list[str], list[str]]:

@@ -19,7 +19,7 @@ from qkv.tasks.translation.predict import translate_texts
 EXAMPLE = "The animal didn't cross the street because it was too tired"  # deck 004
 
 
-def inspected(
+def inspection_subject(
     bundle: Bundle, text: str | tuple[str, str] | None = None, *, target: str | None = None, to: str | None = None
 ) -> Subject:
     """The model with `text`, or with deck 004's sentence. A translator is inspected with its own translation to
@@ -78,7 +78,7 @@ def _inputs(
             return Inputs(tuple(ids[:context])), [f"the text has {len(ids):,} tokens; the first {context:,} are read."]
         return Inputs(tuple(ids)), []
     if bundle.config.kind == "masked" and len(parts := writing.split_masks(tokenizer, text)) > 1:
-        ids, _ = writing.encoded(tokenizer, parts)
+        ids, _ = writing.encode_parts(tokenizer, parts)
         if len(ids) <= context:
             return Inputs(tuple(ids)), []
     id_rows, notes = vectors.encode(tokenizer, [text], context)
