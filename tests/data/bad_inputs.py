@@ -19,8 +19,11 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+
+from data import documents
 
 Expected = Literal["refused", "accepted"]
 
@@ -47,7 +50,7 @@ def build(folder: Path) -> list[Case]:
     """Make every case below `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     cases: list[Case] = []
-    for group in (_empty, _encodings, _disguised, _packed, _rows, _tables, _places, _acceptable):
+    for group in (_empty, _encodings, _disguised, _packed, _rows, _tables, _documents, _places, _acceptable):
         for name, content, expected, mention in group(folder):
             path = folder / name
             if isinstance(content, bytes):
@@ -209,6 +212,20 @@ def _tables(folder: Path) -> Iterator[Row]:
     yield "table.tsv", table.replace(b",", b"\t"), "refused", "table"
     yield "table.csv.gz", gzip.compress(table), "refused", "table"
     yield "only-tables", _folder({"a.csv": table, "b.tsv": table}), "refused", "tables"
+
+
+def _documents(folder: Path) -> Iterator[Row]:
+    if not (find_spec("lxml") and find_spec("pypdf")):
+        return
+    for name in ("encrypted.pdf", "scanned.pdf", "old.docx", "not-xml.docx", "drm.epub", "deep.html", "no-json.ipynb"):
+        make, mention = documents.REFUSED[name]
+        yield name, make(), "refused", mention
+    page = f"<nav>Home</nav><p>{prose()}</p>".encode()
+    yield "truncated.pdf", documents.pdf(prose(60), prose(90))[:700], "refused", "damaged"
+    yield "good.html", page, "accepted", ""
+    yield "cp1251.html", b"<meta charset='windows-1251'>" + "Река хранит камень. ".encode("cp1251") * 99, "accepted", ""
+    papers = {"a.html": page, "b.pdf": documents.REFUSED["scanned.pdf"][0]()}
+    yield "papers", _folder(papers), "accepted", "1 document cannot be read"
 
 
 def _places(folder: Path) -> Iterator[Row]:

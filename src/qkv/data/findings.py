@@ -113,10 +113,10 @@ class Findings:
             lines.append(f"files left out: {reasons}.")
         if self.unread_documents:
             count, first = len(self.unread_documents), self.unread_documents[0]
-            subject = "1 document that" if count == 1 else f"{count:,} documents that"
-            lines.append(
-                Caution(f"{subject} cannot be read left out, the first: {first.where}: {first.problem}. {first.remedy}")
+            subject = (
+                "1 document cannot be read and was" if count == 1 else f"{count:,} documents cannot be read and were"
             )
+            lines.append(Caution(f"{subject} left out, the first: {first}"))
         if self.links:
             one = len(self.links) == 1
             what = "1 link that leads" if one else f"{len(self.links):,} links that lead"

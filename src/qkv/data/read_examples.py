@@ -15,6 +15,7 @@ import numpy as np
 
 from qkv.data.columns import TextColumns, column_index, guess_columns, lacks_label, text_problem
 from qkv.data.corpus import ExamplesConfig, refuse_idle_filter, refuse_unused
+from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
 from qkv.data.encode import texts_of
 from qkv.data.examples import (
     ArrayExamples,
@@ -25,13 +26,12 @@ from qkv.data.examples import (
     TagExamples,
     TextExamples,
 )
-from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
-from qkv.data.files.unpack import read_bytes
+from qkv.data.files.decode import normalize_line_ends, require_encoding
 from qkv.data.findings import Findings, OnRead, Progress, TaskNote, byte_counter, no_progress
 from qkv.data.formats import conll, images
 from qkv.data.formats.column_names import Split
 from qkv.data.formats.kinds import FASTTEXT_PREFIX, FilePreviews
-from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, encodable, read_lines, report_reads
+from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, encodable, read_lines
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import choose_held_out, example_notes
 from qkv.data.identity import MAX_PASSAGE_TEXTS, passage_keys
@@ -229,6 +229,7 @@ class TextReader:
     def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
         self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: TextColumns | None = None
+        self.extracted = DocumentTexts()
 
     def read(self, files: Sequence[ExampleFile]) -> RawSplit:
         collector = TextCollector()
@@ -317,9 +318,12 @@ class TextReader:
         if file.kind == "image":
             raise DataError(where, "is an image among texts", "Keep images and texts in folders of their own.")
         whole = ""
-        for text in decode(
-            report_reads(read_bytes(file.source), self.on_read), where, self.config.encoding, self.findings
-        ):
+        try:
+            texts = self.extracted.read(file.source, self.config.encoding, self.findings, self.on_read)
+        except UnreadableDocumentError as error:
+            self.findings.unread_documents.append(error)
+            return
+        for text in texts:
             whole += text
             if len(whole) > MAX_ROW_CHARACTERS:
                 raise DataError(

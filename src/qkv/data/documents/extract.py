@@ -64,7 +64,7 @@ class _Place(NamedTuple):
 
 
 class DocumentTexts:
-    """Gives the texts of documents."""
+    """Gives the texts of files, those of documents as they were extracted at the first time."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(HELD_IN_MEMORY)  # noqa: SIM115  (closed with this object)
@@ -75,7 +75,9 @@ class DocumentTexts:
     def read(
         self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None = None
     ) -> Iterator[str]:
-        """The text of a document, in pieces."""
+        """The text of a document or of a file of plain text, in pieces."""
+        if not source.is_document:
+            return decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
         if source not in self._places:
             try:
                 self._places[source] = self._extract(source, encoding, findings, on_read)

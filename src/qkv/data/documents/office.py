@@ -11,7 +11,6 @@ import re
 import zipfile
 from collections.abc import Iterator
 from io import BytesIO
-from typing import IO
 from urllib.parse import unquote
 
 from lxml import etree
@@ -43,7 +42,7 @@ class _Archive:
             raise ValueError(f"its part {name[:80]!r} is missing")
         if self._zip.getinfo(name).flag_bits & 1:
             raise UnreadableError("it is encrypted", "Save it without a password.")
-        return _Bounded(self._zip.open(name))
+        return _Bounded(self._zip, name)
 
     def read(self, name: str) -> bytes:
         with self.open(name) as part:
@@ -56,8 +55,8 @@ class _Archive:
 class _Bounded:
     """A part of an archive, of which no more than MAX_PART bytes are unpacked."""
 
-    def __init__(self, part: IO[bytes]) -> None:
-        self._part, self._size = part, 0
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._part, self._size = archive.open(name), 0
 
     def read(self, size: int = -1) -> bytes:
         content = self._part.read(size if size >= 0 else MAX_PART + 1)

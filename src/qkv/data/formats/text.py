@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
-from qkv.data.files.decode import decode, normalize_line_ends, require_encoding
-from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source, read_bytes
+from qkv.data.files.decode import normalize_line_ends, require_encoding
+from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import DOCUMENT
 from qkv.data.formats.json_rows import read_json
-from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, encodable, open_parquet, report_reads
+from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, encodable, open_parquet
 from qkv.errors import DataError
 
 
@@ -90,11 +90,8 @@ def _read_pieces(
     if source.format == "parquet":
         yield from (DocumentPiece(text, True) for text in _read_parquet(source, corpus.text, findings, on_read))
         return
-    if source.is_document:
-        yield from _split_documents(extracted.read(source, corpus.encoding, findings, on_read), corpus.documents)
-        return
-    texts = decode(report_reads(read_bytes(source), on_read), source.display_name, corpus.encoding, findings)
-    if source.format == "text":
+    texts = extracted.read(source, corpus.encoding, findings, on_read)
+    if source.format == "text" or source.is_document:
         yield from _split_documents(texts, corpus.documents)
     else:
         yield from (DocumentPiece(text, True) for text in _read_json(source, texts, corpus.text, findings))
