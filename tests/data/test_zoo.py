@@ -13,15 +13,19 @@ import pytest
 from data.zoo import zoo_inputs, zoo_labels, zoo_tables
 from data.zoo.shapes import SHAPES, Found
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
+from qkv.data.descriptions import Description
 from qkv.data.examples import ArrayExample, TagExample, TextExample
 from qkv.data.findings import Findings
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.text import read_documents
+from qkv.data.prepare import prepare
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.data.text_files import find_text_files
 from qkv.errors import QkvError
 from qkv.tasks import detected_as
+from qkv.tasks.described import describe
+from qkv.text.tokenizer import TokenizerConfig
 
 MODULES = (zoo_inputs, zoo_labels, zoo_tables)
 NOT_YET = {
@@ -170,3 +174,44 @@ def test_a_shape_is_read_as_a_person_reads_it(name: str, tmp_path: Path) -> None
 def test_the_zoo_is_large_and_its_exceptions_are_shapes_of_it() -> None:
     assert len(SHAPES) >= 60
     assert set(SHAPES) >= NOT_YET
+
+
+TEXTS = (
+    "book",
+    "electronic_book",
+    "folder_of_markdown",
+    "notebooks",
+    "pdf",
+    "source_code",
+    "web_page",
+    "word_document",
+)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_describe_and_train_read_the_same_documents(name: str, tmp_path: Path) -> None:
+    expected = SHAPES[name](tmp_path)
+    for package in expected.packages:
+        pytest.importorskip(package)
+    files = tuple(str(tmp_path / given) for given in expected.given) or (str(tmp_path),)
+    described = describe({"files": files})
+    assert isinstance(described, Description)
+    assert not described.refusal
+    prepared = prepare(CorpusConfig(files=files), TokenizerConfig())
+    split = prepared.train, prepared.valid
+    assert described.characters == sum(part.characters for part in split)
+    assert described.documents == len(expected.documents)
+    assert sum(part.documents for part in split) == max(2, described.documents)  # the end of one alone is held out
+    assert [note for note in prepared.notes if "left out" in note] == [
+        note for note in described.notes if "left out" in note
+    ]
+
+
+def test_every_shape_of_text_is_compared(tmp_path: Path) -> None:
+    writers = {name: write(_new(tmp_path / name)) for name, write in SHAPES.items() if name not in TEXTS}
+    assert not [name for name, expected in writers.items() if expected.task == "language-modelling"]
+
+
+def _new(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
