@@ -11,7 +11,6 @@ LONG = {
     "data/encode.py",
     "data/examples.py",
     "data/prepare_examples.py",
-    "data/read_examples.py",
     "generation/native.py",
     "tasks/translation/predict.py",
     "text/tokenizer.py",

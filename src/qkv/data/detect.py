@@ -18,11 +18,12 @@ from qkv.data.columns import looks_labelled
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.files.discover import catalog_entry, is_zip
 from qkv.data.files.unpack import DELIMITERS, Source
-from qkv.data.findings import Findings
+from qkv.data.findings import Assumption, Findings
 from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
 from qkv.data.formats.column_names import TRANSLATION_PAIRS
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.kinds import IMAGE_KINDS, LABELLED_KINDS, FilePreviews
+from qkv.data.formats.labelled_lines import LabelledLines
 from qkv.data.formats.tabular import Table
 from qkv.data.number_tables import holds_numbers
 from qkv.data.pair_columns import header_rule, nested_pair, pair_by_name
@@ -117,6 +118,28 @@ class Detected:
         """The sub-folders of a folder of texts, which may be meant as labels."""
         files = list(self.corpus.get("files") or ())
         return _label_folders(str(files[0]), self.previews) if len(files) == 1 else ()
+
+    @property
+    def text_notes(self) -> tuple[str, ...]:
+        """What might be meant as labels in files that are read as text, and the option that reads it so."""
+        files = [str(name) for name in self.corpus.get("files") or ()]
+        notes = []
+        if names := self.label_folders:
+            listed = f"{', '.join(names[:5])}{', ...' if names[5:] else ''}"
+            notes.append(f"{files[0]}: texts in {len(names)} folders ({listed})")
+        if len(files) == 1 and (layout := self._ambiguous_lines(Path(files[0]))) is not None:
+            notes.append(f"{files[0]}: it may have {layout.description}; it is read as text")
+        return tuple(Assumption(f"{note}; if these are labels, give --task classification.") for note in notes)
+
+    def _ambiguous_lines(self, path: Path) -> LabelledLines | None:
+        """Where labels may be in the lines of a file that is read as text."""
+        try:
+            source = Source(path)
+            if not path.is_file() or source.format != "text" or self.previews.kind(source) != "text":
+                return None
+            return self.previews.table(source).layout
+        except _READ_ERRORS:
+            return None
 
 
 def detect(corpus: Mapping[str, Any]) -> Detected:

@@ -17,11 +17,8 @@ from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import file_pair_languages, parse_file_name
 from qkv.data.formats.kinds import FilePreviews, kind_by_name
-from qkv.data.split_files import UNKNOWN_LANGUAGES, PairFiles, SplitFiles, is_container
+from qkv.data.split_files import MAX_OPENED_FILES, UNKNOWN_LANGUAGES, PairFiles, SplitFiles, is_container
 from qkv.errors import ConfigError, DataError
-
-MAX_OPENED_FILES = 50
-"""In a folder with more files, only files that are tables by their names are tables of pairs."""
 
 
 class AmbiguousLanguagesError(DataError):

@@ -21,6 +21,8 @@ from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews, kind_
 from qkv.data.formats.tabular import Table, splits_in
 from qkv.errors import DataError
 
+MAX_OPENED_FILES = 50
+"""Where there are more files, those in sub-folders are labelled data, or tables of pairs, only by their names."""
 UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
 UNKNOWN_LANGUAGES = (SOURCE, TARGET)
 
@@ -172,7 +174,8 @@ def _example_files(
         folders = inner_path.parts[:-1]
         folder_split = next((SPLIT_WORDS[folder.lower()] for folder in folders if folder.lower() in SPLIT_WORDS), None)
         label_folders = [folder for folder in folders if folder.lower() not in SPLIT_WORDS]
-        kind = kind_by_name(source) if label_folders and source.format != "json" else previews.kind(source)
+        few = len(contents) <= MAX_OPENED_FILES or source.format == "json"
+        kind = previews.kind(source) if few or not label_folders else kind_by_name(source)
         if kind in LABELLED_KINDS:
             with_labels.append(ExampleFile(source, kind, folder_split or split_of(inner_path.name), discovered=True))
         elif label_folders and label_folders[-1].lower() not in UNLABELLED_FOLDERS:

@@ -13,10 +13,16 @@ from typing import Literal
 from weakref import ref
 
 from qkv.data.files.decode import decode
-from qkv.data.files.unpack import CHUNK_SIZE, DOCUMENTS, FORMATS, Source, read_bytes
+from qkv.data.files.unpack import DOCUMENTS, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
-from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.formats.json_rows import NoRowsError
+from qkv.data.formats.labelled_lines import (
+    SNIFFED,
+    SNIFFED_WITH_HEADINGS,
+    LabelledLines,
+    begins_with_heading,
+    sniff_lines,
+)
 from qkv.data.formats.tabular import Header, Table, open_table
 from qkv.errors import DataError
 
@@ -29,7 +35,6 @@ METADATA_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json"
 """What the datasets library of Hugging Face stores beside the rows."""
 MAX_PREVIEWS = 20
 """For how many files the first bytes are kept; other files of a folder may be opened again."""
-_HEAD_SIZE = 2**16
 _PREFIXED_TAG = re.compile(r"O|[BIESLU]-\S+")
 _KIND_BY_SUFFIX: dict[str, FileKind] = {
     **dict.fromkeys(FORMATS, "table"),
@@ -52,18 +57,28 @@ def kind_by_name(source: Source) -> FileKind | None:
 
 def _kind_by_content(chunks: Iterator[bytes], encoding: str | None) -> FileKind:
     """The kind of a file by its first bytes; text if they look like nothing else."""
-    head = b""
-    for chunk in chunks:
-        head += chunk[: CHUNK_SIZE // 4]
-        if len(head) >= _HEAD_SIZE:
-            break
+    head = _read_head(chunks, b"", SNIFFED)
     if re.match(rb"\0\0\x08[\x01-\x04]", head):
         return "idx"
     try:
-        lines = "".join(decode([head[:_HEAD_SIZE]], "", encoding, Findings())).split("\n")
+        lines = _whole_lines(head, SNIFFED, encoding)
+        if begins_with_heading(lines):
+            lines = _whole_lines(_read_head(chunks, head, SNIFFED_WITH_HEADINGS), SNIFFED_WITH_HEADINGS, encoding)
     except (DataError, LookupError):
         return "text"
-    return _kind_by_lines(lines if len(head) < _HEAD_SIZE else lines[:-1])
+    return _kind_by_lines(lines)
+
+
+def _read_head(chunks: Iterator[bytes], head: bytes, size: int) -> bytes:
+    while len(head) < size and (chunk := next(chunks, None)) is not None:
+        head += chunk
+    return head
+
+
+def _whole_lines(head: bytes, size: int, encoding: str | None) -> list[str]:
+    """The lines in the first `size` bytes, without one that is cut."""
+    lines = "".join(decode([head[:size]], "", encoding, Findings())).split("\n")
+    return lines if len(head) < size else lines[:-1]
 
 
 def _kind_by_lines(lines: list[str]) -> FileKind:
@@ -81,8 +96,8 @@ def _kind_by_lines(lines: list[str]) -> FileKind:
     has_blank_lines = len(filled) < len(lines) - 1
     if has_blank_lines and tagged > 0.9 * len(rows):
         return "conll"
-    dialect = sniff_dialect(filled, "\t")
-    return "table" if dialect.width > 1 and dialect.width_share > 0.95 else "text"
+    layout = sniff_lines(lines)
+    return "text" if layout is None or (isinstance(layout, LabelledLines) and not layout.certain) else "table"
 
 
 class FilePreviews:

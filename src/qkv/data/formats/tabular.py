@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -12,6 +13,13 @@ from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, Split, normalize, split_of
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
 from qkv.data.formats.json_rows import read_json
+from qkv.data.formats.labelled_lines import (
+    SNIFFED,
+    SNIFFED_WITH_HEADINGS,
+    LabelledLines,
+    begins_with_heading,
+    sniff_lines,
+)
 from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, split_lines
 from qkv.errors import DataError
 from qkv.visible import visible
@@ -41,6 +49,8 @@ class Table:
     """How the cells were told apart, if that is worth a note."""
     split_column: str | None = None
     """The column that says to which split each row belongs."""
+    layout: LabelledLines | None = None
+    """Where the labels are in lines that have no cells."""
 
     @property
     def where(self) -> str:
@@ -68,8 +78,10 @@ def open_table(
     header: Header = None,
     on_read: OnRead | None = None,
     chunks: Iterator[bytes] | None = None,
+    layout: LabelledLines | None = None,
 ) -> Table:
-    """Open a table and read its first rows. `chunks`: the bytes of the file, if it is open."""
+    """Open a table and read its first rows. `chunks`: the bytes of the file, if it is open. `layout`: that of a file
+    read before, for lines with labels."""
     bad_rows = BadRows(source.display_name, findings)
     if source.format == "parquet":
         table = _open_parquet_table(source, bad_rows, on_read)
@@ -79,7 +91,7 @@ def open_table(
         if source.format in ("jsonl", "json"):
             table = _open_json_table(source, texts, bad_rows)
         else:
-            table = _open_delimited_table(source, texts, bad_rows, header)
+            table = _open_delimited_table(source, texts, bad_rows, header, layout)
     table.split_column = next((name for name in table.columns if _holds_splits(table, name)), None)
     if source.split is not None and table.split_column is not None:
         column = table.columns.index(table.split_column)
@@ -104,17 +116,24 @@ def splits_in(table: Table) -> list[Split]:
     return [split for split in SPLITS if split in found]
 
 
-def _open_delimited_table(source: Source, texts: Iterable[str], bad_rows: BadRows, header: Header) -> Table:
+def _open_delimited_table(
+    source: Source, texts: Iterable[str], bad_rows: BadRows, header: Header, given: LabelledLines | None
+) -> Table:
     lines = split_lines(texts, source.display_name)
     first_lines: list[str] = []
-    characters = 0
-    for line in islice(lines, SAMPLE_ROWS):
-        first_lines.append(line)
-        characters += len(line)
-        if characters > SAMPLE_CHARACTERS:
-            break
-    likely_delimiters = DELIMITERS.get(source.suffix, "\t")
-    dialect = sniff_dialect(first_lines, likely_delimiters)
+    if source.suffix in DELIMITERS:
+        _read_lines(lines, first_lines, SAMPLE_CHARACTERS, SAMPLE_ROWS)
+        likely_delimiters = DELIMITERS[source.suffix]
+        dialect = sniff_dialect(first_lines, likely_delimiters)
+    else:
+        _read_lines(lines, first_lines, SNIFFED)
+        if begins_with_heading(first_lines):
+            _read_lines(lines, first_lines, SNIFFED_WITH_HEADINGS)
+        layout = given or sniff_lines(first_lines)
+        if isinstance(layout, LabelledLines):
+            return _labelled_lines_table(source, chain(first_lines, lines), bad_rows, layout)
+        likely_delimiters = "\t"
+        dialect = layout or sniff_dialect(first_lines, "\t")
     rows = read_rows(chain(first_lines, lines), source.display_name, dialect)
     sample = list(islice(rows, SAMPLE_ROWS))
     if not sample or not any(line.strip() for line in first_lines):
@@ -147,6 +166,22 @@ def _open_delimited_table(source: Source, texts: Iterable[str], bad_rows: BadRow
 
     valid_sample = list(valid_rows(sample[1:] if header else sample))
     return Table(source, columns, valid_sample, chain(valid_sample, valid_rows(rows)), bad_rows, "; ".join(notes))
+
+
+def _read_lines(lines: Iterator[str], first_lines: list[str], characters: int, most: int = sys.maxsize) -> None:
+    """Append the next lines to the first ones, until these have so many characters."""
+    characters -= sum(map(len, first_lines))
+    for line in islice(lines, most):
+        first_lines.append(line)
+        characters -= len(line)
+        if characters < 0:
+            break
+
+
+def _labelled_lines_table(source: Source, lines: Iterable[str], bad_rows: BadRows, layout: LabelledLines) -> Table:
+    rows = layout.rows(lines, bad_rows)
+    sample: list[Row] = list(islice(rows, SAMPLE_ROWS))
+    return Table(source, layout.columns, sample, chain(sample, rows), bad_rows, layout.description, layout=layout)
 
 
 def _empty_table_error(source: Source) -> DataError:

@@ -15,7 +15,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.descriptions import PLANNED_EXAMPLES, TrainingPlan
 from qkv.data.detect import Detected
 from qkv.data.encode import decoded
-from qkv.data.findings import Assumption, Findings, Progress
+from qkv.data.findings import Findings, Progress
 from qkv.data.prepare import Prepared, prepare, require
 from qkv.data.text_files import find_text_files
 from qkv.doctor.examination import Doctor
@@ -81,10 +81,8 @@ class LanguageModellingTask(Task):
         else:
             require_possible_sizes(model, draft.where)
         task = cls(prepare(corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress))
-        if detected and (names := detected.label_folders):
-            shown = f"{', '.join(names[:5])}{', ...' if names[5:] else ''}"
-            where = f"{task.prepared.corpus.files[0]}: texts in {len(names)} folders ({shown})"
-            task.add_note(Assumption(f"{where}; if these are labels, give --task classification."))
+        for note in detected.text_notes if detected else ():
+            task.add_note(note)
         return task
 
     @classmethod

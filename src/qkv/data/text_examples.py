@@ -1,0 +1,140 @@
+"""Labelled texts out of tables, lines with labels, fastText files, and folders whose names are the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qkv.data.columns import TextColumns, column_index, guess_columns, lacks_label, text_problem
+from qkv.data.corpus import ExamplesConfig
+from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
+from qkv.data.examples import PackedTexts
+from qkv.data.files.decode import normalize_line_ends
+from qkv.data.findings import Findings, OnRead
+from qkv.data.formats.kinds import FASTTEXT_PREFIX
+from qkv.data.formats.labelled_lines import LabelledLines
+from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, encodable, read_lines
+from qkv.data.formats.tabular import Table, open_table
+from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, label_text
+from qkv.data.split_files import ExampleFile
+from qkv.errors import DataError
+
+
+class TextReader:
+    """Reads texts out of tables, fastText files and folders; the columns are those of the first training table."""
+
+    def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
+        self.config, self.findings, self.on_read = config, findings, on_read
+        self.columns: TextColumns | None = None
+        self.layout: LabelledLines | None = None
+        self.extracted = DocumentTexts()
+
+    def read(self, files: Sequence[ExampleFile]) -> RawSplit:
+        collector = TextCollector()
+        folders = BadRows("files in folders", self.findings)
+        for file in files:
+            if file.kind == "table" or (file.kind == "text" and file.label is None and self._may_have_labels(file)):
+                self._table(file, collector)
+            elif file.kind == "fasttext":
+                self._fasttext(file, collector)
+            elif file.label is not None:
+                self._whole_file(file, file.label, collector, folders)
+            else:
+                expected = (
+                    "a table, LABEL and TAB before the text, __label__NAME, CoNLL, or sub-folders named for labels"
+                )
+                raise DataError(file.display_name, "is text without labels", f"Expected {expected}.")
+        folders.finish()
+        return collector.to_split()
+
+    def _may_have_labels(self, file: ExampleFile) -> bool:
+        """Whether the lines of a text may have labels: those of a file before it have, or words that repeat say so."""
+        return self.layout is not None or open_table(file.source, self.config.encoding, Findings()).layout is not None
+
+    def _table(self, file: ExampleFile, collector: TextCollector) -> None:
+        encoding, header = self.config.encoding, self.config.header
+        table = open_table(file.source, encoding, self.findings, header, self.on_read, layout=self.layout)
+        table.require_rows()
+        self.layout = self.layout or table.layout
+        if self.columns is None:
+            self.columns = guess_columns(table, self.config)
+            self.findings.add_note(self.columns.note(table))
+        elif lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
+            return
+        if not len(collector.texts):
+            collector.second = PackedTexts() if self.columns.second else None
+            collector.ids = PackedTexts() if self.columns.id else None
+        self._rows(table, self.columns, collector)
+
+    def _rows(self, table: Table, columns: TextColumns, collector: TextCollector) -> None:
+        named = (("text", columns.text), ("text2", columns.second))
+        texts = [column_index(table, name, role) for role, name in named if name is not None]
+        label = column_index(table, columns.label, "label")
+        key = table.columns.index(columns.id) if columns.id in table.columns else None
+        for line, row in table.rows:
+            cells, spelled = [row[place] for place in texts], self._label(row[label], collector)
+            name = None if key is None or row[key] is None else str(row[key])
+            problem = next(filter(None, (text_problem(row[place], table.columns[place]) for place in texts)), None)
+            if problem is None and spelled is None:
+                problem = f"no label in {columns.label!r}"
+            if problem is None and not encodable(*map(str, cells), spelled or "", name or ""):
+                problem = LONE_SURROGATE
+            if problem is not None:
+                table.bad_rows.reject(line, problem)
+                continue
+            # \r of JSON; elsewhere line ends were made plain before
+            plain = [normalize_line_ends(str(cell), self.findings) for cell in cells]
+            collector.add(plain, spelled or "", table.where, line, name)
+        table.bad_rows.finish()
+
+    def _label(self, value: object, collector: TextCollector) -> str | None:
+        """A label as text; several are put together. None where there is none."""
+        if isinstance(value, list | tuple):
+            collector.multi_label = True
+            spelled = [label_text(item) for item in value]
+            return None if None in spelled else LABEL_BREAK.join(label for label in spelled if label)
+        return label_text(value)
+
+    def _fasttext(self, file: ExampleFile, collector: TextCollector) -> None:
+        bad = BadRows(file.display_name, self.findings)
+        lines = read_lines(file.source, self.config.encoding, self.findings, self.on_read)
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            bad.row_count += 1
+            labels: list[str] = []
+            text = line.strip()
+            while text.startswith(FASTTEXT_PREFIX):
+                label, _, text = text.partition(" ")
+                labels.append(label.removeprefix(FASTTEXT_PREFIX))
+                text = text.lstrip()
+            if not labels or not all(labels):
+                bad.reject(number, f"expected {FASTTEXT_PREFIX}NAME at the start of the line")
+            elif not text:
+                bad.reject(number, "no text")
+            else:
+                collector.multi_label |= len(labels) > 1
+                collector.add([text], LABEL_BREAK.join(labels), file.display_name, number)
+        bad.finish()
+
+    def _whole_file(self, file: ExampleFile, label: str, collector: TextCollector, bad: BadRows) -> None:
+        where = file.display_name
+        if file.kind == "image":
+            raise DataError(where, "is an image among texts", "Keep images and texts in folders of their own.")
+        whole = ""
+        try:
+            texts = self.extracted.read(file.source, self.config.encoding, self.findings, self.on_read)
+        except UnreadableDocumentError as error:
+            self.findings.unread_documents.append(error)
+            return
+        for text in texts:
+            whole += text
+            if len(whole) > MAX_ROW_CHARACTERS:
+                raise DataError(
+                    where, f"a text of more than {MAX_ROW_CHARACTERS:,} characters", "Cut it into smaller files."
+                )
+        bad.row_count += 1
+        if whole.strip():
+            collector.add([whole], label, where, 0)
+        else:  # however many there are, the first bad file does not end the reading
+            bad.bad_count += 1
+            bad.first_bad = bad.first_bad or (bad.row_count, f"{where} is empty")
