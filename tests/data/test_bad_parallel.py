@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from data.bad_examples import Case, build
 from data.bad_parallel import OBJECTS, SOURCE, TARGET, every, jsonl
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import is_parallel
+from qkv.data.detect_pairs import is_parallel
 from qkv.data.findings import display_name
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.read_pairs import read_parallel

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from data.bad_parallel import ENGLISH, GERMAN, OBJECTS, SOURCE, TARGET, jsonl, text, tsv, zipped
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import is_parallel
+from qkv.data.detect_pairs import is_parallel
 from qkv.data.encode import encode_pairs, end_of, tag_of, with_tags
 from qkv.data.examples import Pair, Pairs, Parallel
 from qkv.data.findings import Caution

@@ -10,7 +10,7 @@ import pytest
 
 from data_at_hand import real
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import is_parallel
+from qkv.data.detect_pairs import is_parallel
 from qkv.data.encode import end_of
 from qkv.data.examples import Pair, Parallel
 from qkv.data.findings import Caution

@@ -10,27 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from qkv.data.columns import looks_labelled
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
-from qkv.data.files.discover import catalog_entry, is_zip
+from qkv.data.detect_pairs import READ_ERRORS, catalog_task, is_parallel
+from qkv.data.files.discover import is_zip
 from qkv.data.files.unpack import DELIMITERS, Source
 from qkv.data.findings import Assumption, Findings
-from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
-from qkv.data.formats.column_names import TRANSLATION_PAIRS
-from qkv.data.formats.delimited import is_number
 from qkv.data.formats.kinds import IMAGE_KINDS, LABELLED_KINDS, FilePreviews
 from qkv.data.formats.labelled_lines import LabelledLines
-from qkv.data.formats.tabular import Table
 from qkv.data.number_tables import holds_numbers
-from qkv.data.pair_columns import header_rule, nested_pair, pair_by_name
-from qkv.data.pair_files import AmbiguousLanguagesError, find_pairs
-from qkv.data.split_files import ExampleFile, PairFiles, find_examples
+from qkv.data.split_files import ExampleFile, find_examples
 from qkv.data.text_files import is_mostly_text
-from qkv.errors import DataError, QkvError
+from qkv.errors import DataError
 
 Content = Literal["text", "examples", "pairs"]
 
@@ -43,14 +37,6 @@ LABELLED_OPTIONS = ("label", "text2", "id", "task", "header")
 MAX_LABEL_FOLDERS = 20
 """A folder with more sub-folders is an ordinary file tree: its sub-folders are not labels."""
 LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
-COMPARED_LINES = 100
-"""How many lines of two files are compared to decide whether they are aligned."""
-MAX_UNMATCHED_SHARE = 0.1
-"""The share of lines that may be blank in one file alone, and of cells of a translation that may be numbers."""
-MAX_LENGTH_RATIO = 4
-"""All texts of one language together may be this many times as long as those of the other."""
-_ATTRIBUTION = "CC-BY"
-_READ_ERRORS = (QkvError, OSError, TypeError, ValueError, LookupError)
 
 
 @contextmanager
@@ -89,7 +75,7 @@ class Detected:
         try:
             config = self._examples_config()
             return holds_numbers(self.previews.table(first.source, config.header), config)
-        except _READ_ERRORS:
+        except READ_ERRORS:
             return False
 
     @property
@@ -106,7 +92,7 @@ class Detected:
     def _first_examples(self) -> ExampleFile | None:
         try:
             return find_examples(self._examples_config(), Findings(), previews=self.previews).train[0]
-        except _READ_ERRORS:
+        except READ_ERRORS:
             return None
 
     def _examples_config(self) -> ExamplesConfig:
@@ -138,7 +124,7 @@ class Detected:
             if not path.is_file() or source.format != "text" or self.previews.kind(source) != "text":
                 return None
             return self.previews.table(source).layout
-        except _READ_ERRORS:
+        except READ_ERRORS:
             return None
 
 
@@ -161,113 +147,17 @@ def detect(corpus: Mapping[str, Any]) -> Detected:
     return Detected(corpus, content, previews)
 
 
-def _catalog_task(name: str) -> str | None:
-    entry = catalog_entry(name)
-    return entry.task if entry else None
-
-
-def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
-    """Whether files are clearly parallel text, and neither plain text nor labelled examples."""
-    if not files:
-        return False
-    paths = [Path(name) for name in files]
-    try:
-        if all(_catalog_task(name) == "translation" for name in files):
-            return True
-        if len(paths) == 1 and (paths[0].is_dir() or is_zip(paths[0])):
-            return _files_match(files, previews)
-        if not all(path.is_file() for path in paths):
-            return False
-        pairs = list(zip(paths[::2], paths[1::2], strict=False))
-        if len(paths) % 2 == 0 and all(file_pair_languages(first.name, second.name) for first, second in pairs):
-            return _files_match(files, previews)
-        return all(_is_table_of_pairs(Source(path), previews) for path in paths)
-    except AmbiguousLanguagesError:  # of a folder; whoever reads it asks which languages are meant
-        return True
-    except _READ_ERRORS:
-        return False
-
-
-def _files_match(files: Sequence[str], previews: FilePreviews) -> bool:
-    config = ParallelConfig(files=tuple(files), encoding=previews.encoding)
-    groups = find_pairs(config, Findings(), previews=previews).train
-    return all(_looks_parallel(group, previews) for group in groups)
-
-
-def _looks_parallel(group: PairFiles, previews: FilePreviews) -> bool:
-    """Whether the first lines of two files match: hardly any is blank in one file alone, and the lengths are similar.
-
-    The number of lines is not compared: a file that lost its end is refused where it is read, and not taken for plain
-    text.
-    """
-    if group.second is None:
-        return _is_table_of_pairs(group.first, previews)
-    first_lines, second_lines = (
-        list(islice(_read_preview_lines(source, previews), COMPARED_LINES)) for source in (group.first, group.second)
-    )
-    if not first_lines or not second_lines:
-        return bool(first_lines or second_lines)
-    pairs = list(zip(first_lines, second_lines, strict=False))
-    unmatched = sum(bool(first.strip()) != bool(second.strip()) for first, second in pairs)
-    return unmatched <= MAX_UNMATCHED_SHARE * len(pairs) and _similar_length(*zip(*pairs, strict=True))
-
-
-def _read_preview_lines(source: Source, previews: FilePreviews) -> Iterator[str]:
-    return read_aligned_lines(source, previews.encoding, Findings(), chunks=previews.chunks(source))
-
-
-def _similar_length(first: Sequence[str], second: Sequence[str]) -> bool:
-    shorter, longer = sorted(sum(map(len, texts)) for texts in (first, second))
-    return longer <= MAX_LENGTH_RATIO * max(1, shorter)
-
-
-def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
-    """Whether a file is a table of texts and their translations, by the names of its columns or by its cells.
-
-    The cells decide only for tables without a header that are not named .csv: the first two columns must look like
-    translations, and a third may only hold attributions, as in sentence pairs from Tatoeba.
-    """
-    if previews.kind(source) != "table":
-        return False
-    config = ParallelConfig(files=(), encoding=previews.encoding)
-    table = previews.table(source, header_rule(config))
-    columns = table.columns
-    if not table.sample:
-        return False
-    if nested_pair(table, config) is not None:
-        return True
-    if (pair := pair_by_name(columns, TRANSLATION_PAIRS)) is not None:
-        return _look_translated(table, pair)
-    if source.format not in ("table", "text") or source.suffix == ".csv":
-        return False
-    if not table.has_numbered_columns or looks_labelled(table):
-        return False
-    if len(columns) == 3 and not all(str(row[2]).startswith(_ATTRIBUTION) for _, row in table.sample):
-        return False
-    return 2 <= len(columns) <= 3 and _look_translated(table, (columns[0], columns[1]))
-
-
-def _look_translated(table: Table, columns: tuple[str, str]) -> bool:
-    """Whether two columns hold texts of similar length: no labels, no numbers, and mostly several words in one."""
-    texts = [[str(cell or "").strip() for cell in table.sample_column(table.columns.index(name))] for name in columns]
-    for column in texts:
-        if len(set(column)) < len(column) / 4 or sum(map(is_number, column)) > MAX_UNMATCHED_SHARE * len(column):
-            return False
-    with_blanks = max(sum(" " in text for text in column) for column in texts)
-    return _similar_length(*texts) and with_blanks > len(table.sample) / 2
-
-
 def is_labelled(files: Sequence[str], previews: FilePreviews, pattern: str | None = None) -> bool:
     """Whether files are clearly labelled examples, and not text for a language model."""
     try:
         return bool(files) and all(_has_labels(name, previews, pattern) for name in files)
-    except _READ_ERRORS:
+    except READ_ERRORS:
         return False
 
 
 def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
     """Whether a file, a folder, an archive or a set of the catalog holds labelled examples."""
-    if (task := _catalog_task(name)) is not None:
+    if (task := catalog_task(name)) is not None:
         return task not in ("language modelling", "translation")
     path = Path(name)
     if not path.is_dir() and not (path.is_file() and is_zip(path)):
@@ -309,7 +199,7 @@ def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
             return ()
         config = ExamplesConfig(files=(name,), encoding=previews.encoding)
         files = find_examples(config, findings, previews=previews).all()
-    except _READ_ERRORS:
+    except READ_ERRORS:
         return ()
     labels = sorted({file.label for file in files if file.label is not None})
     all_in_folders = not findings.skipped["without labels"]

@@ -16,7 +16,7 @@ from torch import nn
 
 from qkv.data.columns import guess_texts
 from qkv.data.corpus import ExamplesConfig, refuse_unused
-from qkv.data.detect import is_parallel
+from qkv.data.detect_pairs import is_parallel
 from qkv.data.examples import (
     Examples,
     ImageExamples,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from qkv.data.corpus import ParallelConfig
-from qkv.data.detect import is_labelled, is_parallel
+from qkv.data.detect import is_labelled
+from qkv.data.detect_pairs import is_parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
