@@ -2,7 +2,7 @@
 #
 #   PYTHON=python3.12      the Python that .venv is made from
 #   INSTALLER=pip          install with pip instead of uv
-#   TORCH_BACKEND=auto     the build of torch that uv chooses: cpu when nothing is said
+#   TORCH_BACKEND=auto     the build of torch that uv chooses: the default is cpu
 
 PYTHON ?= python3
 TORCH_BACKEND ?= cpu
@@ -33,7 +33,7 @@ test-slow: .venv/.dev ## the long tests only
 	@$(PYTEST) -m slow $(ARGS)
 
 # TEXT=... Tiny Shakespeare's input.txt; NANOGPT=... and MINGPT=... checkouts of those projects
-bench: .venv/.bench ## qkv beside other projects, in turns; needs TEXT=input.txt, takes NANOGPT= and MINGPT=
+bench: .venv/.bench ## compare qkv with other projects, in turns; needs TEXT=input.txt, takes NANOGPT= and MINGPT=
 	@test -n "$(TEXT)" || { echo "Say where Tiny Shakespeare is: make bench TEXT=input.txt NANOGPT=path MINGPT=path" >&2; exit 2; }
 	@$(BIN)/python bench/peers.py --text $(TEXT) $(if $(NANOGPT),--nanogpt $(NANOGPT)) $(if $(MINGPT),--mingpt $(MINGPT)) $(ARGS)
 
@@ -87,7 +87,7 @@ clean: ## remove .venv and every cache; runs/ stays
 .venv/.bench: WHAT = .[all]
 .venv/.bench: GROUPS = --group dev --group bench
 .venv/.bench: pyproject.toml constraints.txt | .venv/.python
-	@echo "Installing qkv, its tools and the projects it is measured beside into .venv: once, about 1.8 GB"
+	@echo "Installing qkv, its tools and the projects it is compared with into .venv: once, about 1.8 GB"
 	@$(install)
 	@touch .venv/.qkv .venv/.dev $@
 

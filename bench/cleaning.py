@@ -101,7 +101,7 @@ def memory(documents: str) -> None:
     for done in range(4096, int(documents) + 1, 4096):
         chain.decide([document(" ".join(numbers.choices(WORDS, k=12))) for _ in range(4096)])
         if done & (done - 1) == 0 or done + 4096 > int(documents):
-            print(f"{done:,} documents: {chain.remembered / done:.0f} bytes each", flush=True)
+            print(f"{done:,} documents: {chain.remembered_bytes / done:.0f} bytes each", flush=True)
 
 
 WORDS = [f"word{number}" for number in range(20_000)]

@@ -108,14 +108,14 @@ def recipe_class(**sections: object) -> type:
     return strict(dataclasses.make_dataclass("Recipe", sections.items()))
 
 
-def parse(kind: Any, values: Mapping[str, object], where: str) -> Any:
-    """Convert `values` to the dataclass `kind`. `where` names the source in error messages."""
+def parse(cls: Any, values: Mapping[str, object], where: str) -> Any:
+    """Convert `values` to the dataclass `cls`. `where` names the source in error messages."""
     _require_unicode(values, where)
     try:
         # JSON mode: a list becomes a tuple and 1 becomes 1.0, but "1" does not become 1
-        return _adapter(kind).validate_json(json.dumps(values))
+        return _adapter(cls).validate_json(json.dumps(values))
     except ValidationError as error:
-        raise ConfigError(_explain(kind, values, error.errors()[0], where)) from None
+        raise ConfigError(_explain(cls, values, error.errors()[0], where)) from None
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}") from None
 

@@ -20,7 +20,7 @@ from qkv.text.tokenizer import TokenizerConfig
 from small_pairs import write as write_pairs
 from small_tasks import write as write_examples
 
-NOTE = "damaged or altered; it is made anew"
+NOTE = "damaged or altered; it is built again"
 
 
 def text(folder: Path) -> tuple[str, ...]:

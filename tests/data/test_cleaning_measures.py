@@ -175,7 +175,7 @@ def test_memory_a_document() -> None:
     for _ in range(10):
         near.find(chance.integers(0, 2**32, (1000, HASHES), dtype=np.uint32))
     assert near.known.count == 10_000
-    assert near.remembered < 345 * 10_000
+    assert near.remembered_bytes < 345 * 10_000
 
 
 def test_kinds_of_characters() -> None:

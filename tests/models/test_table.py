@@ -181,7 +181,7 @@ def test_scale() -> None:
     z = scale(x)
     torch.testing.assert_close(z.mean(0), torch.zeros(4), atol=1e-4, rtol=0)
     torch.testing.assert_close(z.std(0, correction=0), torch.ones(4), atol=1e-3, rtol=0)
-    torch.testing.assert_close(scale.back(z), x, atol=1e-3, rtol=1e-5)
+    torch.testing.assert_close(scale.inverse(z), x, atol=1e-3, rtol=1e-5)
 
 
 def test_missing_and_constant_values() -> None:

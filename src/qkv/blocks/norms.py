@@ -1,11 +1,11 @@
-"""Norms keep the size of what flows through a deep stack even. The sums are torch's own; here stand their formulas.
+"""Norms keep activations of a deep stack at the same scale. They are torch's own; these are their formulas.
 
     LayerNorm   y = (x - mean) / sqrt(variance + ε) · γ + β      Ba et al. 2016; deck 004, "Layer Normalization"
     RMSNorm     y = x / sqrt(mean(x²) + ε) · γ                   Zhang and Sennrich 2019: no mean, no β, cheaper
 
 A new norm is a class of this file, called with the width and, if it has one, an epsilon; a model file picks it.
 
-Numbers of a table on one scale: z = (x - mean) / deviation, column by column (deck 001).
+`Scale` standardizes the columns of a table of numbers: z = (x - mean) / deviation (deck 001).
 
 Mean and deviation are those of the training data; they are saved with the model. A value that is missing (NaN) counts
 as the mean.
@@ -22,7 +22,7 @@ LayerNorm = nn.LayerNorm
 
 class RMSNorm(nn.RMSNorm):
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """In the format of its weight: where products are bf16 and weights f32, torch has one kernel for neither."""
+        """Computed in the dtype of the weight: torch has no kernel for inputs in bf16 and a weight in f32."""
         return super().forward(x.to(self.weight.dtype)).to(x.dtype)
 
 
@@ -37,17 +37,17 @@ class Scale(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Float[Tensor, "B F"]) -> None:
-        """Take mean and deviation of `x`; a column that never changes is only moved."""
+        """Take mean and deviation of `x`; a constant column is only centred."""
         x = x.double()
         mean = x.nanmean(0).nan_to_num(0.0)
         deviation = (x - mean).square().nanmean(0).sqrt()
-        constant = ~(deviation > 1e-12 * mean.abs().clamp(min=1e-12))  # also where nothing is known
+        constant = ~(deviation > 1e-12 * mean.abs().clamp(min=1e-12))  # also where all values are missing
         self.mean.copy_(mean)
         self.deviation.copy_(deviation.masked_fill(constant, 1.0))
 
     def forward(self, x: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
         return torch.where(x.isnan(), 0.0, (x - self.mean) / self.deviation)
 
-    def back(self, z: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
-        """From the scale to the numbers."""
+    def inverse(self, z: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+        """The numbers before standardization."""
         return z * self.deviation + self.mean

@@ -1,8 +1,8 @@
 """State: what a model remembers between tokens. Keys and values for attention, a hidden vector for a recurrence.
 
 A state knows its length per row and takes `rows(index)`, `truncate(length)` and `reset(row)`, so sampling, beam search,
-forking and slot-wise batching never ask which kind it is. Memory is taken once, at the first use; rows that were chosen
-have room for one position more, and take much more when that is full.
+forking and slot-wise batching never ask which kind it is. Buffers are allocated at the first use; chosen rows
+get room for one more position, and much more when that is full.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 Pair = tuple[Tensor, Tensor]
 
-ROOM = 8  # positions that are taken at least when there is no room for one more
+ROOM = 8  # positions by which a full buffer grows at least
 
 
 @runtime_checkable
@@ -141,7 +141,7 @@ class LayerStates:
 class RecurrentState:
     """The hidden vectors of a recurrence, each (layers, rows, D): one for an RNN or a GRU, two for an LSTM.
 
-    A recurrence forgets how it got here, so what it had after every call is kept, and which rows were chosen in
+    A hidden vector does not contain the earlier ones, so those after every call are kept, with the rows chosen in
     between; `truncate` goes back to one of them.
     """
 

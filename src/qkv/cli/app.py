@@ -136,8 +136,8 @@ OWN_FILE_OPTIONS = {"--model": ("train", "tune"), "--tokenizer": ("train", "comp
 
 
 def load_own_files(arguments: list[str]) -> list[str]:
-    """Load the files of `--model FILE.py` and `--tokenizer FILE.py`. Verbs that have the option keep it, but for a
-    resumed run, which has its own tokenizer; for other verbs it is removed."""
+    """Load the files of `--model FILE.py` and `--tokenizer FILE.py`. Verbs that have the option keep it, except
+    for a resumed run, which has its own tokenizer; for other verbs it is removed."""
     kept, rest = arguments[:1], arguments[1:]
     while rest:
         argument, *rest = rest

@@ -1,7 +1,7 @@
-"""Which options of a verb go together: the table that is asked before a verb starts.
+"""Which options of a verb go together: the table is checked before a verb starts.
 
-A row is a mode of a verb: the options that bring it about, and those that apply in it (`allows`: an option that nobody
-thought of is refused, never ignored) or that do not (`refuses`). Which options are for which data is decided in
+A row is a mode of a verb: the options that select it, and the options that apply in it (`allows`: all others are
+refused, never ignored) or that do not (`refuses`). Which options are for which data is decided in
 `tasks/registry.py`, for the library as well. `tests/cli/test_every_option.py` crosses all options with all others.
 """
 
@@ -104,7 +104,7 @@ MODES: dict[str, tuple[Mode, ...]] = {
 
 
 def require_applicable(verb: str, bound: inspect.BoundArguments) -> None:
-    """Refuse the first option that has no effect beside the others."""
+    """Refuse the first option that has no effect together with the others."""
     options = typed_options(bound)
     for mode in MODES.get(verb, ()):
         if mode.when(options):

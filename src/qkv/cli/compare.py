@@ -56,7 +56,7 @@ def compare(
         report: The data that the table reports: valid or test. Default: valid.
         models: The networks to train, such as bag,cnn,lstm. Default: all that fit the data.
         start: A model to fine-tune as well. May be repeated.
-        metric: The metric for classes; f1 is that of the second of two classes.
+        metric: The metric for classes. f1 is for two classes: the F1 of the second one.
         equal: What all networks on plain text get: the same time, or also the same number of parameters.
         seeds: How often each network is trained; scores are means.
         minutes: The time budget of all trainings together, divided evenly among them.

@@ -33,7 +33,7 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     For tables, tagged words and images: the task, the columns, the labels with their counts, lengths and copies. For
     parallel text: the languages, the pairs, their lengths and copies."""
     from qkv.data import own_reader
-    from qkv.data.detect import CONFIGS, naming_deciding_options
+    from qkv.data.detect import CONFIGS, report_deciding_options
     from qkv.tasks import described, detected_as
 
     verb, given = "data describe", reading.given()
@@ -47,7 +47,7 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     detected = detected_as(corpus)
     reason = f"qkv {verb} reads these files as {CONTENTS[detected.content]}"
     data_config(CONFIGS[detected.content], data, verb, reading, reason)
-    with progress_in_bytes() as progress, naming_deciding_options({"files": data, **given}):
+    with progress_in_bytes() as progress, report_deciding_options({"files": data, **given}):
         description = described.describe(corpus, progress, detected)
     if json:
         return print_json({"data": list(data), **description.values()})
@@ -80,7 +80,7 @@ def plan_lines(plan: TrainingPlan) -> list[ReportSection]:
 
 
 def _raw(description: AnyDescription, title: str, beginning: list[str]) -> list[ReportSection]:
-    """The beginning of the data as they are in the files, where no model would get them."""
+    """The beginning of the data as they are in the files, if no model can be trained on them."""
     return [lines("", title, *beginning)] if description.plan is None else []
 
 

@@ -205,7 +205,8 @@ def refuse(options: dict[str, object], reason: str) -> None:
 
 
 def split_metrics(names: list[str] | None) -> tuple[Literal["bleu", "errors"] | None, str | None]:
-    """The metric of translations, and the file with metrics of the user's own (or the name of a package's)."""
+    """The metric of translations, and the Python file of the user's own metrics, or the name of a metric from a
+    package."""
     known: list[Literal["bleu", "errors"]] = [name for name in ("bleu", "errors") if name in (names or ())]
     own = [name for name in names or () if name not in known]
     for several in (known, own):
@@ -247,7 +248,7 @@ def data_config(
     from qkv.data import own_reader
 
     allowed = set(inspect.get_annotations(config_type)).difference(without)
-    given = options.given()  # which refuses files among the languages, before files are missed
+    given = options.given()  # first, because it refuses file names among the languages
     given = own_reader.through({"files": data_files(data, verb, example), **given})
     task = given.get("task")
     if task not in (None, *get_args(ExampleTask)):  # this task decides which config is read, and is no key of it

@@ -112,7 +112,7 @@ class TrainingDisplay:
         self.validation_scores = ""
 
     def add(self, event: Event) -> list[str]:
-        """Take in an event; give the lines that it is worth, often none."""
+        """Update the display with an event, and return the lines to print, often none."""
         from qkv.training.loop import Step
         from qkv.training.run import DamagedCheckpoint, Evaluation, StepsChanged, Stopped
 
@@ -146,7 +146,7 @@ class TrainingDisplay:
         return remarks
 
     def _forecast(self) -> list[str]:
-        """Say once how long the run will take, after some steps; the first one is not counted because it is slower."""
+        """Report once how long the run will take, after some steps without the first one, which is slower."""
         if self.step_times is None or self.unit != "tokens":
             return []
         from qkv.tasks.language_modelling.report import seconds_left
@@ -164,7 +164,7 @@ class TrainingDisplay:
         return [f"time    about {total} in all, by the first {timed_steps + 1} steps"]
 
     def _add_losses(self, losses: dict[str, Any]) -> list[str]:
-        """Add losses of a step to the curve, and give the warning that they cause."""
+        """Add losses of a step to the curve, and return the warning that they cause."""
         self.curve.add(losses)
         warning = self.watch.take(losses) if self.watch else ""
         return [f"warning: {warning}"] if warning else []
@@ -188,7 +188,8 @@ class TrainingDisplay:
         return "  ".join(parts)
 
     def lines(self, event: Event) -> list[str]:
-        """Take in an event; give its plain lines, with a status line at every evaluation and every few seconds."""
+        """Update the display with an event, and return plain lines, with a status line at every evaluation and every
+        few seconds."""
         from qkv.training.loop import Step
         from qkv.training.run import Evaluation
 

@@ -42,13 +42,13 @@ def tokenize(
 
     Args:
         text: The text to tokenize; - reads it from standard input.
-        tokenizer: A model's folder, a tokenizer.json, or a kind to train on --train.
+        tokenizer: A model folder, a tokenizer.json, or the kind of a new tokenizer.
         file: Tokenize the text of a file, folder or named data set.
         train: Train a tokenizer on these files.
         kind: The kind to train.
         size: How many tokens the vocabulary may have.
         save: Write the tokenizer.json here.
-        force: Replace an existing file of the name --save.
+        force: Replace the file of --save if it exists.
         encoding: The encoding of the files. Default: that of each file, detected.
     """
     joined = joined_text(text, "tokenize", encoding)

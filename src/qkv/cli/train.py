@@ -79,7 +79,7 @@ def train(
 
     Args:
         directions: both also learns from target to source (`qkv translate --to`). Default: forward.
-        model: A model of the table above. Default: by the task.
+        model: A model of the table above. Default: the one of the task.
     """
     score, own = split_metrics(metric)
     options = {"model.kind": model, "tokenizer.kind": tokenizer, "corpus.directions": directions, "task.metric": score}

@@ -33,20 +33,21 @@ REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
 _LEFT_OVER_SECONDS, _OLD_PART_SECONDS = 2 * 24 * 3600, 24 * 3600
 
 
-def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
-    """The folder of a key: as it is there, or as `build` fills it now. `note` hears of a damaged one."""
-    folder = cache_folder(room) / key
+def obtain(group: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
+    """The folder of a key: the one in the cache, or a new one that `build` fills. `note` is called if it was
+    damaged."""
+    folder = cache_folder(group) / key
     if is_intact(folder):
         return folder
     leftovers = (path for path in folder.parent.iterdir() if path.name.endswith((PARTIAL_SUFFIX, TRASH_SUFFIX)))
     remove_stale(leftovers, _LEFT_OVER_SECONDS)
-    for room in ("input", "sets"):  # killed pipes and broken downloads
-        remove_stale((root() / room).rglob(f"*{PART_SUFFIX}"), _OLD_PART_SECONDS)
+    for downloads in ("input", "sets"):  # killed pipes and broken downloads
+        remove_stale((root() / downloads).rglob(f"*{PART_SUFFIX}"), _OLD_PART_SECONDS)
     if folder.exists():
         if not _removed_damaged(folder) and is_intact(folder):
             return folder
         if note:
-            note(f"{folder}: this part of the cache was damaged or altered; it is made anew.")
+            note(f"{folder}: this part of the cache was damaged or altered; it is built again.")
     try:
         with storage_remedy(REMEDY), atomic_folder(folder) as aside:
             build(aside)
@@ -60,7 +61,7 @@ def obtain(room: str, key: str, build: Callable[[Path], None], note: Callable[[s
 def is_intact(folder: Path) -> bool:
     """Whether all files of the manifest are there with their sha256.
 
-    About a second a gigabyte, which the text itself, hashed at each start to see whether it changed, costs as well.
+    This takes about a second per gigabyte, as long as hashing the text itself, which happens at each start.
     """
     if not folder.is_dir():
         return False
@@ -74,7 +75,7 @@ def is_intact(folder: Path) -> bool:
 def _removed_damaged(folder: Path) -> bool:
     """Remove a folder unless it is whole by now: another process may have found the damage, too, and repaired it.
 
-    Only who holds the lock removes, and nobody can put a new folder in place before the damaged one is gone.
+    Only the holder of the lock removes it, and no new folder can take its place before it is gone.
     """
     while True:
         with try_lock(folder.parent) as held:
@@ -113,12 +114,12 @@ def cache_folder(*parts: str) -> Path:
 
 
 def only_user_can_write(path: Path, top: Path) -> bool:
-    """Whether nobody but this user, and root, can write `path` or put something else in its place.
+    """Whether only this user and root can write `path` or replace it.
 
-    As ssh asks it of keys: of the owner and mode of the file, its folder, and so on up to `top`. Only `top` may be open
-    to others, where it keeps everybody's entries apart, as a system's folder for temporary files does.
+    As ssh checks keys: owner and mode of the file, of its folder, and so on up to `top`. Only `top` may be writable by
+    others, if it has the sticky bit, as a system's folder for temporary files.
     """
-    if not hasattr(os, "geteuid"):  # Windows has lists of rights instead, and a cache for each user
+    if not hasattr(os, "geteuid"):  # Windows has access control lists instead, and a cache for each user
         return True
     for place in (path, *path.parents):
         status = place.lstat()

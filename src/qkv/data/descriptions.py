@@ -108,12 +108,12 @@ class Description(PlannedDescription):
 
 
 def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) -> Description:
-    """`piped` is a copy of what was piped in."""
+    """Describe plain text; `piped` is a copy of standard input, if that is read."""
     words = _WordCounter()
     parts = CorpusFiles.of(corpus, piped, whole=True, progress=progress)
     surveyed = survey(parts, progress, words.add)
     validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
-    held_out = sum(len(text) for text, _ in parts.read(validation, Findings())) if validation else None
+    validation_characters = sum(len(text) for text, _ in parts.read(validation, Findings())) if validation else None
     statistics = surveyed.statistics
     names = ("lines", "characters", "bytes", "distinct_characters", "distinct_words", "longest_line")
     return Description(
@@ -125,7 +125,7 @@ def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) 
         tokenizer=toml_values(choose(statistics)),
         beginning=words.beginning,
         notes=(*parts.findings.notes(), *surveyed.findings.notes()),
-        validation_characters=held_out,
+        validation_characters=validation_characters,
         **{name: getattr(statistics, name) for name in names},
     )
 

@@ -40,7 +40,7 @@ LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral",
 
 
 @contextmanager
-def naming_deciding_options(given: Mapping[str, Any]) -> Iterator[None]:
+def report_deciding_options(given: Mapping[str, Any]) -> Iterator[None]:
     """Add to a DataError raised in this context the options that decided how the files are read."""
     try:
         yield
@@ -85,7 +85,7 @@ class Detected:
 
     @property
     def inputs(self) -> Literal["text", "images", "numbers"]:
-        """What an example is, by the first file; text if that cannot be told before the examples are read."""
+        """What an example is, by the first file; text if that is not known before the examples are read."""
         return "images" if self.images else "numbers" if self.numeric else "text"
 
     @cached_property

@@ -289,7 +289,7 @@ class Pairs(ExampleSet[Pair]):
 
     @property
     def keys(self) -> Keys:
-        """Equal for pairs whose texts are equal, but for case and white space."""
+        """Equal for pairs whose texts are equal, except for case and white space."""
         return fmix64(self.source_keys[self.rows]) + self.target_keys[self.rows]
 
     def select(self, which: Mask | Numbers | slice) -> Pairs:

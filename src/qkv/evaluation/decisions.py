@@ -89,7 +89,7 @@ def _scores(
 
 
 def _reader(model: nn.Module, precision: Precision) -> Callable[[TextInputs], Tensor] | None:
-    """The model without padding, where it is a classifier or a tagger around BERT that nobody looks into."""
+    """The model without padding, where it is a classifier or a tagger around BERT without hooks."""
     if not isinstance(model, Classifier | Tagger) or not unpadded_bert.fits(model.encoder) or not as_built(model):
         return None
     inside = unpadded_bert.UnpaddedBert(model.encoder, precision)

@@ -83,7 +83,7 @@ class OwnMetrics:
 
 
 def load(name: str | Path) -> OwnMetrics:
-    """All functions that a file of the user's defines, but for those that begin with _; or what a package announces."""
+    """All functions that a file of the user's defines, except those that begin with _; or the metric of a package."""
     if not str(name).endswith(".py") and (announced := own_files.load_plugin(GROUP, str(name))) is not None:
         assert callable(announced)
         return OwnMetrics({str(name): announced}, own_files.source_of(announced))

@@ -2,8 +2,8 @@
 
 A beam chooses rows after every token. What a row remembers is only where its keys and values lie: `Branches` holds the
 address of each position, so that choosing rows moves addresses, and rows that share a beginning share its keys. The
-products stay the model's own. Where there is no compiler, or somebody looks inside (a hook, the open attention), all
-is done by torch, and the results are the same up to rounding. Letters: R rows, B sources, D width.
+products stay the model's own. Where there is no compiler, or hooks or open attention are in use, all is done
+by torch, and the results are the same up to rounding. Letters: R rows, B sources, D width.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Attention(Residual):
         return self(x, attend)
 
     def to_source(self, x: Step, memory: Memory, present: Present, state: SourceState) -> Step:
-        """Attention to the source, which neighbouring rows share, but for its padding."""
+        """Attention to the source, which neighbouring rows share, without its padding."""
         if state.pair is None:
             state.block = self.pairs(memory)
             state.pair = addresses(state.block), present.sum(1)
@@ -167,7 +167,7 @@ class Branching:
 
 
 def branching(model: M) -> M | Branching:
-    """The model with its steps in C, where it is one of ours in f32 on a CPU and nobody looks inside."""
+    """The model with its steps in C, where it is a standard model in f32 on a CPU without hooks."""
     if isinstance(model, Transformer) and _fits(model) and library() is not None:
         return Branching(model)
     return model

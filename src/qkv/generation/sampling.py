@@ -1,4 +1,4 @@
-"""Choosing the next token. Each knob is a function from logits to logits, in the order of `steps`.
+"""Choosing the next token. Each setting is a function from logits to logits, in the order of `steps`.
 
 repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p
 (Nguyen et al. 2024). Temperature 0 is greedy: always the likeliest token.
@@ -72,7 +72,7 @@ def keep_best(logits: Logits) -> Logits:
 
 
 def steps(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Iterator[tuple[str, float | int, Logits]]:
-    """Each knob that is turned, in its order: its name, its value, and the logits after it."""
+    """Each setting that has an effect, in order: its name, its value, and the logits after it."""
     if sampling.repetition_penalty != 1.0:
         logits = penalize(logits, written, sampling.repetition_penalty)
         yield "repetition penalty", sampling.repetition_penalty, logits
@@ -92,7 +92,7 @@ def steps(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> It
 
 
 def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Logits:
-    """After all knobs."""
+    """The logits after all settings."""
     for _, _, adjusted in steps(logits, sampling, written):
         logits = adjusted
     return logits

@@ -1,6 +1,6 @@
 """Writing: one token after the other, with the state or without it, to the same result; and filling masks (deck 002).
 
-Longer than the context: when the window is full, its last half is encoded anew, with the state and without it alike.
+Longer than the context: when the window is full, its last half is encoded again, with and without the state alike.
 Every row draws from its own generator, so sample 3 is the same whether 4 or 400 are asked for. A compiled copy writes
 for a model as long as it is true to the model; else the model itself does.
 """
@@ -131,7 +131,8 @@ class Writers:
 
     def writer(self, precision: Precision = "auto", *, int8_passed: bool = False) -> LanguageModel:
         """A model with hooks, replaced parts or another `mix` writes by its own modules; weights that have changed are
-        copied anew. `int8_passed`: whether int8 was seen to keep this model's quality, so that `auto` may choose it."""
+        copied again. `int8_passed`: whether int8 was seen to keep this model's quality, so that `auto` may choose
+        it."""
         if precision not in get_args(Precision):
             raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
         if problem := obstacle(self.model):

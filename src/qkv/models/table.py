@@ -90,7 +90,7 @@ class LinearTable(nn.Module):
         initialization.zero_([self.head])
 
     def forward(self, x: Float[Tensor, "B F"]) -> Float[Tensor, "B L"]:
-        return self.logits(self.answers.back(self.head(self.scale(x))))
+        return self.logits(self.answers.inverse(self.head(self.scale(x))))
 
     def fit_scale(self, x: Float[Tensor, "B F"], y: Float[Tensor, "B L"] | None = None) -> None:
         """Take the scale of the training data, and for regression of its answers; before training, once."""
@@ -119,7 +119,7 @@ class MLPTable(nn.Module):
         x = self.scale(x)
         for block in self.blocks:
             x = block(x)
-        return self.logits(self.answers.back(self.head(self.hidden(x))))
+        return self.logits(self.answers.inverse(self.head(self.hidden(x))))
 
     def fit_scale(self, x: Float[Tensor, "B F"], y: Float[Tensor, "B L"] | None = None) -> None:
         """Take the scale of the training data, and for regression of its answers; before training, once."""

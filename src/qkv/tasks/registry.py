@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qkv.config import LazyClasses
-from qkv.data.detect import Detected, detect, naming_deciding_options
+from qkv.data.detect import Detected, detect, report_deciding_options
 from qkv.data.findings import Progress, no_progress
 from qkv.errors import ConfigError, InputError, QkvError
 from qkv.recipe import recipe as recipes
@@ -96,7 +96,7 @@ def open_task(draft: Draft, progress: Progress | None, detected: Detected | None
     detected = detected or detect(dict(draft.corpus))
     task = task_class(draft, detected)
     _require_fitting_options(draft, task, detected)
-    with naming_deciding_options({**draft.corpus, **draft.task}):
+    with report_deciding_options({**draft.corpus, **draft.task}):
         opened = task.open(draft, progress, detected)
     return opened if opened.kind_after_reading == opened.kind else TASKS[opened.kind_after_reading](opened.prepared)
 

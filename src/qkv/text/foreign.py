@@ -65,7 +65,7 @@ def byte_bpe(
     """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges ("t he") in their order."""
     model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": merges}
     around = {
-        "normalizer": pipelines.FORM_C if cut == "qwen2" else None,
+        "normalizer": pipelines.NFC_NORMALIZER if cut == "qwen2" else None,
         "pre_tokenizer": pipelines.CUTS[cut],
         "decoder": pipelines.CUTS["gpt-2"],
     }

@@ -1,4 +1,4 @@
-"""What surrounds a vocabulary, as tokenizer.json spells it: how text is cut before the lookup and joined again.
+"""The normalizer, pre-tokenizer and decoder of each kind of tokenizer, in the form of a tokenizer.json.
 
     characters     every character is a token                                  deck 003, the character model
     words          words, single punctuation marks and line ends are tokens    deck 001
@@ -6,16 +6,16 @@
     wordpiece      parts of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
     sentencepiece  its merges, as Llama 2 has them                             only read (foreign.py)
     unigram        its likely pieces, as Marian's models have them             only read (unigram.py)
-    own            as a file of the user's own cuts it                         own_tokenizer.py
+    own            defined by a Python file of the user's own                  own_tokenizer.py
 
-Byte-level vocabularies of other projects are cut in one of these ways, named as in GGUF's `tokenizer.ggml.pre`:
+Byte-level vocabularies of other projects have one of these pre-tokenizers, named as in GGUF's `tokenizer.ggml.pre`:
 
     gpt-2      GPT-2's own: words with their leading space, numbers, marks (Radford et al. 2019)
     smollm     the same, every digit by itself
-    qwen2      after GPT-4's: every digit by itself, line ends apart; text is put into Unicode's form C first
+    qwen2      after GPT-4's: every digit by itself, line ends apart; text is normalized to NFC first
     llama-bpe  Llama 3: digits in groups of up to three
 
-Nothing else is accepted. Regular expressions are compared, never taken from a file.
+Nothing else is accepted. Regular expressions of a file are compared with these, never run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, Literal
 import tokenizers
 
 Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram", "own"]
-ONLY_READ = ("sentencepiece", "unigram")  # kinds that nothing here learns
+ONLY_READ = ("sentencepiece", "unigram")  # kinds that qkv reads but cannot train
 Part = dict[str, Any]  # of a tokenizer.json
 
 END, UNKNOWN, PADDING, START = "<|end|>", "<|unk|>", "<|pad|>", "<|start|>"
@@ -41,9 +41,9 @@ SPECIAL: dict[str, list[str]] = {
     "own": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
 }
 
-# what may mark the border between two documents, other projects' names included
+# separators of documents, other projects' names included
 SEPARATORS = (END, "<|endoftext|>", "[SEP]", "<|end_of_text|>", "</s>", "<|im_end|>")
-# what may stand for a masked token
+# names of the mask token
 MASKS = ("[MASK]", "<mask>")
 
 ANY_CHARACTER = r"[\s\S]"
@@ -83,7 +83,7 @@ CUTS: dict[str, Part] = {
     "qwen2": _sequence("pretokenizers", _split(QWEN2), _byte_level(False, False)),
     "llama-bpe": _sequence("pretokenizers", _split(LLAMA3), _byte_level(False, False)),
 }
-FORM_C = {"type": "NFC"}
+NFC_NORMALIZER = {"type": "NFC"}
 
 # sentencepiece: a space is a letter, and every text begins with one
 METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}
@@ -109,7 +109,7 @@ PIPELINES: dict[str, dict[str, list[Part | None]]] = {
         ],
     },
     "bpe": {
-        "normalizer": [None, FORM_C],
+        "normalizer": [None, NFC_NORMALIZER],
         "pre_tokenizer": list(CUTS.values()),
         "decoder": [_byte_level(True, True), _byte_level(True, False)],
     },
@@ -151,17 +151,17 @@ PIPELINES: dict[str, dict[str, list[Part | None]]] = {
         "decoder": list(_METASPACES),
     },
 }
-"""What each kind may have around its vocabulary; the first of each is what is written here, the second normalizer of
-words and wordpiece is the one without case."""
+"""The parts that a tokenizer.json of each kind may have; qkv writes the first of each, and for lower case the second
+normalizer of words and wordpiece."""
 
 
 def charsmap_normalizer(table: str) -> Part:
-    """Characters by a table of sentencepiece's, in base64; white space single, and none around a text."""
+    """The normalizer of a sentencepiece table of characters, in base64, which also strips and joins white space."""
     return _sequence("normalizers", _TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES)
 
 
 def pipeline_of(kind: Kind) -> Part:
-    """What is written around a vocabulary of this kind."""
+    """The parts that qkv writes for this kind."""
     return {field: options[0] for field, options in PIPELINES[kind].items()}
 
 
@@ -197,11 +197,11 @@ def build(kind: Kind, vocabulary: Mapping[str, int], case: str = "kept") -> toke
     return tokenizers.Tokenizer.from_str(tokenizer_json(model_of(kind, vocabulary), pipeline, special))
 
 
-Marks = Sequence[tuple[int, str]]  # special tokens, ids and names
+SpecialTokens = Sequence[tuple[int, str]]  # special tokens, ids and names
 
 
-def template(opening: Marks, closing: Marks = (), between: Marks = ()) -> Part:
-    """As tokenizer.json spells it: these special tokens before and after every text.
+def template(opening: SpecialTokens, closing: SpecialTokens = (), between: SpecialTokens = ()) -> Part:
+    """The post-processor that adds these special tokens before and after every text.
 
     A pair is two such texts; with something `between`, it is opened once, divided by that, and closed once.
     """
@@ -228,9 +228,9 @@ def _template(single: list[Part], pair: list[Part], ids: Mapping[str, int]) -> P
 
 
 def byte_of_character() -> dict[str, int]:
-    """GPT-2's picture alphabet: which byte each of its 256 printable characters stands for."""
+    """GPT-2's alphabet of bytes: the byte that each of its 256 printable characters encodes."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in set(printable)]
-    pictures = {chr(byte): byte for byte in printable}
-    pictures.update({chr(256 + index): byte for index, byte in enumerate(others)})
-    return pictures
+    alphabet = {chr(byte): byte for byte in printable}
+    alphabet.update({chr(256 + index): byte for index, byte in enumerate(others)})
+    return alphabet

@@ -68,7 +68,7 @@ class Muon(torch.optim.Optimizer):
                 self._update(parameters, group)
 
     def _update(self, parameters: list[nn.Parameter], group: dict[str, Any]) -> None:
-        momentum, rate = group["momentum"], group["lr"]
+        momentum, learning_rate = group["momentum"], group["lr"]
         gradients: list[Tensor] = [p.grad for p in parameters if p.grad is not None]
         buffers = [self.state[p].setdefault("momentum", torch.zeros_like(p)) for p in parameters]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
@@ -76,8 +76,8 @@ class Muon(torch.optim.Optimizer):
         rows, columns = parameters[0].shape
         updates = orthogonalize(torch.stack(list(nesterov)).to(self.dtype), self.coefficients).float().unbind(0)
         if group["weight_decay"]:
-            torch._foreach_mul_(list[Tensor](parameters), 1 - rate * group["weight_decay"])
-        torch._foreach_add_(list[Tensor](parameters), updates, alpha=-rate * max(1.0, rows / columns) ** 0.5)
+            torch._foreach_mul_(list[Tensor](parameters), 1 - learning_rate * group["weight_decay"])
+        torch._foreach_add_(list[Tensor](parameters), updates, alpha=-learning_rate * max(1.0, rows / columns) ** 0.5)
 
 
 # Names of modules; as an encoder may contain them, a parameter belongs to them if any part of its dotted name is one.
@@ -140,7 +140,8 @@ def optimizers(model: nn.Module, config: TrainingConfig) -> dict[str, torch.opti
 def layer_groups(
     own: list[tuple[str, nn.Parameter]], named: list[tuple[str, nn.Parameter]], config: TrainingConfig
 ) -> list[dict[str, object]]:
-    """AdamW's `own` ones of all `named` parameters, grouped by depth: embeddings, each layer, and the head."""
+    """The parameters that AdamW trains, `own`, grouped by depth: embeddings, each layer, and the head. `named` are all
+    parameters of the model."""
     layers = 1 + max((_layer(name) for name, _ in named), default=0)
     groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
     for name, parameter in own:

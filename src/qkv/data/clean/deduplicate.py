@@ -134,14 +134,14 @@ class RowIndex:
 
 
 class ExactDuplicates:
-    """Finds documents that were there before, but for case, white space and the way accents are written."""
+    """Finds documents that were there before, except for case, white space and the way accents are written."""
 
     def __init__(self) -> None:
         self.known = KeyRows(1)
         self.index = RowIndex(self.known)
 
     @property
-    def remembered(self) -> int:
+    def remembered_bytes(self) -> int:
         return self.known.bytes + self.index.bytes
 
     def find(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -203,7 +203,7 @@ class NearDuplicates:
         self.indices = [RowIndex(self.known, band) for band in range(BANDS)]
 
     @property
-    def remembered(self) -> int:
+    def remembered_bytes(self) -> int:
         """The bytes that the memory of all documents takes."""
         return self.known.bytes + sum(index.bytes for index in self.indices)
 

@@ -1,9 +1,9 @@
-"""A crawl in, a corpus out: `qkv data clean`. Documents pass through the filters; those left are written in order.
+"""`qkv data clean`: from crawled documents to a corpus. Documents that pass all filters are written in order.
 
-Deck 004 asks how to collect high-quality data from the Internet and answers with links that people liked. Whatever is
-collected, filters then take out what is no text, and copies. Each filter sees what those before it left, and counts
-what it drops. Duplicates come last: a document whose text, but for case and white space, was kept before; then one that
-resembles a kept one. Of a kept document a key and a signature are remembered; nothing else grows with the corpus.
+Deck 004 asks how to collect high-quality data from the Internet, and answers with links that people liked. Filters then
+remove bad text and copies. Each filter gets the documents that passed the ones before it, and counts what it drops.
+Duplicates come last: exact ones, except for case and white space, then near ones. Of a kept document only a key and a
+signature stay in memory.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FilterCount:
     name: str
     limit: float | int | None
     documents: int = 0
-    """Those that it saw."""
+    """The documents that reached it."""
     bytes: int = 0
     dropped_documents: int = 0
     dropped_bytes: int = 0
@@ -65,7 +65,7 @@ class FilterCount:
 
 
 class FilterChain:
-    """All filters but those to `skip`, in their order."""
+    """All filters except those to `skip`, in their order."""
 
     def __init__(self, limits: Limits, skip: Collection[str] = ()) -> None:
         self.limits = limits
@@ -79,9 +79,9 @@ class FilterChain:
             self.counts["near-copy"] = FilterCount("near-copy", limits.similarity)
 
     @property
-    def remembered(self) -> int:
+    def remembered_bytes(self) -> int:
         """The bytes that grow with the number of documents kept."""
-        return sum(index.remembered for index in (self.copies, self.near_copies) if index is not None)
+        return sum(index.remembered_bytes for index in (self.copies, self.near_copies) if index is not None)
 
     def decide(self, documents: Sequence[Document]) -> list[Reason | None]:
         """Return for each document why it is dropped, or None where it is kept."""
@@ -149,7 +149,7 @@ class CleaningReport:
     kept_documents: int = 0
     kept_bytes: int = 0
     read_back: Documents | None = None
-    """What a document is in the .txt that was written."""
+    """The `documents` option that reads back the .txt that was written."""
     notes: tuple[str, ...] = ()
 
     def count(self, document: Document, reason: Reason | None) -> None:
@@ -168,7 +168,7 @@ def clean(
     dropped: Path | None = None,
     progress: Progress = no_progress,
 ) -> CleaningReport:
-    """Write the documents that pass to `out` and the others to `dropped`; where nothing passes, `out` is not made."""
+    """Write the documents that pass to `out` and the others to `dropped`; if none passes, `out` is not created."""
     with standard_input.receive_once(corpus) as spool:
         parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress, writes=True)
         for path in (out, dropped):
