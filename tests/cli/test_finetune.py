@@ -31,3 +31,16 @@ def test_mistakes_exit_with_two(
 ) -> None:
     assert run(["finetune", str(tmp_path / "gone"), str(write(tmp_path, "classification")), *more], False) == 2
     assert message in capsys.readouterr().err
+
+
+def test_metrics_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start, data = origin(tmp_path / "bert", "bert"), write(tmp_path, "classification")
+    (tmp_path / "share.py").write_text(
+        "def share(true, said):\n    return sum(map(str.__eq__, true, said)) / len(true)\n"
+    )
+    words = ["finetune", str(start), str(data), "--steps", "2", "--run", str(tmp_path / "run"), "--json"]
+    assert run([*words, "--metric", str(tmp_path / "share.py"), "--set", "training.threads=1"], False) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["validation"]["share"] == found["validation"]["accuracy"]
+    assert run([*words, "--metric", "bleu"], False) == 2
+    assert "--metric bleu: does not apply" in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_words_of_a_text() -> None:
 
 def test_other_models_are_refused_with_a_way_out() -> None:
     config = TaggerConfig(encoder=ENCODER, labels=("N", "V"))
-    with pytest.raises(InputError, match="this model is of kind tagger; `qkv classify` needs a classifier"):
+    with pytest.raises(InputError, match="this model is of kind tagger; classifying texts needs a classifier"):
         decisions.classify(built(config), config, WORDS, [("a", None)])
-    with pytest.raises(InputError, match="`qkv tag` needs a tagger"):
+    with pytest.raises(InputError, match="tagging words needs a tagger"):
         decisions.tag(built(ENCODER), ENCODER, WORDS, [["a"]])

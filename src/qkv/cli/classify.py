@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import qkv
 from qkv.cli.batches import BATCH_TEXTS, answer_batches, text_batches
 from qkv.cli.options import Flag, SecondTextColumn, TextColumn, TextFile, Texts, Top, in_range, refuse
-from qkv.cli.output import Json, print_rows, print_sections
+from qkv.cli.output import Json, print_notes, print_rows, print_sections
+from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
+from qkv.data.formats.kinds import kind_by_name
 from qkv.errors import InputError
+from qkv.models.registry import input_of
 from qkv.ranges import COUNT
 from qkv.tasks.report import ReportSection, TableSection, lines
 
@@ -20,7 +24,9 @@ if TYPE_CHECKING:
     from qkv.evaluation.decisions import Decision, TaggedWord
     from qkv.generation.writing import Filled
 
-Row = Any  # a text, a pair of texts, or a list of numbers
+Row = Any  # a text, a pair of texts, the name of an image, or a list of numbers
+IMAGES_TOGETHER = 256
+MAX_NAME = 4096  # characters of a file's name
 
 
 def classify(
@@ -33,11 +39,12 @@ def classify(
     precision: Literal["f32", "bf16"] | None = None,
     json: Json = False,
 ) -> None:
-    """Classify texts: the label of each, with its probability.
+    """Classify texts, images or rows of numbers: the label of each, with its probability.
 
     qkv classify runs/reviews-lstm "A film that nobody needs."
     qkv classify runs/reviews-lstm --file reviews.txt > labels.tsv
     qkv classify runs/iris-mlp --file rows.csv
+    qkv classify runs/digits-cnn seven.png more/
 
     Prints label, probability and text, separated by tabs. White space within a text becomes one space; other control
     characters are shown as escapes (\\x1b), but --json has them unchanged. Files and pipes are answered in their
@@ -46,7 +53,7 @@ def classify(
     Args:
         model: The run folder or model folder of a classifier.
         texts: One text per argument. - reads texts from standard input, one per line. A tab separates the two texts of
-            a pair, commas separate the numbers of a row.
+            a pair, commas separate the numbers of a row. For a model of images: image files, or folders of images.
         file: A file with one text per line, or one pair separated by a tab. From a table (.csv, .jsonl, .parquet), the
             columns that the model was trained on are read.
         top: How many labels to show for each text, the most likely first. Default: 1.
@@ -58,34 +65,78 @@ def classify(
 
     opened, findings = qkv.load(model), Findings()
     config = opened.bundle.config
+    reads_images = input_of(config) == "images"
+    if reads_images:
+        refuse({"text": text, "text2": text2, "precision": precision}, "this model reads images")
     if getattr(config, "problem", "single") != "single":
         refuse({"top": top}, "this model gives all labels that apply, or a number")
     if hasattr(config, "columns"):
         refuse({"precision": precision}, "this model reads rows of numbers, in f32")
     file_rows = None
-    if file is not None and not texts:
+    if file is not None and not texts and not reads_images:
         if not hasattr(config, "columns"):  # a model that does not classify is refused before the file is read
-            require(config, "classifier", "classify")
+            require(config, "classifier")
         file_rows = table_rows(opened.bundle, file, findings, text=text, text2=text2)
-    if file_rows is None:
+    batches: Iterator[list[Row]]
+    if reads_images:
+        batches = image_batches(texts, file)
+    elif file_rows is None:
         refuse({"text": text, "text2": text2}, "only a table that --file names has columns")
         lines_in_batches = text_batches(texts, file, "classify")
-        batches: Iterator[list[Row]] = (
-            [pair(line) if opened.pairs else line for line in batch] for batch in lines_in_batches
-        )
+        warn_of_file_names(texts)
+        batches = ([pair(line) if opened.pairs else line for line in batch] for batch in lines_in_batches)
     else:
         batches = in_batches(file_rows)
     answer_batches(
         opened,
         batches,
         lambda batch: opened.classify(batch, precision=precision or "f32"),
-        lambda row, decision: {"numbers" if isinstance(row, list) else "text": row_text(row), **decision.values()},
+        lambda row, decision: {row_name(row, reads_images): row_text(row), **decision.values()},
         lambda batch, decisions: print_rows(
             cells(row, decision, top or 1) for row, decision in zip(batch, decisions, strict=True)
         ),
         {"model": model} if json else None,
         findings,
     )
+
+
+def row_name(row: Row, reads_images: bool) -> str:
+    return "numbers" if isinstance(row, list) else "image" if reads_images else "text"
+
+
+def image_batches(names: Sequence[str], file: str | None) -> Iterator[list[str]]:
+    """The image files of the command, or those that a file lists; of a folder, all images in it."""
+    if file is not None and (Path(file).is_dir() or is_image_name(file)):
+        raise InputError(f"--file {file}: expected a file with the name of an image on each line. Leave --file out.")
+    for lines_read in text_batches(names, file, "classify", IMAGES_TOGETHER):
+        named = [image for line in lines_read if line.strip() for image in images_named(line.strip())]
+        yield from (named[first : first + IMAGES_TOGETHER] for first in range(0, len(named), IMAGES_TOGETHER))
+
+
+def images_named(name: str) -> list[str]:
+    """The image file of this name, or all images in the folder of this name."""
+    path = Path(name)
+    if not path.is_dir():
+        if not path.is_file():
+            raise InputError(f"{name}: no such file; this model classifies images. Name image files or folders.")
+        return [name]
+    images = sorted(str(inner) for inner in path.rglob("*") if inner.is_file() and is_image_name(inner))
+    if not images:
+        raise InputError(f"{name}: no images in this folder. Expected files such as .png or .jpg.")
+    return images
+
+
+def is_image_name(name: str | Path) -> bool:
+    return kind_by_name(Source(Path(name))) == "image"
+
+
+def warn_of_file_names(texts: Sequence[str]) -> None:
+    """Refuse the name of an image among the texts; note the name of any other file, which is classified as a text."""
+    for name in texts:
+        if len(name) < MAX_NAME and "\n" not in name and Path(name).is_file():
+            if is_image_name(name):
+                raise InputError(f"{name}: is an image, and this model reads no images. Give texts.")
+            print_notes(f"{name}: the name itself is classified; --file {name} reads the file.")
 
 
 def in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

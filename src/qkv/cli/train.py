@@ -27,6 +27,7 @@ from qkv.cli.options import (
     TrainingOptions,
     in_range,
     positionals,
+    refuse,
     split_metrics,
 )
 from qkv.cli.output import (
@@ -93,6 +94,7 @@ def finetune(
     freeze: Annotated[Flag, Parameter(group=MODEL_GROUP)] = False,
     lora: Annotated[int | None, in_range(Range(1, 2**16, "a rank, such as 8"), group=MODEL_GROUP)] = None,
     layer_decay: Annotated[float | None, in_range(ranges.POSITIVE_FRACTION, group=MODEL_GROUP)] = None,
+    metric: Annotated[Metrics, Parameter(group=MODEL_GROUP)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,
     json: Json = False,
 ) -> None:
@@ -113,13 +115,15 @@ def finetune(
 
     if freeze and lora:
         raise InputError("--freeze and --lora: expected one of them; LoRA leaves the model's own layers unchanged.")
+    score, own = split_metrics(metric)
+    refuse({"metric": score}, "translators are not fine-tuned")
     options = {
         "training.start": None if training.resume else model,
         "training.frozen": "encoder" if freeze else None,
         "training.lora": lora,
         "training.layer_decay": layer_decay,
     }
-    train_or_resume("finetune", data, reading, training, options, json, stem(model.rstrip("/")))
+    train_or_resume("finetune", data, reading, training, options, json, stem(model.rstrip("/")), own)
 
 
 def train_or_resume(

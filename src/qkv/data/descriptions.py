@@ -56,7 +56,7 @@ class TrainingPlan:
     max_tokens: int
     """How many tokens a text or a window has at most; 0 for images and rows of numbers."""
     examples: tuple[dict[str, str], ...]
-    """The first training examples, exactly as the model gets them."""
+    """Some training examples, exactly as the model gets them."""
 
     def values(self) -> dict[str, Any]:
         return {"sentence": self.sentence, **asdict(self)}
@@ -65,7 +65,8 @@ class TrainingPlan:
     def sentence(self) -> str:
         held_out = f"{self.valid:,} {'held out for' if self.held_out else 'for'} validation"
         test = f" and {self.test:,} for testing" if self.test else ""
-        what = f"the model {self.model} for {self.task.replace('-', ' ')}, on {self.train:,} {self.unit}"
+        task = "image classification" if self.task == "images" else self.task.replace("-", " ")
+        what = f"the model {self.model} for {task}, on {self.train:,} {self.unit}"
         return f"Training uses {what}, with {held_out}{test}, and reports {self.metric}."
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -141,22 +142,24 @@ class TaggedWord:
     probability: float
 
 
-def require(config: object, kind: str, verb: str) -> None:
+NEEDED = {
+    "classifier": "classifying texts needs a classifier. Train one on a table with a label for each text.",
+    "tagger": "tagging words needs a tagger. Train one on words with tags (CoNLL).",
+}
+
+
+def require(config: object, kind: Literal["classifier", "tagger"]) -> None:
     """Refuse a model that gives no such answers."""
     own = getattr(config, "kind", None)
     if own != kind:
-        known = {"classifier": "a table with a label for each text", "tagger": "words with tags (CoNLL)"}
-        raise InputError(
-            f"this model is of kind {own}; `qkv {verb}` needs a {kind}. Train one on {known[kind]}: "
-            "qkv train FILE, or qkv finetune MODEL FILE."
-        )
+        raise InputError(f"this model is of kind {own}; {NEEDED[kind]}")
 
 
 def classify(
     model: nn.Module, config: object, tokenizer: Tokenizer, texts: Sequence[TextOrPair], precision: Precision = "f32"
 ) -> tuple[list[Decision], list[str]]:
     """A decision for each text or pair, in their order, and what was done to the texts, in words."""
-    require(config, "classifier", "classify")
+    require(config, "classifier")
     assert isinstance(config, ClassifierConfig)
     pairs = config.texts == 2 or any(second is not None for _, second in texts)
     alone = next((first for first, second in texts if second is None), None) if pairs else None
@@ -198,7 +201,7 @@ def tag(
     model: nn.Module, config: object, tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]
 ) -> tuple[list[list[TaggedWord]], list[str]]:
     """A tag for every word of every sentence."""
-    require(config, "tagger", "tag")
+    require(config, "tagger")
     assert isinstance(config, TaggerConfig)
     rows = encode_words(tokenizer, sentences, config.context)
     shares = iter(answers(model, rows, "single"))

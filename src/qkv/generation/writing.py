@@ -165,7 +165,7 @@ class Filled:
 def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled:
     """What may stand under the masks of `text`: the tokenizer's own [MASK], or ___. All are filled in one pass."""
     if not isinstance(model, Masked):
-        raise InputError("this model does not fill gaps. Expected one that was taught to (a masked model, as BERT is).")
+        raise InputError("this model does not fill gaps; that needs a masked language model, such as BERT.")
     if tokenizer.mask is None:
         raise InputError(f"the model's {tokenizer.kind} tokenizer has no [MASK]; filling gaps needs one that has.")
     if top < 1:

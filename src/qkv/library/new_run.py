@@ -12,7 +12,7 @@ from qkv.data import own_reader
 from qkv.data.findings import Progress
 from qkv.errors import ConfigError, InputError
 from qkv.evaluation.own_metrics import OwnMetrics
-from qkv.models.registry import MODELS, TEXT_ENCODERS, ModelConfig
+from qkv.models.registry import MODELS, TABLE_MODELS, TEXT_ENCODERS, ModelConfig
 from qkv.ranges import ExampleTask
 from qkv.recipe import own_model
 from qkv.recipe import recipe as recipes
@@ -79,7 +79,9 @@ def start(
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     detected = detect_corpus(values)
     asked = values.get("model", {})
-    given_name = "" if "encoder" in asked else str(asked.get("kind") or "")  # a complete recipe has kinds of its own
+    given_name = str(asked.get("kind") or "")
+    if "encoder" in asked or given_name in TABLE_MODELS:  # a complete recipe has kinds that --model does not take
+        given_name = ""
     return sessions.start(
         values,
         run or Path("runs") / (names[0] or stem(str(named[0]))),

@@ -59,8 +59,8 @@ class Bundle:
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of a model that reads text; other models are refused."""
         if self.optional_tokenizer is None:
-            does = "reads rows of numbers" if input_of(self.config) == "numbers" else "reads images"
-            raise InputError(f"this model {does} and does not read text. Evaluate it with: qkv evaluate MODEL DATA.")
+            reads = "rows of numbers" if input_of(self.config) == "numbers" else "images"
+            raise InputError(f"this model reads {reads} and no text. Classify {reads} with it, or name another model.")
         return self.optional_tokenizer
 
     @property

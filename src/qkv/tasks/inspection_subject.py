@@ -30,7 +30,7 @@ def inspection_subject(
     if text is None:
         text = (EXAMPLE, EXAMPLE) if pairs else EXAMPLE
     if pairs != isinstance(text, tuple):
-        remedy = "Give the other with --second" if pairs else "Leave --second out"
+        remedy = "Give the second text, too" if pairs else "Leave the second text out"
         raise InputError(f"{text!r:.80}: this model reads {'two texts' if pairs else 'one text'} at a time. {remedy}.")
     if target is not None and not isinstance(model, Translator):
         raise InputError(f"target {target[:60]!r}: a {bundle.config.kind} model does not translate. Leave it out.")

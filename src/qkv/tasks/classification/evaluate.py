@@ -117,7 +117,7 @@ def read_for_model(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, li
     if model.kind not in LABELLED_MODELS:
         raise InputError(
             f"this model is of kind {model.kind}; labelled examples are for a classifier or a tagger. "
-            "Train one: qkv train FILE."
+            "Train one on labelled examples."
         )
     previews = FilePreviews(config.encoding)
     _refuse_parallel_text(model.kind, config, previews)

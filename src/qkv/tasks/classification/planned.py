@@ -1,8 +1,10 @@
-"""What a classification or tagging run does with its data, and the first training examples as the model gets them."""
+"""What a classification or tagging run does with its data, and some training examples as the model gets them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from qkv.data.descriptions import PLANNED_EXAMPLES, TrainingPlan
 from qkv.data.encode import EncodedRows, decoded
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 def training_plan(task: ClassificationTask, model: str) -> TrainingPlan:
     data = task.prepared.labelled
-    first = data.train.select(slice(PLANNED_EXAMPLES))
+    spread = np.linspace(0, len(data.train) - 1, min(PLANNED_EXAMPLES, len(data.train))).astype(np.int64)
+    first = data.train.select(spread)  # the first rows are often of one class
     return TrainingPlan(
         task=data.task,
         model=model,

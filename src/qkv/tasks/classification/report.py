@@ -22,6 +22,7 @@ from qkv.evaluation.spans import SpanScore
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.classification.constant import constant_answer, not_significantly_better
 from qkv.tasks.classification.evaluate import evaluate_files
+from qkv.tasks.classification.systems import system_name
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import (
     CardContent,
@@ -51,7 +52,7 @@ def plan(session: Session, task: ClassificationTask) -> list[str]:
     return [
         f"data    {len(data.train):,} examples to learn from, {len(data.valid):,} to check on"
         + (f", {len(data.test):,} to test with" if data.test is not None else ""),
-        f"task    {data.task}, {counted(len(task.labels), 'label')}",
+        f"task    {data.task}" + (f", {counted(len(data.labels), 'label')}" if data.labels.names else ""),
         f"model   {model_summary(session.recipe.model)}, {session.size}",
         *session.plan_lines(counted(training.batch, "example"), training.batch),
         f"baseline {'nothing is held out' if constant is None else constant.description}",
@@ -91,7 +92,7 @@ def next_commands(folder: Path, examples: Examples) -> tuple[NextCommand, ...]:
         example = examples[0]
         arguments = (shortened(example.text, 60),) if example.second is None else ("--file", "pairs.tsv")
         return NextCommand(("classify", str(folder), *arguments), "classify any text"), evaluate
-    return (evaluate,)
+    return NextCommand(("classify", str(folder), "IMAGE"), "classify any image"), evaluate
 
 
 def score_sections(
@@ -116,7 +117,7 @@ def score_sections(
     elif isinstance(score, ClassScore):
         sections += [lines(""), _confusion_table(score)]
     if isinstance(score, ClassScore | NumberScore) and (wrong := mistakes(result, examples)):
-        sections.append(lines("", "the surest mistakes:" if isinstance(score, ClassScore) else "farthest off:"))
+        sections.append(lines("", "the most confident mistakes:" if isinstance(score, ClassScore) else "farthest off:"))
         sections += [lines(f"  {row['said']} instead of {row['true']}: {row['text']}") for row in wrong]
     return sections
 
@@ -145,9 +146,9 @@ def _confusion_table(score: ClassScore) -> TableSection:
             for name, counts, class_ in zip(score.names, score.confusion.tolist(), score.by_class, strict=True)
         )
         columns = ("", *(shortened(name, 12) for name in score.names), "F1")
-        return TableSection("rows: what is true, columns: what was said", columns, rows)
+        return TableSection("rows: the true class, columns: the predicted class", columns, rows)
     often = tuple((true, predicted, f"{times:,}") for true, predicted, times in score.confused(MAX_CLASSES))
-    return TableSection("the most frequent mistakes", ("true", "said", "times"), often, words=("said",))
+    return TableSection("the most frequent mistakes", ("true", "predicted", "times"), often, words=("predicted",))
 
 
 def mistakes(result: LabelledScore, examples: Examples, limit: int = MISTAKES) -> list[dict[str, Any]]:
@@ -167,7 +168,7 @@ def mistakes(result: LabelledScore, examples: Examples, limit: int = MISTAKES) -
     for mistake in rows:
         row = mistake["row"]
         if isinstance(examples, ImageExamples):
-            mistake["text"] = f"picture {row + 1}"
+            mistake["text"] = f"image {row + 1}"
         elif isinstance(examples, NumberExamples):
             cells = zip(examples.columns, examples[row].values.tolist(), strict=True)
             mistake["text"] = shortened(", ".join(f"{name}={value:.4g}" for name, value in cells))
@@ -242,11 +243,11 @@ def model_summary(model: Any) -> str:
     """A model in a few words: its kind, its sizes, its pooling and head, and the length of texts."""
     encoder = getattr(model, "encoder", model)
     shape = "/".join(str(getattr(encoder, name)) for name in ("layers", "heads", "width") if hasattr(encoder, name))
-    kind = getattr(encoder, "cell", encoder.kind)
+    kind = system_name(model)
     pooling = f", {model.pooling} pooling" if hasattr(model, "pooling") else ""
     context = f", texts of {model.context} tokens" if model.vocabulary else ""
     if encoder is model:
-        return f"{'linear' if kind == 'linear-table' else f'mlp {shape}'} on {len(model.columns):,} columns of numbers"
+        return f"{kind if kind == 'linear' else f'{kind} {shape}'} on {len(model.columns):,} columns of numbers"
     if kind == "linear":  # it has no layers, heads or width
         return f"linear {model.kind} on words and their {encoder.ngrams}-grams{context}"
     head = {"two-layer": ", two-layer head", "no-bias": ", no bias"}.get(getattr(model, "head", "linear"), "")

@@ -29,7 +29,7 @@ def score_text(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_pro
     """The score on the files of a corpus, and notes. The baseline predicts each token by its frequency in training."""
     model = bundle.model
     if not isinstance(model, Masked):
-        raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; `qkv embed` gives its vectors.")
+        raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; it gives vectors.")
     text, text_notes = stream(bundle.tokenizer, corpus)
     notes = list(text_notes)
     require(text, model.context, "an evaluation")

@@ -56,8 +56,8 @@ def require_translator(bundle: Bundle) -> Any:
     """The model of the bundle; models that do not translate are refused."""
     if not isinstance(bundle.model, Translator):
         raise InputError(
-            f"this model is of kind {bundle.config.kind}; `qkv translate` needs a translator. Train one on two "
-            "line-aligned files: qkv train train.en train.de"
+            f"this model is of kind {bundle.config.kind}; translating needs a translator. Train one on two files that "
+            "are translations line by line."
         )
     return bundle.model
 
