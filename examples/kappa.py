@@ -1,6 +1,6 @@
 """Metrics of your own: every function of the file. `qkv train reviews.csv --metric kappa.py`
 
-One argument: the model, as `qkv.load` gives it. Two: what is right and what the model said, for all examples.
+One argument: the model, as `qkv.load` gives it. Two: what is right and what the model predicted, for all examples.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import qkv
 
 
-def kappa(true: list[str], said: list[str]) -> float:
+def kappa(true: list[str], predicted: list[str]) -> float:
     """Cohen's kappa: how far labels agree beyond chance."""
-    names, number = {*true, *said}, len(true)
-    agreed = sum(a == b for a, b in zip(true, said, strict=True)) / number
-    chance = sum(true.count(name) * said.count(name) for name in names) / number**2
+    names, number = {*true, *predicted}, len(true)
+    agreed = sum(a == b for a, b in zip(true, predicted, strict=True)) / number
+    chance = sum(true.count(name) * predicted.count(name) for name in names) / number**2
     return 1.0 if chance == 1.0 else (agreed - chance) / (1 - chance)
 
 

@@ -99,7 +99,7 @@ class Model(TextGenerator):
             metric: Of translators: "bleu", or "errors" (of symbols). Default: as in training.
             beams: Of translators: the beam width. Default: 5.
             compare_with: Of translators: another one, to compare with on the same sentences.
-            metrics: Metrics of your own by name, functions of the model or of (true, said); or their Python file.
+            metrics: Metrics of your own by name, functions of the model or of (true, predicted); or their Python file.
         """
         from qkv.tasks.protocol import EvaluationOptions
         from qkv.tasks.registry import evaluate_model, task_of_model
@@ -161,7 +161,7 @@ class Model(TextGenerator):
 
 
 Metrics = Mapping[str, Callable[..., float]] | str | Path
-"""Metrics of one's own, of the model or of two lists (what is right, and what the model said); or their Python file."""
+"""Metrics of one's own, of the model or of two lists (the true and the predicted answers); or their Python file."""
 
 
 def own_metrics_of(metrics: Metrics | None) -> OwnMetrics:

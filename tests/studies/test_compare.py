@@ -213,6 +213,15 @@ def test_an_axis_has_a_length_whatever_the_figures(values: list[float]) -> None:
     assert all(low <= value <= high for value in values)
 
 
+def test_masked_language_models_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    text = tmp_path / "book.txt"
+    text.write_text("The river keeps its stones.\n" * 400)
+    corpus = {"files": [str(text)], "task": "masked-language-modelling"}
+    with pytest.raises(InputError, match="Train masked ones one by one"):
+        compare(ComparisonPlan(corpus=corpus, folder=tmp_path / "found"))
+    assert not (tmp_path / "found").exists()
+
+
 def test_pairs_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     files = small_pairs.write(tmp_path / "pairs")
     with pytest.raises(InputError, match="knows no translators"):

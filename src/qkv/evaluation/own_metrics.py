@@ -1,7 +1,8 @@
 """Metrics of one's own: functions, given in Python or in a file, which report a number.
 
     def wordiness(model): ...         of the model, whatever it does
-    def kappa(true, said): ...        of the answers to examples: labels, tags by sentence, numbers; of translations
+    def kappa(true, predicted): ...   of the answers to examples: labels, tags by sentence, numbers; of
+    translations
 
 They are logged and reported; what is best is decided by the task's own score.
 """
@@ -44,7 +45,7 @@ class OwnMetrics:
     def __post_init__(self) -> None:
         for name, metric in self.metrics.items():
             if takes(metric) not in (1, 2):
-                raise InputError(f"metric {name!r}: expected a function of the model, or of (true, said).")
+                raise InputError(f"metric {name!r}: expected a function of the model, or of (true, predicted).")
 
     @property
     def record(self) -> str:
@@ -77,8 +78,8 @@ class OwnMetrics:
         for name, metric in self.metrics.items():
             if takes(metric) == 2:
                 raise InputError(
-                    f"metric {name!r}: takes (true, said), and {kind} gives no such answers. Expected a function of "
-                    "the model."
+                    f"metric {name!r}: takes (true, predicted), and {kind} gives no such answers. Expected a function "
+                    "of the model."
                 )
 
 
@@ -96,7 +97,7 @@ def load(name: str | Path) -> OwnMetrics:
         if inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_")
     }
     if not functions:
-        raise InputError(f"{source.file}: no metrics. Expected functions of the model, or of (true, said).")
+        raise InputError(f"{source.file}: no metrics. Expected functions of the model, or of (true, predicted).")
     return OwnMetrics(functions, source)
 
 

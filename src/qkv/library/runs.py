@@ -102,7 +102,8 @@ def train(
         metric: The score of translations: "bleu", or "errors" (of symbols).
         recipe: A recipe: a file, a name such as "gpt-nano", or its sections. Other arguments override it.
         settings: Single values of the recipe, such as {"model.layers": 4}.
-        metrics: Metrics of your own by name, functions of the model or of (true, said); or their Python file. They are
+        metrics: Metrics of your own by name, functions of the model or of (true, predicted); or their Python file. They
+        are
             computed at each evaluation and logged, and reported in the end.
         stop: Asked after each evaluation; True ends the run, and its best model is kept.
         stream: Yield an event for each step, evaluation and checkpoint instead; the run ends with the last one.

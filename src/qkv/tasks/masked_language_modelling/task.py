@@ -90,7 +90,7 @@ class MaskedLanguageModellingTask(Task):
     corpus_config: ClassVar[type] = CorpusConfig
     task_config: ClassVar[type] = MaskedLanguageModellingConfig
     options: ClassVar[tuple[str, ...]] = ("documents", "filter", "text")
-    not_studied: ClassVar[str] = (
+    study_refusal: ClassVar[str] = (
         "text, and qkv {verb} tries language models on it. Train masked ones one by one: qkv train FILE --model bert."
     )
 
