@@ -85,7 +85,7 @@ static int among(int64_t token, const int64_t *tokens, int64_t count) {
     return 0;
 }
 
-/* Of each row of scores (rows, vocabulary) the `count` largest but for those that are never written, in order, of equals the
+/* Of each row of scores (rows, vocabulary) the `count` largest except those that are never written, in order, of equals the
  * first one first; and their log p = x - max - log Σ e^(x - max), the sum over all. No table of log p is written down. */
 void candidates(const float *scores, int64_t rows, int64_t vocabulary, const int64_t *never, int64_t nevers, int64_t count,
                 float *logprobs, int64_t *tokens, int threads) {
