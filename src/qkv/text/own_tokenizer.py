@@ -21,7 +21,7 @@ from qkv.config import parse
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.own_files import OwnFile
 from qkv.text.pipelines import SPECIAL
-from qkv.text.unigram import Cut
+from qkv.text.unigram import Cut, ListedTokens
 
 GROUP = "qkv.tokenizers"
 METHODS = ("learn", "encode", "decode")
@@ -123,7 +123,7 @@ def restore(saved: object, values: object, where: str) -> tuple[OwnTokenizer, Ow
     return tokenizer, known.source
 
 
-class OwnBackend:
+class OwnBackend(ListedTokens):
     """A tokenizer of one's own as `Tokenizer` asks it, after qkv's special tokens."""
 
     normalizer = None
@@ -134,6 +134,7 @@ class OwnBackend:
         self._special = SPECIAL["own"]
         self._first = len(self._special)
         self._tokens = [*self._special, *own.tokens]
+        self._added = {number: AddedToken(name, special=True) for number, name in enumerate(self._special)}
         if not own.tokens:
             raise InputError(f"{source.name}: the tokenizer has no tokens. `learn` must give one that has.")
         if any(not isinstance(token, str) for token in own.tokens):
@@ -183,18 +184,6 @@ class OwnBackend:
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         return self.own.decode([number - self._first for number in ids if self._first <= number < len(self._tokens)])
-
-    def id_to_token(self, number: int) -> str | None:
-        return self._tokens[number] if 0 <= number < len(self._tokens) else None
-
-    def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
-        return {token: number for number, token in enumerate(self._tokens)}
-
-    def get_vocab_size(self, with_added_tokens: bool = True) -> int:
-        return len(self._tokens)
-
-    def get_added_tokens_decoder(self) -> dict[int, AddedToken]:
-        return {number: AddedToken(name, special=True) for number, name in enumerate(self._special)}
 
 
 def train_own(settings: str, size: int | None, saved: object, texts: Iterator[str], where: str) -> OwnBackend:

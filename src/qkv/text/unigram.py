@@ -182,7 +182,26 @@ class Cut(NamedTuple):
     ids: list[int]
 
 
-class Unigram:
+class ListedTokens:
+    """The tokens of a tokenizer by number, as the `tokenizers` library gives them."""
+
+    _tokens: list[str]
+    _added: dict[int, AddedToken]
+
+    def id_to_token(self, number: int) -> str | None:
+        return self._tokens[number] if 0 <= number < len(self._tokens) else None
+
+    def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self._tokens)}
+
+    def get_vocab_size(self, with_added_tokens: bool = True) -> int:
+        return len(self._tokens)
+
+    def get_added_tokens_decoder(self) -> dict[int, AddedToken]:
+        return dict(self._added)
+
+
+class Unigram(ListedTokens):
     """A tokenizer.json of this kind, which has been checked (checks.py)."""
 
     def __init__(self, text: str) -> None:
@@ -190,8 +209,8 @@ class Unigram:
         model = self._values["model"]
         listed: list[tuple[str, float]] = [(piece, float(score)) for piece, score in model["vocab"]]
         added = {entry["content"]: entry for entry in self._values["added_tokens"]}
-        self._size: int = added.pop(BEYOND)["id"] if BEYOND in added else len(listed)
-        self._tokens = [piece for piece, _ in listed[: self._size]]
+        size: int = added.pop(BEYOND)["id"] if BEYOND in added else len(listed)
+        self._tokens = [piece for piece, _ in listed[:size]]
         self._ids = {piece: number for number, piece in enumerate(self._tokens)}
         self._added = {entry["id"]: AddedToken(name, special=entry["special"]) for name, entry in added.items()}
         self._unknown: int = model["unk_id"]
@@ -234,20 +253,8 @@ class Unigram:
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
         special = self._added if skip_special_tokens else {}
-        pieces = [self._tokens[number] for number in ids if 0 <= number < self._size and number not in special]
+        pieces = [self._tokens[number] for number in ids if 0 <= number < len(self._tokens) and number not in special]
         return "".join(pieces).replace(SPACE, " ").strip()
-
-    def id_to_token(self, number: int) -> str | None:
-        return self._tokens[number] if 0 <= number < self._size else None
-
-    def get_vocab(self, with_added_tokens: bool = True) -> dict[str, int]:
-        return dict(self._ids)
-
-    def get_vocab_size(self, with_added_tokens: bool = True) -> int:
-        return self._size
-
-    def get_added_tokens_decoder(self) -> dict[int, AddedToken]:
-        return dict(self._added)
 
     def to_str(self, pretty: bool = False) -> str:
         return json.dumps(self._values, ensure_ascii=False, indent=2 if pretty else None)

@@ -42,7 +42,6 @@ ZIP_ERRORS = (
 )
 """What the zipfile module raises for a damaged or hostile archive."""
 
-DocumentFormat = Literal["html", "docx", "pdf", "ipynb", "epub", "rtf"]
 Format = Literal["text", "jsonl", "json", "parquet", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"]
 Compression = Literal["plain", "gz", "zst", "zip"]
 
@@ -56,7 +55,7 @@ FORMATS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-DOCUMENTS: dict[str, DocumentFormat] = {
+DOCUMENTS: dict[str, Format] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".docx": "docx",
     ".pdf": "pdf",
