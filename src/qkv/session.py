@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,22 +20,24 @@ from torch import nn
 from qkv.data import catalog, own_reader
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, no_progress
-from qkv.errors import InputError, UnusablePathError
+from qkv.errors import InputError
 from qkv.evaluation import own_metrics
 from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.recipe import bundle, origin, time_budget
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import Recipe, Section
-from qkv.storage import PARTIAL_SUFFIX, flush, storage_errors, storage_remedy, verify_files
+from qkv.storage import storage_errors, storage_remedy, verify_files
 from qkv.tasks import registry
 from qkv.tasks.protocol import Session, Task
 from qkv.tasks.report import RunReport, with_own_scores, write_card
 from qkv.text.tokenizer import Tokenizer
+from qkv.time_limit import BUSY, ReadingLimit, reading_within
 from qkv.training import devices, loop, metrics_log
-from qkv.training.clock import Clock
+from qkv.training.clock import Clock, ProcessorShare
 from qkv.training.loop import TrainingState, train
 from qkv.training.metrics_log import REMEDY
 from qkv.training.run import Run, Scores, hold_folder
+from qkv.training.run_folder import create_run_folder
 from qkv.training.settings import TrainingConfig
 
 if TYPE_CHECKING:
@@ -69,20 +72,15 @@ def start(
     if own is not None:
         values = {**values, "training": {**values.get("training", {}), "metrics": own.record}}
     draft = Draft.parse(values, "the recipe")
-    task = with_metrics(registry.open_task(draft, progress, detected), own)
+    steps = draft.training.steps
+    limit = ReadingLimit(started_at, minutes)
+    with reading_within(limit if steps is None else None):
+        task = with_metrics(registry.open_task(draft, progress, detected), own)
     devices.trim_heap()
-    timed = draft.training.steps is None
-    draft, epochs = task.resolve(draft, ends_at if timed else None)
-    recipe, clock = task.complete(task.resolve_steps(draft, PROBE_STEPS, timed=timed)), None
-    with devices.enough_memory(recipe.training, recipe.model.context):
-        task.require_memory(recipe)
-        if timed:
-            steps, clock = plan_steps(recipe, task, ends_at, task.useful_steps(draft, epochs))
-            if steps > clock.longest and epochs:
-                task.add_note(
-                    f"more than {clock.longest:,} steps would not help: the run will end before its time is over"
-                )
-            recipe = task.complete(task.resolve_steps(draft, min(steps, clock.longest), timed=True))
+    if steps is None:
+        recipe, clock = fit_into_time(task, draft, ends_at, limit)
+    else:
+        recipe, clock = with_steps(task, task.resolve(draft, None)[0], steps), None
     devices.trim_heap()
     if numbered:
         folder = folder.with_name(f"{folder.name}-{model_name or task.model_name(recipe)}")
@@ -191,61 +189,87 @@ def build(recipe: Recipe) -> nn.Module:
     return model.to(recipe.training.device)
 
 
-def plan_steps(recipe: Recipe, task: Task, ends_at: float, longest: int) -> tuple[int, Clock]:
-    """The number of steps that fit into the time, measured on a copy of the run; and the clock of the run."""
+def with_steps(task: Task, draft: Draft, steps: int) -> Recipe:
+    """The recipe of a resolved draft with so many steps; one that would not fit into memory is refused."""
+    recipe = task.complete(task.resolve_steps(draft, steps, timed=draft.training.steps is None))
+    with devices.enough_memory(recipe.training, recipe.model.context):
+        task.require_memory(recipe)
+    return recipe
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What fits into the time, as measured."""
+
+    steps: int
+    epoch_steps: float
+    threads: int
+    clock: Clock
+
+
+def fit_into_time(task: Task, given: Draft, ends_at: float, limit: ReadingLimit) -> tuple[Recipe, Clock]:
+    """The recipe with as many steps as fit into the time, and the clock of the run.
+
+    Where these are less than an epoch and the user left the model open, a cheaper one is taken.
+    """
+    notes, cheaper = list(task.added_notes), list(task.cheaper_models(given))
+    while True:
+        with reading_within(limit):
+            draft, epochs = task.resolve(given, ends_at)
+        recipe = with_steps(task, draft, PROBE_STEPS)
+        with devices.enough_memory(recipe.training, recipe.model.context):
+            plan = plan_steps(recipe, task, ends_at, threads_open=given.training.threads is None)
+        plan.clock.longest, plan.clock.extends = task.useful_steps(draft, epochs), task.extends and epochs > 0
+        if plan.steps >= plan.epoch_steps or not cheaper:
+            break
+        name, model = cheaper.pop(0)
+        notes.append(
+            f"model: {name}, because the time is enough for only {plan.steps / plan.epoch_steps:.2f} epochs of the "
+            "usual one; --model takes another."
+        )
+        task.added_notes[:] = notes
+        given = replace(given, model=model)
+    if plan.clock.share < BUSY:
+        task.add_note(f"the machine is busy: qkv got {plan.clock.share:.0%} of the processor.")
+    longest = plan.clock.longest
+    if plan.steps > longest and epochs and not plan.clock.extends:
+        task.add_note(f"more than {longest:,} steps would not help: the run will end before its time is over")
+    draft = replace(draft, training=replace(draft.training, threads=plan.threads))
+    return with_steps(task, draft, min(plan.steps, longest)), plan.clock
+
+
+def plan_steps(recipe: Recipe, task: Task, ends_at: float, *, threads_open: bool) -> StepPlan:
+    """The number of steps that fit into the time, measured on a copy of the run; and the clock of the run.
+
+    On a busy machine one thread may be faster than several, which wait for each other: where their number is open, the
+    faster way is taken.
+    """
     probe = replace(recipe.training, steps=PROBE_STEPS, warmup=10, compile="off")
     devices.set_threads(probe.threads)
     state = loop.initial_state(build(recipe), probe)
     task.prepare_model(recipe, state.model)
     seconds_left = ends_at - time.perf_counter()
-    steps = train(state, task.objective(recipe), probe)
-    step_seconds = time_budget.median_step_seconds(
-        steps, min_steps=3, seconds=min(6.0, 0.03 * seconds_left), patience=PROBE_SHARE * seconds_left
+    objective = task.objective(recipe)
+    time_steps = partial(
+        time_budget.median_step_seconds,
+        train(state, objective, probe),
+        min_steps=3,
+        seconds=min(6.0, 0.03 * seconds_left),
+        patience=PROBE_SHARE * seconds_left,
     )
+    share, threads = ProcessorShare(), probe.threads
+    step_seconds = time_steps()
+    got = share.value if probe.device == "cpu" else 1.0
+    if got < BUSY and threads_open and threads > 1:
+        devices.set_threads(1)
+        with_one = time_steps()
+        threads, step_seconds = (1, with_one) if with_one < step_seconds else (threads, step_seconds)
+        devices.set_threads(threads)
     costs = task.costs(recipe, state.model, step_seconds, ends_at - time.perf_counter())
     clock = Clock(
-        ends_at, closing=costs.closing, longest=longest, scoring=costs.final_scoring, evaluation=costs.evaluation
-    )
+        ends_at, closing=costs.closing / got, longest=1, scoring=costs.final_scoring, evaluation=costs.evaluation,
+        share=got,
+    )  # fmt: skip
     seconds_left = ends_at - time.perf_counter() - clock.reserve - costs.during_run
-    return max(1, int(seconds_left / (step_seconds + costs.per_step))), clock
-
-
-def create_run_folder(folder: Path, numbered: bool) -> Path:
-    """Create the folder of a new run; if `numbered`, with a number when the name is taken. Names that are taken or
-    impossible are refused."""
-    try:
-        os.fspath(folder).encode("utf-8")
-        return _create_run_folder(folder, numbered)
-    except UnicodeEncodeError:  # the library that writes weights takes only such names
-        raise InputError(f"{os.fspath(folder)!r}: the name is not UTF-8. Choose another --run.") from None
-    except (OSError, ValueError, UnusablePathError) as error:  # too long, a broken link, a zero byte
-        reason = getattr(error, "strerror", None) or getattr(error, "reason", error)
-        raise InputError(f"{folder}: cannot be a run's folder ({reason}). Choose another --run.") from None
-
-
-def _create_run_folder(folder: Path, numbered: bool) -> Path:
-    with storage_remedy(REMEDY), storage_errors(folder):
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise InputError(f"{folder}: a file is in the way of this folder. Choose another --run.") from None
-        if not numbered:
-            if folder.exists() and not folder.is_dir():
-                raise InputError(f"{folder}: a file of this name is in the way. Choose another --run.")
-            if (folder / "recipe.toml").exists():
-                raise InputError(f"{folder}: this run exists. Continue it with --resume, or choose another --run.")
-            # a run that was killed before its recipe was written leaves only temporary files
-            if folder.is_dir() and any(path.suffix != PARTIAL_SUFFIX for path in folder.iterdir()):
-                raise InputError(f"{folder}: not empty, and not a run. Choose another --run.")
-            folder.mkdir(exist_ok=True)
-            flush(folder.parent)
-            return folder
-        for number in range(1, 100_000):
-            candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
-            try:
-                candidate.mkdir()
-            except FileExistsError:
-                continue
-            flush(folder.parent)
-            return candidate
-    raise InputError(f"{folder}: too many runs of this name. Choose another with --run.")
+    steps = max(1, int(seconds_left / (step_seconds + costs.per_step)))
+    return StepPlan(steps, objective.samples / recipe.training.batch, threads, clock)

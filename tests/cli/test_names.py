@@ -14,7 +14,7 @@ from data.bad_inputs import prose
 from interop import tiny_folder
 from qkv.cli.app import VERBS
 from qkv.errors import InputError
-from qkv.session import create_run_folder
+from qkv.training.run_folder import create_run_folder
 
 NOT_UTF8 = os.fsdecode(b"a\xff\xfeb")
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from qkv.training.clock import Clock
+from qkv.training.clock import Clock, ProcessorShare
 from qkv.training.run import Run, StepsChanged
 from qkv.training.settings import TrainingConfig, fraction_done
 from tiny import TRAINING, state, task
@@ -164,3 +164,63 @@ def test_turns_out_of_order_are_refused() -> None:
         replace(TRAINING, steps=10, steps_changes=((5, 4),))
     with pytest.raises(ValueError, match="in order"):
         replace(TRAINING, steps=10, steps_changes=((5, 8), (3, 9)))
+
+
+def improving_until(last: int, watch: Watch, clock: Clock, planned: int, every: int) -> int:
+    """A run of one step a second whose validation score improves up to step `last`; gives its number of steps."""
+    end, step = planned, 0
+    while step < end:
+        watch.time += 1.0
+        step += 1
+        clock.step_done()
+        end = clock.total_steps(step, end, every, may_grow=False)
+        if step % every == 0 and step < end:
+            clock.evaluation_done()
+            clock.observe(step, min(step, last))
+            end = clock.total_steps(step, end, every, may_grow=True)
+    return step
+
+
+def test_a_run_goes_on_while_the_validation_curve_improves() -> None:
+    watch = Watch()
+    clock = Clock(1000.0, closing=4.0, longest=100, extends=True, now=watch)
+    assert improving_until(10_000, watch, clock, 100, 10) == pytest.approx(996, abs=20)
+    assert clock.flat is None
+
+
+def test_a_run_ends_where_the_validation_curve_is_flat() -> None:
+    watch = Watch()
+    clock = Clock(100_000.0, closing=4.0, longest=100, extends=True, now=watch)
+    steps = improving_until(200, watch, clock, 100, 10)
+    assert 200 < steps <= 200 / 0.75 * 2
+    assert clock.flat is not None
+    assert clock.flat[1] == 200
+
+
+def test_a_flat_curve_ends_the_run_as_planned() -> None:
+    watch = Watch()
+    clock = Clock(1000.0, closing=4.0, longest=100, extends=True, now=watch)
+    assert improving_until(30, watch, clock, 100, 10) == 100
+
+
+def test_the_curve_moves_nothing_where_a_task_does_not_extend() -> None:
+    watch = Watch()
+    clock = Clock(1000.0, closing=4.0, longest=100, now=watch)
+    assert improving_until(10_000, watch, clock, 100, 10) == 100
+
+
+def test_a_first_step_of_most_of_the_time_shortens_the_plan() -> None:
+    watch = Watch()
+    clock = Clock(60.0, closing=1.0, longest=1000, now=watch)
+    watch.time += 30.0
+    clock.step_done()
+    assert clock.total_steps(1, 40, 10, may_grow=False) <= 3
+
+
+@pytest.mark.parametrize(("on_processor", "share"), [(10.0, 1.0), (2.5, 0.25), (0.0, 0.01)])
+def test_the_share_of_the_processor(on_processor: float, share: float) -> None:
+    passed, used = Watch(), Watch()
+    meter = ProcessorShare(passed, used)
+    assert meter.value == 1.0
+    passed.time, used.time = 10.0, on_processor
+    assert meter.value == share

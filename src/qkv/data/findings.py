@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from qkv import time_limit
 from qkv.errors import DataError
 from qkv.visible import visible
 
@@ -162,6 +163,7 @@ def byte_counter(progress: Progress, stage: str, total: int | None = None) -> On
     def on_read(count: int) -> None:
         nonlocal done
         done += count
+        time_limit.check()
         progress(stage, done, total)
 
     return on_read

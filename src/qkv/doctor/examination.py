@@ -131,7 +131,8 @@ class Doctor:
         """The number of training tokens that can be counted in the time."""
         if self.session.run.clock is None:
             return text_baselines.COUNTED
-        seconds = COUNTING_SHARE * 60 * self.session.run.clock.minutes_left()
+        clock = self.session.run.clock
+        seconds = COUNTING_SHARE * 60 * clock.minutes_left() * clock.share
         return min(text_baselines.COUNTED, max(MIN_COUNTED_TOKENS, int(seconds * text_baselines.A_SECOND)))
 
     def baselines_line(self) -> str:

@@ -7,8 +7,10 @@ import math
 from qkv.evaluation.text_baselines import Baselines
 from qkv.models.registry import defaults
 from qkv.recipe.recipe import Recipe
+from qkv.training.clock import Clock
 from qkv.training.diagnosis import PARTLY_MEMORISED, Diagnosis, Kind
 
+EARLY_SHARE = 0.1  # of the time for training: a run with more of it left ended early
 BETTER_THAN = 0.995  # a loss is better than a baseline if it is below this share of it
 MENTIONED_SHARE = 0.1  # of the validation text: a smaller part that is also in the training text is not mentioned
 NATS = "nats per token"
@@ -209,3 +211,15 @@ def _ratios_to_default(recipe: Recipe) -> dict[str, float]:
 
 def _set_options(rates: dict[str, float]) -> str:
     return " ".join(f"--set training.{name}={rate:.2g}" for name, rate in rates.items())
+
+
+def early_end(clock: Clock | None) -> str:
+    """Why a run with a time budget ended with much of its time left; nothing for other runs."""
+    left = clock.minutes_left() if clock else 0.0
+    if clock is None or clock.flat is None or 60 * left < EARLY_SHARE * (clock.ends_at - clock.began):
+        return ""
+    at, best = clock.flat
+    return (
+        f"ended {left:.1f} minutes before its time: at step {at:,} the validation score had not improved since step "
+        f"{best:,}"
+    )

@@ -17,6 +17,7 @@ import torch
 
 from qkv.models.registry import LANGUAGE_MODELS, ModelConfig
 from qkv.training import devices
+from qkv.training.clock import FIRST_STEP
 from qkv.training.loop import Step, initial_state, train
 from qkv.training.settings import TrainingConfig
 
@@ -117,8 +118,11 @@ def dropout(epochs: float) -> float:
     return max((share for least, share in DROPOUT if epochs >= least), default=0.0)
 
 
-def measure_machine(device: str, dtype: str) -> MachineSpeed:
-    """Time a few steps of the reference model, on a CPU with all threads and with one, and take the faster way."""
+def measure_machine(device: str, dtype: str, patience: float = math.inf) -> MachineSpeed:
+    """Time a few steps of the reference model, on a CPU with all threads and with one, and take the faster way.
+
+    After `patience` seconds with either, no further step is begun.
+    """
     from qkv.objectives.language_modelling import LanguageModelling, LanguageModellingConfig
 
     model: ModelConfig = LANGUAGE_MODELS["modern"](**REFERENCE)
@@ -139,7 +143,7 @@ def measure_machine(device: str, dtype: str) -> MachineSpeed:
     all_threads = devices.choose_threads()
     for threads in sorted({all_threads, 1} if device == "cpu" else {all_threads}, reverse=True):
         devices.set_threads(threads)
-        step_seconds[threads] = median_step_seconds(steps, min_steps=4, seconds=0.4)
+        step_seconds[threads] = median_step_seconds(steps, min_steps=4, seconds=0.4, patience=patience)
     best = min(step_seconds, key=lambda threads: step_seconds[threads])
     devices.set_threads(all_threads)
     return MachineSpeed(best, REFERENCE_SECONDS / step_seconds[best])
@@ -156,7 +160,8 @@ def median_step_seconds(
 ) -> float:
     """The median time of a step, apart from the first one, which is slower.
 
-    Steps are timed for `seconds`, and at least `min_steps` of them. After `patience` seconds no further step is begun.
+    Steps are timed for `seconds`, and at least `min_steps` of them. After `patience` seconds no further step is begun;
+    where only the first was timed, a part of its time is taken.
     """
     began = now()
     next(steps)
@@ -167,4 +172,4 @@ def median_step_seconds(
         began = now()
         next(steps)
         times.append(now() - began)
-    return statistics.median(times[1:] or times)
+    return statistics.median(times[1:] or [FIRST_STEP * times[0]])

@@ -22,12 +22,12 @@ import numpy as np
 from qkv.evaluation.intervals import Difference, Estimate, interval_text
 from qkv.evaluation.significance import NAMES, RowStatistics, difference, estimate
 from qkv.safe_json import without_nonfinite
-from qkv.session import create_run_folder
 from qkv.storage import write_file
 from qkv.studies import picture
 from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.registry import task_to_study
 from qkv.tasks.report import LinesSection, ReportSection, TableSection, markdown_cell
+from qkv.training.run_folder import create_run_folder
 from qkv.version import __version__
 from qkv.visible import ShownResult, visible
 

@@ -7,7 +7,7 @@ the training settings, `resolve_steps` the number of steps, and `complete` check
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +31,7 @@ from qkv.objectives.objective import Objective
 from qkv.recipe import recipe as recipes
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
-from qkv.recipe.recipe import CorpusSection, Recipe
+from qkv.recipe.recipe import CorpusSection, Recipe, Section
 from qkv.recipe.resolve import with_steps
 from qkv.tasks.report import EvaluationReport, RunReport
 from qkv.text.tokenizer import Tokenizer
@@ -94,6 +94,7 @@ class Task(ABC):
     labelled: ClassVar[bool] = False  # whether it learns from examples with labels
     study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
     max_warmup: ClassVar[int] = 200  # steps
+    extends: ClassVar[bool] = False  # whether a run with time left goes on as long as the validation curve improves
 
     prepared: Prepared | PreparedExamples | PreparedPairs
     added_notes: list[str] = field(default_factory=list, kw_only=True)
@@ -122,6 +123,11 @@ class Task(ABC):
 
     def add_note(self, note: str) -> None:
         self.added_notes.append(note)
+
+    def cheaper_models(self, given: Draft) -> Iterable[tuple[str, Section]]:
+        """Models for a run whose time is not enough for an epoch of the default one, each cheaper than the one before:
+        a name and its section [model]. None where the user chose a model."""
+        return ()
 
     @abstractmethod
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import tokenizers
 from pydantic import Field
 
+from qkv import time_limit
 from qkv.config import strict
 from qkv.errors import InputError
 from qkv.ranges import VOCABULARY
@@ -217,6 +218,7 @@ class Tokenizer:
         return [np.array(ids, dtype=np.uint32) for ids in self._encode(texts)]
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        time_limit.check()
         try:
             return [row.ids for row in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
         except (TypeError, UnicodeError):  # how the library meets a lone surrogate

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from tokenizers import pre_tokenizers, trainers
 
+from qkv import time_limit
 from qkv.errors import ConfigError, DataError
 from qkv.text.own_tokenizer import train_own
 from qkv.text.pipelines import SPECIAL, WORD, Kind, build
@@ -154,6 +155,7 @@ def _watched(texts: Iterable[str], progress: Progress | None) -> Iterator[str]:
         yield text
         done += len(text)
         if progress is not None and done - reported > REPORT_EVERY:
+            time_limit.check()
             progress("learning the tokenizer", done, None)
             reported = done
 

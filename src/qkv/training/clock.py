@@ -20,6 +20,27 @@ EVALUATION_SHARE = 0.1  # of the time, about, may be spent on evaluations during
 MIN_INTERVAL_FACTOR = 1.5  # by which the interval of evaluations grows at least, if it does
 MAX_SCORING_SHARE = 0.15  # of the time is reserved for the final scores; if they take longer, a sample is scored
 MAX_SLOWDOWN = 8.0  # of the final scores compared with their measurement before the run
+FIRST_STEP = 0.6  # of the first step's time; it also loads kernels and takes memory, so later ones are faster
+LONG_STEP = 0.4  # of the time: a first step that takes longer gives the speed
+FLAT = 0.25  # of a run's steps: without a better model in the last part of this size, the validation curve is flat
+
+
+class ProcessorShare:
+    """The share of the time since it was created that the calling thread spent on the processor.
+
+    A thread that computes all the time has about 1 on a quiet machine, and less where it waits for others.
+    """
+
+    def __init__(
+        self, now: Callable[[], float] = time.perf_counter, on_processor: Callable[[], float] = time.thread_time
+    ) -> None:
+        self.now, self.on_processor = now, on_processor
+        self.began = now(), on_processor()
+
+    @property
+    def value(self) -> float:
+        passed = self.now() - self.began[0]
+        return min(1.0, max(0.01, (self.on_processor() - self.began[1]) / passed)) if passed > 0 else 1.0
 
 
 class Clock:
@@ -27,7 +48,8 @@ class Clock:
 
     After the last step, `scoring` seconds are reserved for the final scores and `closing` seconds for what follows.
     Both were measured before the run, when an evaluation took `evaluation` seconds; if evaluations become slower, more
-    time is reserved. A run has no more than `longest` steps.
+    time is reserved. A run has no more than `longest` steps, but where it `extends`, while the validation curve still
+    improves, it may have twice as many as it has had.
     """
 
     def __init__(
@@ -38,10 +60,14 @@ class Clock:
         longest: int,
         scoring: float = 0.0,
         evaluation: float = 0.0,
+        extends: bool = False,
+        share: float = 1.0,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.ends_at, self.closing, self.longest, self.now = ends_at, closing, longest, now
         self.scoring, self.expected_evaluation = scoring, evaluation
+        self.extends, self.share = extends, share  # of the processor, measured before the run
+        self.flat: tuple[int, int] | None = None  # a step at which the validation curve was flat, and the best step
         self.step_times: deque[float] = deque(maxlen=MAX_WINDOW)
         self.evaluation = evaluation
         self.lap_began = self.began = now()
@@ -87,8 +113,17 @@ class Clock:
         """
         if len(self.step_times) >= MIN_STEPS:
             return statistics.median(list(self.step_times)[-max(MIN_WINDOW, steps_left // 8) :])
-        late = sum(self.step_times) > IMPATIENCE * (self.ends_at - self.began)
-        return min(self.step_times) if late and len(self.step_times) > 1 else None
+        spent, time = sum(self.step_times), self.ends_at - self.began
+        if len(self.step_times) == 1:
+            return FIRST_STEP * spent if spent > LONG_STEP * time else None
+        return min(self.step_times) if spent > IMPATIENCE * time else None
+
+    def observe(self, step: int, best_step: int) -> None:
+        """After an evaluation: the run may become longer unless the validation curve is flat."""
+        if self.extends and best_step > (1 - FLAT) * step:
+            self.longest, self.flat = max(self.longest, 2 * step), None
+        elif self.extends:
+            self.flat = (step, best_step)
 
     def total_steps(self, step: int, planned: int, every: int, *, may_grow: bool) -> int:
         """How many steps the run should have, after `step` of the `planned` ones, with an evaluation `every` so many.

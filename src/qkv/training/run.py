@@ -182,7 +182,7 @@ class Run:
                         yield Stopped(step.number, memory.best_step)
                     return
                 if due:
-                    yield from self._ask_clock(step.number, evaluated=True)
+                    yield from self._ask_clock(step.number, evaluated=True, best_step=memory.best_step)
 
     def _train(self, state: TrainingState, objective: Objective) -> Iterator[Step]:
         """Train to the last step, with the new config whenever the clock changes it."""
@@ -195,7 +195,7 @@ class Run:
                 if self.config is not config:
                     break
 
-    def _ask_clock(self, step: int, *, evaluated: bool) -> Iterator[StepsChanged]:
+    def _ask_clock(self, step: int, *, evaluated: bool, best_step: int = 0) -> Iterator[StepsChanged]:
         """Let the clock change the number of steps and, after an evaluation, their interval; save the new config."""
         if self.clock is None:
             return
@@ -204,6 +204,7 @@ class Run:
             self.clock.step_done()
         else:
             self.clock.evaluation_done()
+            self.clock.observe(step, best_step)
             every = self.clock.evaluation_interval(step, before, changed.current_evaluate_every)
             if every != changed.current_evaluate_every:
                 changed = replace(changed, evaluate_every_changes=(*changed.evaluate_every_changes, (step, every)))

@@ -13,6 +13,7 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExamples, TextExamples
 from qkv.data.findings import Progress
 from qkv.data.object_names import names_of
+from qkv.doctor import messages
 from qkv.evaluation.classification_metrics import ClassScore
 from qkv.evaluation.intervals import interval_text
 from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
@@ -225,9 +226,11 @@ def remarks(session: Session, task: ClassificationTask, results: dict[str, Label
         lines.append("it may have learned nothing: one answer for all lies within its interval")
     if evaluations and evaluations[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in evaluations):
         lines.append("the validation loss rises: the model is too confident in its mistakes; more dropout may help")
-    epochs = session.epochs
-    if epochs < 0.7 * task.system.epochs and session.run.clock is not None:
-        lines.append(f"try: more time; {epochs:.1f} epochs were seen")
+    clock = session.run.clock
+    if early := messages.early_end(clock):
+        lines.append(early)
+    if clock is not None and clock.extends and clock.flat is None:
+        lines.append(f"try: more time; {session.epochs:.1f} epochs were seen")
     elif data.numeric:
         linear = model.kind == "linear-table"
         other = "--model mlp, which is not limited to straight lines" if linear else "--model linear, to compare with"

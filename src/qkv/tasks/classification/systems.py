@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from qkv.config import LazyClasses, toml_values
-from qkv.data.examples import Labelled, NumberExamples
+from qkv.data.examples import Array, Labelled, NumberExamples
 from qkv.errors import ConfigError
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import (
@@ -72,6 +72,24 @@ DEFAULT_NUMBER_SYSTEM = "mlp"
 DEFAULT_SYSTEMS = dict.fromkeys(("classification", "regression", "multi-label", "tagging"), "lstm") | {"images": "cnn"}
 LONG_TEXT_SYSTEMS = dict.fromkeys(("classification", "regression", "multi-label"), "bag")
 """The defaults for texts of hundreds of tokens, on which models that read token by token are slow to train."""
+
+LONG_TEXTS = 600  # characters; texts are long if the median has more
+
+
+def long_text_system(data: Labelled) -> str | None:
+    """The default system where texts are long, or None."""
+    system = LONG_TEXT_SYSTEMS.get(data.task)
+    return system if system and float(np.median(data.train.lengths)) > LONG_TEXTS else None
+
+
+def cheaper_systems(data: Labelled) -> list[tuple[str, Section]]:
+    """Systems that take less time than the default one, each less than the one before: a name, and its section."""
+    if data.task == "tagging":
+        return [("a smaller gru", {"kind": "gru", "width": 64, "letters": 0})]
+    if data.numeric or data.task not in LONG_TEXT_SYSTEMS:
+        return []
+    names = ["bag", "linear"]
+    return [(name, {"kind": name}) for name in names if name != long_text_system(data)]
 
 
 def system_names(task: str) -> list[str]:
@@ -217,6 +235,13 @@ def patch_size(height: int, width: int, preferred: int) -> int:
     """The side of square patches that divide the image, as near to the preferred one as possible."""
     sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
     return min(sides, key=lambda side: (abs(side - preferred), side))
+
+
+def set_target_scale(model: MutableSection, targets: Array) -> None:
+    """Set the mean and the spread of a regression's targets where the section leaves them open."""
+    center = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # a constant is a bias, too
+    model.setdefault("center", round(center, 6))
+    model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
 
 
 SOLVED_RATE = 1e-7  # the learning rate of a model that starts at its solution

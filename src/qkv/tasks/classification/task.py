@@ -31,7 +31,7 @@ from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft, TrainingDraft
-from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, parse_model
+from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, Section, parse_model
 from qkv.tasks.classification import planned, report, systems
 from qkv.tasks.classification.evaluate import MAX_EVALUATED, MAX_EVALUATIONS, plan_evaluations, score_in_time
 from qkv.tasks.protocol import (
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
 
 PROBED_EXAMPLES = 64  # examples whose evaluation is timed
-LONG_TEXTS = 600  # characters; texts are long if the median has more
 MAX_EPOCHS_FOR_STEPS = 30.0  # a run over few examples has more epochs than are usual, up to these, to reach its steps
 
 
@@ -71,6 +70,7 @@ class ClassificationTask(Task):
     gives_answers: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
     example: ClassVar[str] = "reviews.csv"
+    extends: ClassVar[bool] = True
 
     prepared: PreparedExamples
     system: ClassifierDefaults = field(default_factory=lambda: systems.TEXT_SYSTEMS["lstm"])
@@ -142,14 +142,16 @@ class ClassificationTask(Task):
         training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
+    def cheaper_models(self, given: Draft) -> list[tuple[str, Section]]:
+        return [] if given.model or given.training.start else systems.cheaper_systems(self.prepared.labelled)
+
     def _classifier(self, draft: Draft) -> MutableSection:
         """The section of a classifier or a tagger of texts or images."""
         data, start, given = self.prepared.labelled, draft.training.start, draft.model
         if start:
             model, self.system = systems.finetuning_section(origin.open_start(start), given, draft.training, data)
         else:
-            long_text_system = systems.LONG_TEXT_SYSTEMS.get(data.task)
-            if "kind" not in given and long_text_system and np.median(data.train.lengths) > LONG_TEXTS:
+            if "kind" not in given and (long_text_system := systems.long_text_system(data)):
                 given = {**given, "kind": long_text_system}
                 choice = f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
                 self.add_note(Assumption(choice))
@@ -178,10 +180,7 @@ class ClassificationTask(Task):
         if data.task != "tagging":
             model |= {"problem": self.problem, "texts": 2 if data.pairs else 1}
         if self.problem == "regression":
-            targets = data.train.targets
-            center = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # a constant is a bias, too
-            model.setdefault("center", round(center, 6))
-            model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
+            systems.set_target_scale(model, data.train.targets)
         if not isinstance(data.train, ImageExamples):
             for name, split in (("training texts", "train"), ("texts to check on", "valid")):
                 self.added_notes += self.split_rows(split).notes(name, self.context)

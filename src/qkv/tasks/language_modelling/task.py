@@ -52,6 +52,7 @@ FINETUNE_RATE, SMALL_FINETUNE_RATE = 1e-4, 5e-4
 FINETUNE_EPOCHS = 3.0
 PROBED_TOKENS = 2048  # tokens whose evaluation is timed
 SEARCHED_TOKENS = 1_000_000  # in which the beginnings of documents are looked up
+MACHINE_SHARE = 0.03  # of the time, twice, for measuring the machine
 
 
 @dataclass
@@ -103,7 +104,8 @@ class LanguageModellingTask(Task):
             model = origin.continued_section(start, model)
         epochs = resolve.useful_epochs(tokens)
         if ends_at is not None and tokens >= resolve.TINY_TEXT:
-            machine = time_budget.measure_machine(*resolve.device_and_dtype(draft.training))
+            patience = MACHINE_SHARE * (ends_at - time.perf_counter())
+            machine = time_budget.measure_machine(*resolve.device_and_dtype(draft.training), patience)
             seconds = machine.speed * (ends_at - time.perf_counter())
             size, threads = time_budget.size_for(seconds, tokens), machine.threads
             if not size.shape.keys() & model.keys():  # sizes that the user set are not the preset's

@@ -134,6 +134,10 @@ class MaskedLanguageModellingTask(Task):
     def tokens(self) -> int:
         return len(self.prepared.train.tokens)
 
+    def cheaper_models(self, given: Draft) -> list[tuple[str, Section]]:
+        smallest = next(iter(bert.PRESETS))
+        return [(smallest, {"kind": smallest})] if given.model == {"kind": self.default_model} else []
+
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
         task = {"next_sentence": "pairs", **draft.task}
         model = expand_preset(draft.model, task["next_sentence"] == "pairs")

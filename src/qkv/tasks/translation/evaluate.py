@@ -29,7 +29,7 @@ from qkv.tasks.registry import training_recipe
 from qkv.tasks.translation.predict import fit_to_context, require_translator, shortened_list, target_languages
 from qkv.text.vocabulary import may_be_left_out, written_tag
 
-FIRST_PORTION = 16  # sources of the first batch, by which the speed is measured where time is limited
+FIRST_PORTION = 4  # sources of the first batch, by which the speed is measured where time is limited
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

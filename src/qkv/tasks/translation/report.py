@@ -58,7 +58,9 @@ def report(
     """`scores` and `outputs` are by split."""
     folder = session.run.folder
     # the FLOPs of training, which deck 002's table shows next to BLEU
-    flops = training_flops(session.model, session.objective, session.recipe.training.batch, session.state.samples)
+    flops = None
+    if session.run.clock is None or session.run.clock.minutes_left():  # counting runs a few forward passes
+        flops = training_flops(session.model, session.objective, session.recipe.training.batch, session.state.samples)
     doctor_lines = remarks(session, scores)
     valid = outputs["valid"]
     sections: list[ReportSection] = [lines(""), *score_sections(scores, flops)]
@@ -123,7 +125,7 @@ def card_content(
     prepared: PreparedPairs,
     scores: Mapping[str, TranslationScore],
     outputs: Mapping[str, Outputs],
-    flops: float,
+    flops: float | None,
     doctor_lines: list[str],
 ) -> CardContent:
     recipe, data, tokenizer = session.recipe, prepared.parallel, prepared.tokenizer
@@ -137,7 +139,7 @@ def card_content(
     if signatures := next(iter(scores.values())).signatures:
         rows["signatures"] = ", ".join(f"`{signature}`" for signature in signatures.values())
     rows |= {
-        "FLOPs of the training": f"{flops:.2e}; {FLOPS_METHOD}",
+        **({} if flops is None else {"FLOPs of the training": f"{flops:.2e}; {FLOPS_METHOD}"}),
         "directions": ", ".join(f"{source} to {target}" for source, target in data.train.directions),
         "text": names_of(recipe.corpus.files),
         "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",

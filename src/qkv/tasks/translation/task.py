@@ -57,6 +57,7 @@ DEFAULT_PRESET = "transformer-small"
 USEFUL_EPOCHS = 60.0
 MAX_EVALUATIONS = 10
 MAX_EVALUATED, MIN_EVALUATED = 200, 20  # sentences that are translated in each evaluation during a run
+FEWEST_EVALUATED = 4  # where even one evaluation of so many would take more than its share of the time
 LOSS_PAIRS = 5  # pairs whose loss is computed for each sentence that is translated
 PROBED_SENTENCES = 16  # sentences whose evaluation is timed
 FINAL_SENTENCES = 2000  # sentences of each held-out split that are translated after training
@@ -149,6 +150,9 @@ class TranslationTask(Task):
         """The tokens that a training text may have."""
         return self.prepared.context
 
+    def cheaper_models(self, given: Draft) -> list[tuple[str, Section]]:
+        return [] if given.model else [("rnn-translator", {"kind": "rnn-translator"})]
+
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
         if ends_at is not None and "kind" not in draft.model and ends_at - time.perf_counter() < RECURRENT_SECONDS:
             choice = f"model: {DEFAULT_PRESET}, which `qkv export` can write for other programs; in so short a time "
@@ -232,10 +236,10 @@ class TranslationTask(Task):
 
         # an untrained model rarely ends a sentence, so these times are longer than those after some training
         sentence_seconds = timed_rows(probe, probed)
-        beam_seconds = timed_rows(lambda rows: self.outputs(recipe, model, "valid", rows, BEAMS), probed)
+        beam_seconds = timed_rows(lambda rows: self.outputs(recipe, model, "valid", rows, BEAMS), min(2, probed))
         affordable = EVALUATION_SHARE * seconds_left / sentence_seconds  # sentences that there is time to evaluate
         fitting = max(MIN_EVALUATED, min(MAX_EVALUATED, affordable / MAX_EVALUATIONS))
-        self.evaluated_sentences = int(min(valid, fitting))
+        self.evaluated_sentences = int(min(valid, fitting, max(FEWEST_EVALUATED, affordable)))
         self.evaluation_count = int(max(1, min(MAX_EVALUATIONS, affordable / self.evaluated_sentences)))
         final = sum(min(len(getattr(self.prepared.parallel, split)), FINAL_SENTENCES) for split in self.held_out)
         evaluation = sentence_seconds * self.evaluated_sentences
