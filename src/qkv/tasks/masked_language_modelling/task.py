@@ -136,7 +136,7 @@ class MaskedLanguageModellingTask(Task):
 
     def cheaper_models(self, given: Draft) -> list[tuple[str, Section]]:
         smallest = next(iter(bert.PRESETS))
-        return [(smallest, {"kind": smallest})] if given.model == {"kind": self.default_model} else []
+        return [(smallest, {"kind": smallest})] if given.model == {"kind": "bert"} else []
 
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
         task = {"next_sentence": "pairs", **draft.task}
