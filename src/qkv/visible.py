@@ -43,6 +43,15 @@ def shortened(text: str, max_length: int = 120) -> str:
     return line if len(line) <= max_length else line[: max_length - 1] + "…"
 
 
+def encodable(*texts: str) -> bool:
+    """Whether the texts can be encoded: JSON strings may have half of a surrogate pair, which cannot."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun in singular or plural: "1 thread", "2 threads"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -99,7 +99,7 @@ DRM = "<encryption><CipherData><CipherReference URI='OPS/c 0.xhtml'/></CipherDat
 
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "encrypted.pdf": (encrypted_pdf, "encrypted"),
-    "scanned.pdf": (lambda: pdf("", "", ""), "its 3 pages are pictures"),
+    "scanned.pdf": (lambda: pdf("", "", ""), "3 pages without any"),
     "cyclic-pages.pdf": (lambda: pdf(SENTENCE, kids="2 0 R"), "damaged"),
     "no-pages.pdf": (lambda: b"%PDF-1.7\n" + bytes(range(256)) * 8, "damaged"),
     "an-error-page.pdf": (lambda: b"<html>404 Not found</html>", "holds no pdf data"),

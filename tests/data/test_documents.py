@@ -261,7 +261,7 @@ def test_a_folder_in_which_nothing_can_be_read(tmp_path: Path) -> None:
     for name in ("scanned.pdf", "old.docx"):
         (tmp_path / name).write_bytes(REFUSED[name][0]())
     corpus = CorpusConfig(files=(str(tmp_path),))
-    with pytest.raises(DataError, match=r"old\.docx: .*, and 1 more documents cannot be read either"):
+    with pytest.raises(DataError, match=r"old\.docx: .*, and 1 more document cannot be read either"):
         list(read_documents(find_text_files(corpus.files, None, Findings()), corpus, Findings()))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qkv import time_limit
 from qkv.errors import DataError
-from qkv.visible import visible
+from qkv.visible import counted, visible
 
 
 def display_name(path: str | Path) -> str:
@@ -114,10 +114,8 @@ class Findings:
             lines.append(f"files left out: {reasons}.")
         if self.unread_documents:
             count, first = len(self.unread_documents), self.unread_documents[0]
-            subject = (
-                "1 document cannot be read and was" if count == 1 else f"{count:,} documents cannot be read and were"
-            )
-            lines.append(Caution(f"{subject} left out, the first: {first}"))
+            subject = f"{counted(count, 'document')} cannot be read and {'was' if count == 1 else 'were'} left out"
+            lines.append(Caution(f"{subject}, the first: {first}"))
         if self.links:
             one = len(self.links) == 1
             what = "1 link that leads" if one else f"{len(self.links):,} links that lead"

@@ -16,10 +16,10 @@ from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.formats import column_names as names
 from qkv.data.formats.aligned import SOURCE, TARGET, is_language
-from qkv.data.formats.rows import LONE_SURROGATE, encodable
+from qkv.data.formats.rows import LONE_SURROGATE
 from qkv.data.formats.tabular import Header, Table
 from qkv.errors import DataError
-from qkv.visible import visible
+from qkv.visible import encodable, visible
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from qkv.data.files.decode import normalize_line_ends
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.kinds import FASTTEXT_PREFIX
 from qkv.data.formats.labelled_lines import LabelledLines
-from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, encodable, read_lines
+from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, read_lines
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, label_text
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
+from qkv.visible import encodable
 
 
 class TextReader:

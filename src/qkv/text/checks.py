@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from qkv.safe_json import Refusals, RejectedJson, parse_bounded_json
 from qkv.text.pipelines import PIPELINES, SEPARATORS, SPECIAL, UNKNOWN, Kind, Part, byte_of_character
 from qkv.text.unigram import BEYOND, NEVER, BadTable, charsmap, rewriting
+from qkv.visible import encodable
 
 LARGEST_FILE = 64 * 2**20
 LONGEST_TOKEN = 4096
@@ -119,7 +120,7 @@ def _vocabulary(model: Part, refuse: Refusals) -> dict[str, int]:
     for token, number in ids.items():
         if type(number) is not int or not 0 <= number < 2**31:
             raise refuse("model.vocab", f"the id of {short(token)} is {short(number)}, expected a whole number")
-        if not 0 < len(token) <= LONGEST_TOKEN or _has_surrogate(token):
+        if not 0 < len(token) <= LONGEST_TOKEN or not encodable(token):
             raise refuse("model.vocab", f"the token {short(token)} is empty, too long or not Unicode")
     return ids
 
@@ -151,7 +152,7 @@ def _added_tokens(values: Part, vocabulary: dict[str, int], refuse: Refusals) ->
         if any(type(entry.get(flag)) is not bool for flag in flags) or set(entry) != {"id", "content", *flags}:
             raise refuse("added_tokens", f"{short(entry)} has missing or unknown fields")
         content = entry["content"]
-        if not content or len(content) > LONGEST_TOKEN or _has_surrogate(content):
+        if not content or len(content) > LONGEST_TOKEN or not encodable(content):
             raise refuse("added_tokens", f"{short(content)} is empty, too long or not Unicode")
         if ids.setdefault(content, entry["id"]) != entry["id"]:
             raise refuse("added_tokens", f"{short(content)} has two ids, {ids[content]} and {entry['id']}")
@@ -265,7 +266,3 @@ def _step(step: object, tokens: Part) -> tuple[str, str] | None:
         return None
     known = entry["id"] in ("A", "B") if kind == "Sequence" else kind == "SpecialToken" and entry["id"] in tokens
     return (kind, entry["id"]) if known else None
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)

@@ -19,6 +19,7 @@ from typing import IO
 
 from qkv.data.documents.plain_text import PlainText
 from qkv.data.documents.unreadable import UnreadableError, misnamed_error
+from qkv.visible import counted
 
 MAX_TEXT = 2**28
 """How many characters the text of a document may have."""
@@ -130,11 +131,7 @@ def _read_pdf(content: bytes, answer: Answer) -> None:
     if unread and not answer.has_text:
         raise ValueError("no page can be read")
     if count and not answer.has_text:
-        problem = (
-            f"has no text: its {count:,} pages are pictures, as of a scanner"
-            if count > 1
-            else ("has no text: its page is a picture, as of a scanner")
-        )
+        problem = f"has no text: {counted(count, 'page')} without any, as pictures of a scanner are"
         raise UnreadableError(problem, "Recognise its text first, such as with `ocrmypdf IN OUT`.")
     if unread:
         answer.note(f"{unread:,} of {count:,} pages cannot be read and were left out")

@@ -61,15 +61,6 @@ class BadRows:
         self.findings.bad_rows.append((f"{self.where}:{line}", self.bad_count, self.row_count, problem))
 
 
-def encodable(*texts: str) -> bool:
-    """Whether the texts can be encoded: JSON strings may have half of a surrogate pair, which cannot."""
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def report_reads(chunks: Iterator[bytes], on_read: OnRead | None) -> Iterator[bytes]:
     """The same chunks; `on_read` is called with the size of each."""
     for chunk in chunks:

@@ -17,8 +17,9 @@ from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import DOCUMENT
 from qkv.data.formats.json_rows import read_json
-from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, encodable, open_parquet
+from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, open_parquet
 from qkv.errors import DataError
+from qkv.visible import counted, encodable
 
 
 class DocumentPiece(NamedTuple):
@@ -44,7 +45,7 @@ def read_documents(
     if empty:
         if findings.unread_documents:
             first, *others = findings.unread_documents
-            more = f", and {len(others):,} more documents cannot be read either" if others else ""
+            more = f", and {counted(len(others), 'more document')} cannot be read either" if others else ""
             raise DataError(first.where, first.problem + more, first.remedy)
         where = sources[0].display_name if len(sources) == 1 else "the corpus"
         raise DataError(where, "holds no text: it is empty or only white space", "Give a file that holds text.")
