@@ -40,7 +40,6 @@ NOT_YET = {
     "questions_and_answers",
     "saved_to_disk",
     "splits_by_name_beside_documentation",
-    "tar_of_a_folder",
     "texts_and_labels_by_id",
     "texts_and_labels_line_by_line",
     "words_and_tags_without_suffix",

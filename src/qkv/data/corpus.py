@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from qkv.config import CountOrZero, strict
+from qkv.data.files.archives import is_archive
 from qkv.errors import ConfigError
 from qkv.ranges import ExampleTask
 
@@ -140,6 +141,6 @@ def refuse_unused(config: CorpusConfig | ExamplesConfig | ParallelConfig, names:
 
 
 def refuse_idle_filter(config: CorpusConfig | ExamplesConfig) -> None:
-    """Refuse a filter where no folder and no zip is read."""
-    if not any(Path(name).is_dir() or name.lower().endswith(".zip") for name in config.files):
-        refuse_unused(config, ("filter",), f"{config.files[0]} is neither a folder nor a zip")
+    """Refuse a filter where no folder and no archive is read."""
+    if not any(Path(name).is_dir() or is_archive(Path(name)) for name in config.files):
+        refuse_unused(config, ("filter",), f"{config.files[0]} is neither a folder nor an archive")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from qkv.data.columns import looks_labelled
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.detect_pairs import READ_ERRORS, catalog_task, is_parallel
-from qkv.data.files.discover import is_zip
+from qkv.data.files.archives import is_archive
 from qkv.data.files.unpack import DELIMITERS, Source
 from qkv.data.findings import Assumption, Findings
 from qkv.data.formats.kinds import IMAGE_KINDS, LABELLED_KINDS, FilePreviews
@@ -160,7 +160,7 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
     if (task := catalog_task(name)) is not None:
         return task not in ("language modelling", "translation")
     path = Path(name)
-    if not path.is_dir() and not (path.is_file() and is_zip(path)):
+    if not path.is_dir() and not (path.is_file() and is_archive(path)):
         return path.is_file() and _file_has_labels(Source(path), previews)
     config = ExamplesConfig(files=(name,), encoding=previews.encoding, filter=pattern)
     files = find_examples(config, Findings(), previews=previews).all()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from qkv.data.columns import looks_labelled
 from qkv.data.corpus import ParallelConfig
-from qkv.data.files.discover import catalog_entry, is_zip
+from qkv.data.files.archives import is_archive
+from qkv.data.files.discover import catalog_entry
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
@@ -45,7 +46,7 @@ def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
     try:
         if all(catalog_task(name) == "translation" for name in files):
             return True
-        if len(paths) == 1 and (paths[0].is_dir() or is_zip(paths[0])):
+        if len(paths) == 1 and (paths[0].is_dir() or is_archive(paths[0])):
             return _files_match(files, previews)
         if not all(path.is_file() for path in paths):
             return False

@@ -9,14 +9,17 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePath
 
 from qkv import time_limit
 from qkv.errors import DataError
 from qkv.visible import counted, visible
 
+_NAMED_FILES = 3
+"""How many of the files that are left out for the same reason are named."""
 
-def display_name(path: str | Path) -> str:
+
+def display_name(path: str | PurePath) -> str:
     """A file's name fit for a message: one line, no control characters, whatever bytes it is made of."""
     text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
     return visible(text)
@@ -75,6 +78,8 @@ class Findings:
     """Line ends that were \\n from the start."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Files of folders and archives that were left out, by reason."""
+    skipped_names: dict[str, list[str]] = field(default_factory=dict)
+    """The names of the first of them, by reason."""
     unread_documents: list[DataError] = field(default_factory=list)
     """Why documents of folders and archives, such as .pdf, were left out."""
     links: list[str] = field(default_factory=list)
@@ -89,6 +94,21 @@ class Findings:
     def add_note(self, line: str) -> None:
         if line not in self.remarks:
             self.remarks.append(line)
+
+    def leave_out(self, reason: str, path: str | PurePath) -> None:
+        """Count a file of a folder or archive that is not read."""
+        self.skipped[reason] += 1
+        if len(names := self.skipped_names.setdefault(reason, [])) < _NAMED_FILES:
+            names.append(display_name(PurePath(path).name))
+
+    def skipped_in_words(self) -> str:
+        """The files that were left out, such as "2 documentation (README.md, LICENSE), 3 hidden"."""
+        parts = []
+        for reason, count in sorted(self.skipped.items()):
+            names = self.skipped_names.get(reason, [])
+            more = ", ..." if count > len(names) else ""
+            parts.append(f"{count:,} {reason}" + (f" ({', '.join(names)}{more})" if names else ""))
+        return ", ".join(parts)
 
     def notes(self) -> tuple[str, ...]:
         lines = list(self.remarks)
@@ -110,8 +130,7 @@ class Findings:
             files = next(iter(self.columns)) if count == 1 else f"{count:,} files"
             lines.append(Assumption(f"{files}: the text was taken from {column!r}; --text says otherwise."))
         if self.skipped:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.skipped.items()))
-            lines.append(f"files left out: {reasons}.")
+            lines.append(f"files left out: {self.skipped_in_words()}.")
         if self.unread_documents:
             count, first = len(self.unread_documents), self.unread_documents[0]
             subject = f"{counted(count, 'document')} cannot be read and {'was' if count == 1 else 'were'} left out"

@@ -12,7 +12,8 @@ from pathlib import Path, PurePath
 
 from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Direction
-from qkv.data.files.discover import catalog_entry, is_zip, list_contents
+from qkv.data.files.archives import is_archive
+from qkv.data.files.discover import catalog_entry, list_files
 from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import file_pair_languages, parse_file_name
@@ -54,9 +55,11 @@ def _pair_files(
         if not entry:
             is_container(name, "pairs")  # DataError for a name that leads nowhere
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
-        sources = [source for path in paths for source, _ in list_contents(path, findings)]
-        if not sources and is_zip(Path(name)):
-            raise DataError(display_name(name), "nothing is in this zip", "Give a zip with the texts.")
+        sources = [file.source for path in paths for file in list_files(path, None, findings)]
+        if not sources and is_archive(Path(name)):
+            raise DataError(
+                display_name(name), f"nothing is in this {Source(Path(name)).compression}", "Give one with the texts."
+            )
         require_packages(sources)
         if entry or Path(name).is_dir() or len(sources) > 1:
             groups += _group_by_name(sources, languages, name, findings, previews, in_catalog=bool(entry))
@@ -159,8 +162,9 @@ def _group_by_name(
         remedy = "Expected files such as train.en and train.de, or tables with the columns source and target."
         raise DataError(display_name(name), problem, remedy)
     used = {source for group in groups for source in (group.first, group.second)}
-    if unused := sum(source not in used for source in sources):
-        findings.skipped["without translations"] += unused
+    for source in sources:
+        if source not in used:
+            findings.leave_out("without translations", source.file_name)
     return groups
 
 

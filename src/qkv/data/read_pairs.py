@@ -19,9 +19,9 @@ import numpy as np
 
 from qkv.data.corpus import ParallelConfig, refuse_unused
 from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
+from qkv.data.files.archives import is_archive
 from qkv.data.files.decode import require_encoding
-from qkv.data.files.discover import is_zip
-from qkv.data.files.unpack import Source, unreadable_error, zip_members
+from qkv.data.files.unpack import Source, archive_members, unreadable_error
 from qkv.data.findings import Caution, Findings, OnRead, Progress, TaskNote, byte_counter, display_name, no_progress
 from qkv.data.formats.aligned import parse_file_name, read_line_pairs
 from qkv.data.formats.column_names import split_of
@@ -273,14 +273,14 @@ def _of_language(source: Source, split: str) -> dict[str, Source]:
         return {}
     if source.member:
         folder = PurePath(source.member).parent
-        members = zip_members(source.path, display_name(source.path), Findings())
-        files = [Source(source.path, member) for member in members if PurePath(member).parent == folder]
+        members = archive_members(source.path, display_name(source.path), Findings())
+        files = [Source(source.path, member.name) for member in members if PurePath(member.name).parent == folder]
     else:
         try:
             paths = sorted(source.path.parent.iterdir())
         except OSError as error:
             raise unreadable_error(display_name(source.path.parent), error) from None
-        files = [Source(path) for path in paths if path.is_file() and not is_zip(path)]
+        files = [Source(path) for path in paths if path.is_file() and not is_archive(path)]
     others: dict[str, Source] = {}
     for file in files:
         parts = parse_file_name(file.file_name)

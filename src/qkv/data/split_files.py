@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Direction
-from qkv.data.files.discover import catalog_entry, is_zip, leads_to_folder, list_contents, matches_filter
+from qkv.data.files.archives import is_archive
+from qkv.data.files.discover import catalog_entry, leads_to_folder, list_files
 from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
 from qkv.data.formats.aligned import SOURCE, TARGET
@@ -126,10 +127,10 @@ def split_tables(
 
 
 def is_container(name: str, content: str) -> bool:
-    """Whether a name leads to a folder or a zip, not to another file; DataError if it leads nowhere."""
+    """Whether a name leads to a folder or an archive, not to another file; DataError if it leads nowhere."""
     if name == "-":
         raise DataError("standard input", f"{content} are read from files", "Put it into a file.")
-    return leads_to_folder(Path(name), "Put it into a file.") or is_zip(Path(name))
+    return leads_to_folder(Path(name), "Put it into a file.") or is_archive(Path(name))
 
 
 def find_examples(
@@ -163,14 +164,10 @@ def _example_files(
     if not is_container(name, "examples"):
         source = Source(Path(name))
         return [ExampleFile(source, previews.kind(source), split_of(source.file_name))]
-    contents = [
-        (source, inner_path)
-        for source, inner_path in list_contents(Path(name), findings)
-        if matches_filter(inner_path.as_posix(), config.filter)
-    ]
+    contents = list_files(Path(name), config.filter, findings)
     with_labels: list[ExampleFile] = []
     in_label_folders: list[ExampleFile] = []
-    for source, inner_path in contents:
+    for source, inner_path, _ in contents:
         folders = inner_path.parts[:-1]
         folder_split = next((SPLIT_WORDS[folder.lower()] for folder in folders if folder.lower() in SPLIT_WORDS), None)
         label_folders = [folder for folder in folders if folder.lower() not in SPLIT_WORDS]

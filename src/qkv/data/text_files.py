@@ -6,7 +6,6 @@ about the others. A file that the user names, or selects with --filter, is read 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
 from pathlib import Path, PurePosixPath
@@ -14,7 +13,8 @@ from pathlib import Path, PurePosixPath
 from qkv.data import catalog
 from qkv.data.catalog import CatalogFile, CatalogSet
 from qkv.data.corpus import CorpusConfig
-from qkv.data.files.discover import catalog_entry, is_zip, leads_to_folder, list_contents, matches_filter
+from qkv.data.files.archives import is_archive
+from qkv.data.files.discover import catalog_entry, is_documentation, leads_to_folder, list_contents, matches_filter
 from qkv.data.files.magic import HEAD_SIZE, is_text
 from qkv.data.files.unpack import Builtin, Source, read_bytes, require_packages
 from qkv.data.findings import Findings, Progress, display_name, no_progress
@@ -23,7 +23,7 @@ from qkv.errors import DataError
 _NON_TEXT_SUFFIXES = """
 .png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .svg .doc .xls .xlsx .ppt .pptx .odt .mp3 .mp4 .wav .ogg .flac .avi .mov
 .exe .dll .so .dylib .o .a .class .jar .pyc .pyd .whl .egg .npy .npz .pt .pth .bin .safetensors .gguf .onnx .pkl .pickle
-.h5 .db .sqlite .tar .tgz .bz2 .xz .7z .rar .woff .woff2 .ttf .otf
+.h5 .db .sqlite .7z .rar .woff .woff2 .ttf .otf
 """
 _NOT_TEXT = frozenset(_NON_TEXT_SUFFIXES.split())
 """Suffixes of files that hold no text; files with other suffixes are opened."""
@@ -34,6 +34,7 @@ _CODE_SUFFIXES = """
 _CODE = frozenset(_CODE_SUFFIXES.split())
 _PROJECTS = "pyproject.toml setup.py setup.cfg package.json Cargo.toml CMakeLists.txt go.mod pom.xml build.gradle"
 _PROJECT_FILES = frozenset(_PROJECTS.split())
+_PAGES = (".md", ".rst", ".html")
 _BUILD_FOLDERS = ("build", "dist", "target", "out")
 """Folders of what was built, where they lie beside a file of _PROJECT_FILES."""
 _GENERATED_FOLDERS = ("node_modules", "__pycache__", "site-packages", "bower_components")
@@ -44,9 +45,8 @@ composer.lock gemfile.lock go.sum flake.lock bun.lock
 _LOCK_FILES = frozenset(_LOCKS.split())
 _GENERATED_ENDINGS = (".min.js", ".min.css", ".map", ".bundle.js")
 _MINIFIED, _LONGEST_CODE_LINE = (".js", ".mjs", ".cjs", ".css"), 5000
-_ABOUT_OTHERS = re.compile(r"(?i)(readme)\b|(?:licen[cs]e|copying|notice)(?:\b|$)")
 GENERATED = "generated or downloaded by tools"
-ABOUT_OTHERS = "about the others (README, LICENSE)"
+ABOUT_OTHERS = "about the others"
 BESIDE_OTHERS = "data beside code, or code beside data"
 
 
@@ -90,20 +90,21 @@ def _catalog_files(files: Sequence[CatalogFile], progress: Progress) -> list[Sou
 
 
 def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Source]:
-    """The text files of one path: the file itself, or those of a folder or zip that match the pattern."""
+    """The text files of one path: the file itself, or those of a folder or archive that match the pattern."""
     where = display_name(path)
     is_folder = leads_to_folder(path, "Pipe it in instead: `... | qkv train -`.")
-    if not is_folder and not is_zip(path):
+    if not is_folder and not is_archive(path):
         if Source(path).format == "table":
             remedy = "For a language model give plain text, or .jsonl with a text column (--text)."
             raise DataError(where, "is a table of examples, not text for a language model", remedy)
         return [Source(path)]
     files = _list_text_files(path, pattern, findings)
     if not files and not is_folder:
-        raise DataError(where, "nothing in this zip looks like text", "Name files that hold text.")
+        kind = Source(path).compression
+        raise DataError(where, f"nothing in this {kind} looks like text", "Name files that hold text.")
     if not files:
         problem = f"no file matches {pattern!r}" if pattern else "nothing in it looks like text"
-        if skipped := ", ".join(f"{count} {reason}" for reason, count in sorted(findings.skipped.items())):
+        if skipped := findings.skipped_in_words():
             problem += f" ({skipped})"
         raise DataError(where, problem, "Name the files, or choose them with --filter '*.md'.")
     return files
@@ -120,22 +121,22 @@ def is_mostly_text(path: Path, others: Sequence[Source]) -> bool:
 def _list_text_files(path: Path, pattern: str | None, findings: Findings) -> list[Source]:
     """The text files of a folder or archive; without a pattern, those that are about the others are left out."""
     files: list[Source] = []
-    contents = list(list_contents(path, findings))
-    projects = {inner_path.parent for _, inner_path in contents if inner_path.name in _PROJECT_FILES}
-    for source, inner_path in contents:
-        zip_in_folder = bool(source.member) and path.is_dir()  # the pattern selects it as a whole
-        matched_path = PurePosixPath(source.path.relative_to(path)) if zip_in_folder else inner_path
-        if not matches_filter(matched_path.as_posix(), pattern):
+    contents = list_contents(path, findings)
+    projects = {file.path.parent for file in contents if file.path.name in _PROJECT_FILES}
+    for file in contents:
+        if pattern is not None and not matches_filter(file, path, pattern):
             continue
-        reason = GENERATED if pattern is None and _is_generated(inner_path, projects) else None
-        if reason := reason or _reason_to_skip(source, ignore_suffix=pattern is not None and not zip_in_folder):
-            findings.skipped[reason] += 1
+        whole_archive = bool(file.source.member) and path.is_dir()  # the pattern selects it as a whole
+        reason = GENERATED if pattern is None and _is_generated(file.path, projects) else None
+        if reason := reason or _reason_to_skip(file.source, ignore_suffix=pattern is not None and not whole_archive):
+            findings.leave_out(reason, file.path)
         else:
-            files.append(source)
+            files.append(file.source)
     if pattern is None:
         for reason, unwanted in ((ABOUT_OTHERS, _about_others(files)), (BESIDE_OTHERS, _data_or_code(files))):
             files = [source for source in files if source not in unwanted]
-            findings.skipped.update({reason: len(unwanted)} if unwanted else {})
+            for source in sorted(unwanted, key=lambda source: source.file_name):
+                findings.leave_out(reason, source.file_name)
     return files
 
 
@@ -153,7 +154,7 @@ def _is_generated(inner_path: PurePosixPath, projects: Set[PurePosixPath]) -> bo
 
 
 def _about_others(files: Sequence[Source]) -> set[Source]:
-    """Licences and the like, and a README that is not one of several pages of its kind; none if there is nothing else.
+    """Licences, a README and the like that are not one of several pages of their kind; none if there is nothing else.
 
     A README.md among other .md files is one of their pages.
     """
@@ -161,8 +162,7 @@ def _about_others(files: Sequence[Source]) -> set[Source]:
     found = {
         source
         for source in files
-        if (about := _ABOUT_OTHERS.match(source.file_name))
-        and not (about[1] and source.suffix in (".md", ".rst", ".html") and suffixes[source.suffix] > 1)
+        if is_documentation(source.file_name) and not (source.suffix in _PAGES and suffixes[source.suffix] > 1)
     }
     return found if len(found) < len(files) else set()
 
@@ -193,11 +193,11 @@ def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
     suffix = PurePosixPath(source.file_name).suffix.lower()
     if source.format == "table":
         return "tables"
-    if source.member and (suffix in (".gz", ".zst", ".zip") or source.format == "parquet"):
+    if source.member and (is_archive(PurePosixPath(source.member)) or source.format == "parquet"):
         return "packed inside an archive"
     if not source.is_document and not ignore_suffix and suffix in _NOT_TEXT:
         return "not text"
-    if source.format == "parquet" or source.compression in ("gz", "zst"):
+    if source.format == "parquet" or source.inner_compression != "plain":
         return None
     head = next(read_bytes(source), b"")[:HEAD_SIZE]
     if not head:

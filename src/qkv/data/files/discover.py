@@ -1,7 +1,7 @@
 """The files that a name of the user stands for: a file, a folder, an archive, or a set from the catalog.
 
 Folders are walked in sorted order, so that the same folder is the same corpus everywhere. In folders and archives,
-hidden files are skipped and counted.
+hidden files and documentation are left out, and counted.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import difflib
 import errno
 import fnmatch
 import os
+import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from qkv.data import catalog
 from qkv.data.catalog import CatalogSet
-from qkv.data.files.unpack import Source, unreadable_error, zip_members
+from qkv.data.files.archives import ARCHIVE_SUFFIXES, is_archive
+from qkv.data.files.unpack import Source, archive_members, unreadable_error
 from qkv.data.findings import Findings, display_name
 from qkv.errors import DataError
 from qkv.safe_json import file_kind
@@ -25,10 +28,6 @@ from qkv.safe_json import file_kind
 def catalog_entry(name: str) -> CatalogSet | None:
     """The set of this name in the catalog; None for a file of the same name, which takes precedence."""
     return None if os.path.lexists(name) else catalog.find(name)
-
-
-def is_zip(path: Path) -> bool:
-    return path.suffix.lower() == ".zip"
 
 
 def leads_to_folder(path: Path, remedy: str) -> bool:
@@ -65,51 +64,135 @@ def _missing_error(path: Path, where: str) -> DataError:
     return DataError(where, "no such file", f"Did you mean {' or '.join(similar)}?" if similar else remedy)
 
 
-def list_contents(path: Path, findings: Findings) -> Iterator[tuple[Source, PurePosixPath]]:
-    """The files of a folder or archive, without hidden ones, and their paths in it; for another file, the file itself.
+class ListedFile(NamedTuple):
+    """A file of a folder or archive."""
 
-    Archives in a folder are listed by their members.
+    source: Source
+    path: PurePosixPath
+    """Its path in the folder or archive; an archive within a folder stands in it as a folder of its name."""
+    size: int
+
+
+def list_files(path: Path, pattern: str | None, findings: Findings) -> list[ListedFile]:
+    """The files of a folder or archive that --filter selects; without a filter, all but documentation."""
+    files = list_contents(path, findings)
+    if pattern:
+        return [file for file in files if matches_filter(file, path, pattern)]
+    documentation = [file for file in files if is_documentation(file.path.name)]
+    if 2 * len(documentation) > len(files):  # then it is what people collected
+        return files
+    for file in documentation:
+        findings.leave_out("about the others", file.path)
+    return [file for file in files if not is_documentation(file.path.name)]
+
+
+def list_contents(path: Path, findings: Findings) -> list[ListedFile]:
+    """All files of a folder or archive but hidden ones; for another file, the file itself.
+
+    Archives in a folder are listed by their members, unless they are unpacked beside.
     """
-    for file in _walk(path, set(), findings) if path.is_dir() else [path]:
-        inner_path = PurePosixPath(file.relative_to(path).as_posix())
-        if not is_zip(file):
-            yield Source(file), inner_path
-            continue
-        for member in zip_members(file, display_name(file), findings):
-            if any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(member).parts):
-                findings.skipped["hidden"] += 1
-            else:
-                yield Source(file, member), inner_path.parent / member
+    if not path.is_dir():
+        return list(_members(path, PurePosixPath(), findings)) if is_archive(path) else [_listed(path, path.name)]
+    files: list[ListedFile] = []
+    for inner_path, file in _walk(path, PurePosixPath(), set(), findings):
+        if not is_archive(file):
+            files.append(_listed(file, inner_path))
+        elif _is_unpacked_beside(file):
+            findings.leave_out("archives that are unpacked beside", inner_path)
+        else:
+            files += _members(file, inner_path.parent / _archive_stem(file), findings)
+    return files
+
+
+def _listed(path: Path, inner_path: str | PurePosixPath) -> ListedFile:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise unreadable_error(display_name(path), error) from None
+    return ListedFile(Source(path), PurePosixPath(inner_path), size)
+
+
+def _members(archive: Path, folder: PurePosixPath, findings: Findings) -> Iterator[ListedFile]:
+    for name, size in archive_members(archive, display_name(archive), findings):
+        parts = [part for part in PurePosixPath(name).parts if part != "/"]
+        if any(part.startswith((".", "__MACOSX")) for part in parts):
+            findings.skipped["hidden"] += 1
+        else:
+            yield ListedFile(Source(archive, name), folder.joinpath(*parts), size)
+
+
+def _archive_stem(path: Path) -> str:
+    suffix = max((end for end in ARCHIVE_SUFFIXES if path.name.lower().endswith(end)), key=len)
+    return path.name[: -len(suffix)] or path.name
+
+
+def _is_unpacked_beside(archive: Path) -> bool:
+    """Whether the files of an archive lie in the folder of its name, or next to it, with the same sizes."""
+    folder = archive.with_name(_archive_stem(archive))
+    members = list(_members(archive, PurePosixPath(), Findings()))[:20]
+    places = [archive.parent, *([folder] if folder.is_dir() else [])]
+
+    def lies_in(place: Path, member: ListedFile) -> bool:
+        path = place / member.path
+        return path.is_file() and path.stat().st_size == member.size
+
+    return bool(members) and any(all(lies_in(place, member) for member in members) for place in places)
+
+
+_DOCUMENTATION = re.compile(
+    r"(?i)_?(?:read[-_]?me|licen[cs]es?|copying|copyright|notice|citation|authors|contributors|contributing|changelog"
+    r"|change[-_]?log|changes|credits|acknowledge?ments|code[-_]of[-_]conduct|dataset[-_]?card|data[-_]?card|about"
+    r"|dataset_infos?|dataset_dict|metadata|requirements|makefile)(?:[-_.](?:first|en|us|cc|by|mit|apache|gpl|bsd)"
+    r"|[-_.0-9])*(?:\.(?:txt|md|markdown|rst|html?|pdf|json|ya?ml|toml|bib|cff|docx?|in|lock))?"
+)
+
+
+def is_documentation(name: str) -> bool:
+    """Whether a file tells of the others, by its name: README, LICENSE, CITATION.cff, about.txt, dataset_infos.json."""
+    return bool(_DOCUMENTATION.fullmatch(name))
 
 
 def _walk(
-    folder: Path, visited: set[tuple[int, int]], findings: Findings, link_roots: Sequence[Path] = ()
-) -> Iterator[Path]:
-    """The files below a folder, sorted. A folder that is reached twice, by a link that leads back, is entered once.
+    folder: Path,
+    inner_folder: PurePosixPath,
+    visited: set[tuple[int, int]],
+    findings: Findings,
+    link_roots: Sequence[Path] = (),
+) -> Iterator[tuple[PurePosixPath, Path]]:
+    """The files below a folder, sorted, and their paths in it.
 
-    Links that lead out of the folder are not followed: the user did not ask for other folders.
+    A folder that is reached twice, by a link that leads back, is entered once. Links that lead out of the folder are
+    not followed: the user did not ask for other folders.
     """
     link_roots = link_roots or _allowed_link_roots(folder)
     try:
         status = folder.stat()
-        names = sorted(os.listdir(folder))
+        with os.scandir(folder) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
     except OSError as error:
         raise unreadable_error(display_name(folder), error) from None
     if (status.st_dev, status.st_ino) in visited:
         return
     visited.add((status.st_dev, status.st_ino))
-    for name in names:
-        path = folder / name
-        if name.startswith("."):
+    for entry in entries:
+        path, inner_path = folder / entry.name, inner_folder / entry.name
+        if entry.name.startswith((".", "__MACOSX")):
             findings.skipped["hidden"] += 1
-        elif path.is_symlink() and _leads_outside(path, link_roots):
+        elif entry.is_symlink() and _leads_outside(path, link_roots):
             findings.links.append(display_name(path))
-        elif os.path.isdir(path):
-            yield from _walk(path, visited, findings, link_roots)
-        elif os.path.isfile(path):
-            yield path
+        elif _is(entry.is_dir):
+            yield from _walk(path, inner_path, visited, findings, link_roots)
+        elif _is(entry.is_file):
+            yield inner_path, path
         else:
-            findings.skipped["not a file"] += 1
+            findings.leave_out("not a file", inner_path)
+
+
+def _is(question: Callable[[], bool]) -> bool:
+    try:
+        return question()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _allowed_link_roots(folder: Path) -> list[Path]:
@@ -127,8 +210,14 @@ def _leads_outside(link: Path, link_roots: Sequence[Path]) -> bool:
     return not any(target.is_relative_to(root) for root in link_roots)
 
 
-def matches_filter(path: str, pattern: str | None) -> bool:
-    """Whether --filter selects a file by its path in a folder or archive, or by its name alone."""
-    if not pattern:
-        return True
-    return fnmatch.fnmatchcase(path, pattern) or fnmatch.fnmatchcase(path.rpartition("/")[2], pattern)
+def matches_filter(file: ListedFile, folder: Path, pattern: str) -> bool:
+    """Whether --filter selects a file by its path in a folder or archive, or by its name alone.
+
+    An archive within a folder is selected as a whole, or by the paths of its files.
+    """
+    paths = [file.path.as_posix(), file.path.name]
+    if file.source.member is not None:
+        paths.append(file.source.member)
+        if file.source.path != folder:
+            paths += [file.source.path.relative_to(folder).as_posix(), file.source.path.name]
+    return any(fnmatch.fnmatchcase(path, pattern) for path in paths)

@@ -6,20 +6,23 @@ effort to make and hours to read.
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import lzma
 import os
 import re
 import struct
+import tarfile
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
-from typing import BinaryIO, Literal
+from typing import Literal
 
+from qkv.data.files.archives import Archive, Member, is_archive, open_archive
 from qkv.data.findings import Caution, Findings, display_name
 from qkv.errors import DataError, require_package
 
@@ -41,9 +44,10 @@ ZIP_ERRORS = (
     IndexError,
 )
 """What the zipfile module raises for a damaged or hostile archive."""
+_ARCHIVE_ERRORS = (*ZIP_ERRORS, tarfile.TarError, KeyError)
 
 Format = Literal["text", "jsonl", "json", "parquet", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"]
-Compression = Literal["plain", "gz", "zst", "zip"]
+Compression = Literal["plain", "gz", "bz2", "xz", "zst", "zip", "tar"]
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
 """The endings of delimited tables, each with the marks that may separate its cells, the likeliest first."""
@@ -73,12 +77,27 @@ DOCUMENT_PACKAGES: dict[Format, str] = {
     "rtf": "striprtf",
 }
 """The packages that extract the text of documents; notebooks need none."""
-COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst", ".zip": "zip"}
+COMPRESSIONS: dict[str, Compression] = {
+    ".gz": "gz",
+    ".tgz": "gz",
+    ".bz2": "bz2",
+    ".tbz": "bz2",
+    ".tbz2": "bz2",
+    ".xz": "xz",
+    ".txz": "xz",
+    ".zst": "zst",
+}
+_MAGIC: dict[Compression, tuple[bytes, str]] = {
+    "gz": (b"\x1f\x8b", "gzip"),
+    "bz2": (b"BZh", "bzip2"),
+    "xz": (b"\xfd7zXZ", "xz"),
+    "zst": (b"\x28\xb5\x2f\xfd", "zstandard"),
+}
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or a member of a zip archive."""
+    """A file, or a member of an archive."""
 
     path: Path
     member: str | None = None
@@ -101,11 +120,19 @@ class Source:
     def suffix(self) -> str:
         """The suffix that tells the format: .csv for table.csv.gz."""
         name = PurePath(self.file_name)
-        return (name.with_suffix("") if not self.member and self.compression in ("gz", "zst") else name).suffix.lower()
+        return (name.with_suffix("") if self.inner_compression != "plain" else name).suffix.lower()
 
     @property
     def compression(self) -> Compression:
+        """How the file on the disk is packed; for a member, how its archive is."""
+        if is_archive(self.path):
+            return "zip" if self.path.suffix.lower() == ".zip" else "tar"
         return COMPRESSIONS.get(self.path.suffix.lower(), "plain")
+
+    @property
+    def inner_compression(self) -> Compression:
+        """How the file itself is compressed, or the member of the archive."""
+        return COMPRESSIONS.get(PurePath(self.file_name).suffix.lower(), "plain")
 
     @property
     def format(self) -> Format:
@@ -148,7 +175,7 @@ def require_no_hole(path: Path, where: str) -> None:
 def require_packages(sources: Iterable[Source | Builtin]) -> None:
     """Refuse sources whose reader is not installed, before any of them is read."""
     for source in sources:
-        if isinstance(source, Source) and source.compression == "zst":
+        if isinstance(source, Source) and "zst" in (source.inner_compression, COMPRESSIONS.get(source.path.suffix)):
             require_package("zstandard", f"{source.display_name}: reading .zst")
         if isinstance(source, Source) and source.format == "parquet":
             require_package("pyarrow", f"{source.display_name}: reading .parquet")
@@ -158,26 +185,36 @@ def require_packages(sources: Iterable[Source | Builtin]) -> None:
 
 def read_bytes(source: Source) -> Iterator[bytes]:
     """The uncompressed bytes of a source, in chunks. Every failure of reading is raised as a DataError."""
-    reader = {"plain": _read_plain, "gz": _read_gzip, "zst": _read_zstandard, "zip": _read_zip_member}
     read_size = 0
     try:
         require_not_sparse(source.path, source.display_name)
         file_size = source.path.stat().st_size
-        for chunk in reader[source.compression](source):
+        if source.compression != "plain":
+            yield from _no_bomb(_read_member(source) if is_archive(source.path) else _read_compressed(source), source)
+            return
+        for chunk in _read_plain(source):
             read_size += len(chunk)
-            if source.compression != "plain" and read_size > max(SUSPICIOUS_SIZE, SUSPICIOUS_RATIO * file_size):
-                raise DataError(
-                    source.display_name,
-                    f"unpacks to more than {SUSPICIOUS_RATIO} times its {file_size:,} bytes, as archive bombs do",
-                    "If it is ordinary text, unpack it yourself and give the unpacked file.",
-                )
-            if source.compression == "plain" and read_size > file_size:  # reading a growing log might never end
+            if read_size > file_size:  # reading a growing log might never end
                 raise changed_error(source.display_name)
             yield chunk
-        if source.compression == "plain" and read_size < file_size:  # the last row may be cut, and look complete
+        if read_size < file_size:  # the last row may be cut, and look complete
             raise changed_error(source.display_name)
     except OSError as error:
         raise unreadable_error(source.display_name, error) from None
+
+
+def _no_bomb(chunks: Iterator[bytes], source: Source) -> Iterator[bytes]:
+    """The same chunks; DataError as soon as they are far more than a compressed file of ordinary text holds."""
+    read_size, file_size = 0, source.path.stat().st_size
+    for chunk in chunks:
+        read_size += len(chunk)
+        if read_size > max(SUSPICIOUS_SIZE, SUSPICIOUS_RATIO * file_size):
+            raise DataError(
+                source.display_name,
+                f"unpacks to more than {SUSPICIOUS_RATIO} times its {file_size:,} bytes, as archive bombs do",
+                "If it is ordinary text, unpack it yourself and give the unpacked file.",
+            )
+        yield chunk
 
 
 def changed_error(where: str) -> DataError:
@@ -208,88 +245,111 @@ def _read_plain(source: Source) -> Iterator[bytes]:
         yield from _chunks(file.read)
 
 
-def _read_gzip(source: Source) -> Iterator[bytes]:
-    try:
-        with source.path.open("rb") as compressed, gzip.GzipFile(fileobj=compressed) as file:
-            _require_magic(source, compressed, b"\x1f\x8b", "gzip")
-            yield from _chunks(file.read)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _damaged_error(source, "gzip", error) from None
+def _read_compressed(source: Source) -> Iterator[bytes]:
+    with source.path.open("rb") as file:
+        yield from _decompress(file, source)
 
 
-def _read_zstandard(source: Source) -> Iterator[bytes]:
-    require_packages([source])
-    import zstandard
-
-    try:
-        with source.path.open("rb") as file:
-            _require_magic(source, file, b"\x28\xb5\x2f\xfd", "zstandard")
-            frame = None
-            # a few compressed bytes may expand to many, so only a few are decompressed at a time
-            while compressed := file.read(CHUNK_SIZE // 64):
-                while compressed:
-                    frame = frame or zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
-                    if chunk := frame.decompress(compressed):
-                        yield chunk
-                    compressed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-            if frame is not None:
-                raise _damaged_error(source, "zstandard", "the last frame has no end")
-    except zstandard.ZstdError as error:
-        raise _damaged_error(source, "zstandard", error) from None
-
-
-def _require_magic(source: Source, file: BinaryIO, magic: bytes, kind: str) -> None:
-    """Refuse an empty file, and one whose first bytes do not fit its suffix."""
+def _decompress(file: io.BufferedIOBase, source: Source) -> Iterator[bytes]:
+    """The bytes of a file that is compressed as its name tells."""
+    compression = source.inner_compression
+    magic, kind = _MAGIC[compression]
     head = file.read(len(magic))
     file.seek(0)
     if not head:
         raise DataError(source.display_name, "the file is empty", "Give a file that holds text.")
     if not head.startswith(magic):
-        raise DataError(
-            source.display_name,
-            f"is named {source.path.suffix} but does not hold {kind} data",
-            "Give it the name that fits its content.",
-        )
-
-
-def _read_zip_member(source: Source) -> Iterator[bytes]:
-    if source.member is None:
-        raise DataError(
-            source.display_name, "is a zip archive, which is not read here", "Unpack it and give its files."
-        )
+        problem = f"is named {PurePath(source.file_name).suffix} but does not hold {kind} data"
+        raise DataError(source.display_name, problem, "Give it the name that fits its content.")
     try:
-        status = source.path.stat()
-        with _open_zip(source.path, status.st_size, status.st_mtime_ns).open(source.member) as file:
-            yield from _chunks(file.read)
-    except (*ZIP_ERRORS, KeyError) as error:
+        if compression == "zst":
+            yield from _decompress_zstandard(file, source)
+        else:
+            yield from _chunks(_opened_compressed(file, compression).read)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _damaged_error(source, kind, error) from None  # bz2 and gzip raise OSError without errno for damage
+    except (EOFError, zlib.error, lzma.LZMAError) as error:
+        raise _damaged_error(source, kind, error) from None
+
+
+def _opened_compressed(file: io.BufferedIOBase, compression: Compression) -> io.BufferedIOBase:
+    if compression == "gz":
+        return gzip.GzipFile(fileobj=file)
+    return bz2.BZ2File(file) if compression == "bz2" else lzma.LZMAFile(file)  # type: ignore[arg-type]
+
+
+def _decompress_zstandard(file: io.BufferedIOBase, source: Source) -> Iterator[bytes]:
+    require_packages([source])
+    import zstandard
+
+    frame = None
+    try:
+        # a few compressed bytes may expand to many, so only a few are decompressed at a time
+        while compressed := file.read(CHUNK_SIZE // 64):
+            while compressed:
+                frame = frame or zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
+                if chunk := frame.decompress(compressed):
+                    yield chunk
+                compressed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+        if frame is not None:
+            raise _damaged_error(source, "zstandard", "the last frame has no end")
+    except zstandard.ZstdError as error:
+        raise _damaged_error(source, "zstandard", error) from None
+
+
+def _read_member(source: Source) -> Iterator[bytes]:
+    if source.member is None:
+        problem = f"is a {source.compression} archive, which is not read here"
+        raise DataError(source.display_name, problem, "Unpack it and give its files.")
+    archive = _opened(source.path, source.name or display_name(source.path))
+    try:
+        with archive.open(source.member) as file:
+            if source.inner_compression == "plain":
+                yield from _chunks(file.read)
+            else:
+                yield from _decompress(file, source)
+    except _ARCHIVE_ERRORS as error:
         if isinstance(error, RuntimeError) and re.search("password|encrypted", str(error)):
             raise DataError(
                 source.display_name, "this member is encrypted", "Unpack it with its password first."
             ) from None
-        raise _damaged_error(source, "zip", error) from None
+        raise _damaged_error(source, source.compression, error) from None
+
+
+def _opened(path: Path, where: str) -> Archive:
+    """The archive, opened; DataError if it is none."""
+    kind = Source(path).compression
+    try:
+        status = path.stat()
+        return _open_archive(path, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise unreadable_error(where, error) from None
+    except _ARCHIVE_ERRORS as error:
+        if kind == "zip":
+            with path.open("rb") as file:
+                if file.read(2) != b"PK":
+                    problem = "is named .zip but is no zip"
+                    raise DataError(where, problem, "Give it the name that fits its content.") from None
+        raise _damaged_error(Source(path, name=where), kind, error) from None
 
 
 @lru_cache(maxsize=2)  # reading a list of ten thousand members again for each member would take minutes
-def _open_zip(path: Path, size: int, modified: int) -> zipfile.ZipFile:
+def _open_archive(path: Path, size: int, modified: int) -> Archive:
     """The opened archive; size and time of modification are part of the cache's key."""
-    return zipfile.ZipFile(path)
+    source = Source(path)
+    unpacked = _no_bomb(_read_compressed(source), source) if source.inner_compression != "plain" else None
+    return open_archive(path, unpacked)
 
 
-def zip_members(path: Path, where: str, findings: Findings) -> list[str]:
-    """The names of the files in a zip, sorted. If a name occurs twice, the last file counts, as in other tools."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = Counter(info.filename for info in archive.infolist() if not info.is_dir())
-    except OSError as error:
-        raise unreadable_error(where, error) from None
-    except ZIP_ERRORS as error:
-        with path.open("rb") as file:
-            is_zip = file.read(2) == b"PK"
-        if not is_zip:
-            raise DataError(where, "is named .zip but is no zip", "Give it the name that fits its content.") from None
-        raise _damaged_error(Source(path, name=where), "zip", error) from None
-    if repeated := sorted(name for name, count in names.items() if count > 1):
+def archive_members(path: Path, where: str, findings: Findings) -> list[Member]:
+    """The files in an archive, sorted. If a name occurs twice, the last file counts, as in other tools."""
+    archive = _opened(path, where)
+    if repeated := archive.repeated:
         subject = f"{len(repeated):,} names are" if len(repeated) > 1 else "1 name is"
         problem = f"{where}: {subject} there more than once, the first {display_name(repeated[0])}"
         findings.add_note(Caution(f"{problem}; of each the last file is read."))
-    return sorted(names)
+    if archive.not_files:
+        findings.skipped["not a file"] += archive.not_files
+    return archive.members
