@@ -277,7 +277,7 @@ def joined_text(words: tuple[str, ...], verb: str, encoding: str | None = None) 
     if text != "-":
         return text
     from qkv.data.files.decode import decode, require_encoding
-    from qkv.data.files.unpack import CHUNK_SIZE
+    from qkv.data.files.decompress import CHUNK_SIZE
     from qkv.data.findings import Findings
     from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 

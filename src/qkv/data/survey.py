@@ -15,9 +15,9 @@ from pathlib import Path
 from qkv.data.corpus import CorpusConfig, refuse_idle_filter, refuse_unused
 from qkv.data.documents.extract import DocumentTexts, extraction_version
 from qkv.data.files.decode import decode, require_encoding
+from qkv.data.files.decompress import CHUNK_SIZE
 from qkv.data.files.magic import allows_nul_bytes
 from qkv.data.files.unpack import (
-    CHUNK_SIZE,
     Builtin,
     Source,
     changed_error,

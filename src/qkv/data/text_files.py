@@ -154,16 +154,16 @@ def _is_generated(inner_path: PurePosixPath, projects: Set[PurePosixPath]) -> bo
 
 
 def _about_others(files: Sequence[Source]) -> set[Source]:
-    """Licences, a README and the like that are not one of several pages of their kind; none if there is nothing else.
+    """Licences and the like, and a README that is not one of several pages of its kind; none if there is nothing else.
 
     A README.md among other .md files is one of their pages.
     """
     suffixes = Counter(source.suffix for source in files)
-    found = {
-        source
-        for source in files
-        if is_documentation(source.file_name) and not (source.suffix in _PAGES and suffixes[source.suffix] > 1)
-    }
+    found = set()
+    for source in files:
+        is_page = source.suffix in _PAGES and suffixes[source.suffix] > 1
+        if is_documentation(source.file_name) and not (is_page and source.file_name.lower().startswith("readme")):
+            found.add(source)
     return found if len(found) < len(files) else set()
 
 

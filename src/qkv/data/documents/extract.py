@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 from qkv.data.documents import child
 from qkv.data.files.decode import decode
-from qkv.data.files.unpack import CHUNK_SIZE, DOCUMENT_PACKAGES, Source, read_bytes
+from qkv.data.files.decompress import CHUNK_SIZE
+from qkv.data.files.unpack import DOCUMENT_PACKAGES, Source, read_bytes
 from qkv.data.findings import Caution, Findings, OnRead
 from qkv.data.formats.rows import report_reads
 from qkv.errors import DataError

@@ -39,7 +39,8 @@ class Archive:
         self.file = file
 
     def __del__(self) -> None:
-        self.file.close()
+        if hasattr(self, "file"):  # not if the bytes of a compressed tar could not be unpacked
+            self.file.close()
 
     members: list[Member]
     """Its files, sorted by name."""

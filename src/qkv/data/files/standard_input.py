@@ -16,7 +16,7 @@ from pathlib import Path
 from qkv.data.cache import PART_SUFFIX, REMEDY, cache_folder
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files.decode import decode, require_encoding
-from qkv.data.files.unpack import CHUNK_SIZE
+from qkv.data.files.decompress import CHUNK_SIZE
 from qkv.data.findings import Findings
 from qkv.errors import DataError, InputError
 from qkv.storage import storage_errors, storage_remedy

@@ -6,9 +6,6 @@ effort to make and hours to read.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import lzma
 import os
 import re
@@ -18,20 +15,26 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Literal
 
 from qkv.data.files.archives import Archive, Member, is_archive, open_archive
+from qkv.data.files.decompress import (
+    COMPRESSIONS,
+    COPY_AGAIN,
+    Compression,
+    chunks_of,
+    damaged_error,
+    decompress,
+)
 from qkv.data.findings import Caution, Findings, display_name
 from qkv.errors import DataError, require_package
 
-CHUNK_SIZE = 2**20
 SPARSE_SIZE, SPARSE_RATIO = 2**30, 10
 """A larger file is refused if it is more than this many times as large as what is stored of it on the disk."""
 SUSPICIOUS_SIZE, SUSPICIOUS_RATIO = 2**30, 200
 """Uncompressed data that is larger is refused if it is more than this many times as large as the compressed file."""
-COPY_AGAIN = "Copy or download it again."
 ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -47,7 +50,6 @@ ZIP_ERRORS = (
 _ARCHIVE_ERRORS = (*ZIP_ERRORS, tarfile.TarError, KeyError)
 
 Format = Literal["text", "jsonl", "json", "parquet", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"]
-Compression = Literal["plain", "gz", "bz2", "xz", "zst", "zip", "tar"]
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
 """The endings of delimited tables, each with the marks that may separate its cells, the likeliest first."""
@@ -77,22 +79,6 @@ DOCUMENT_PACKAGES: dict[Format, str] = {
     "rtf": "striprtf",
 }
 """The packages that extract the text of documents; notebooks need none."""
-COMPRESSIONS: dict[str, Compression] = {
-    ".gz": "gz",
-    ".tgz": "gz",
-    ".bz2": "bz2",
-    ".tbz": "bz2",
-    ".tbz2": "bz2",
-    ".xz": "xz",
-    ".txz": "xz",
-    ".zst": "zst",
-}
-_MAGIC: dict[Compression, tuple[bytes, str]] = {
-    "gz": (b"\x1f\x8b", "gzip"),
-    "bz2": (b"BZh", "bzip2"),
-    "xz": (b"\xfd7zXZ", "xz"),
-    "zst": (b"\x28\xb5\x2f\xfd", "zstandard"),
-}
 
 
 @dataclass(frozen=True)
@@ -232,71 +218,14 @@ def unreadable_error(where: str, error: OSError) -> DataError:
     return DataError(where, f"cannot be read: {error.strerror or error}", "Check the file and the disk it is on.")
 
 
-def _damaged_error(source: Source, kind: str, problem: object) -> DataError:
-    return DataError(source.display_name, f"the {kind} data is damaged or cut short ({problem})", COPY_AGAIN)
-
-
-def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    return iter(partial(read, CHUNK_SIZE), b"")
-
-
 def _read_plain(source: Source) -> Iterator[bytes]:
     with source.path.open("rb") as file:
-        yield from _chunks(file.read)
+        yield from chunks_of(file)
 
 
 def _read_compressed(source: Source) -> Iterator[bytes]:
     with source.path.open("rb") as file:
-        yield from _decompress(file, source)
-
-
-def _decompress(file: io.BufferedIOBase, source: Source) -> Iterator[bytes]:
-    """The bytes of a file that is compressed as its name tells."""
-    compression = source.inner_compression
-    magic, kind = _MAGIC[compression]
-    head = file.read(len(magic))
-    file.seek(0)
-    if not head:
-        raise DataError(source.display_name, "the file is empty", "Give a file that holds text.")
-    if not head.startswith(magic):
-        problem = f"is named {PurePath(source.file_name).suffix} but does not hold {kind} data"
-        raise DataError(source.display_name, problem, "Give it the name that fits its content.")
-    try:
-        if compression == "zst":
-            yield from _decompress_zstandard(file, source)
-        else:
-            yield from _chunks(_opened_compressed(file, compression).read)
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise _damaged_error(source, kind, error) from None  # bz2 and gzip raise OSError without errno for damage
-    except (EOFError, zlib.error, lzma.LZMAError) as error:
-        raise _damaged_error(source, kind, error) from None
-
-
-def _opened_compressed(file: io.BufferedIOBase, compression: Compression) -> io.BufferedIOBase:
-    if compression == "gz":
-        return gzip.GzipFile(fileobj=file)
-    return bz2.BZ2File(file) if compression == "bz2" else lzma.LZMAFile(file)  # type: ignore[arg-type]
-
-
-def _decompress_zstandard(file: io.BufferedIOBase, source: Source) -> Iterator[bytes]:
-    require_packages([source])
-    import zstandard
-
-    frame = None
-    try:
-        # a few compressed bytes may expand to many, so only a few are decompressed at a time
-        while compressed := file.read(CHUNK_SIZE // 64):
-            while compressed:
-                frame = frame or zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj()
-                if chunk := frame.decompress(compressed):
-                    yield chunk
-                compressed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
-        if frame is not None:
-            raise _damaged_error(source, "zstandard", "the last frame has no end")
-    except zstandard.ZstdError as error:
-        raise _damaged_error(source, "zstandard", error) from None
+        yield from decompress(file, source.inner_compression, source.display_name)
 
 
 def _read_member(source: Source) -> Iterator[bytes]:
@@ -307,15 +236,15 @@ def _read_member(source: Source) -> Iterator[bytes]:
     try:
         with archive.open(source.member) as file:
             if source.inner_compression == "plain":
-                yield from _chunks(file.read)
+                yield from chunks_of(file)
             else:
-                yield from _decompress(file, source)
+                yield from decompress(file, source.inner_compression, source.display_name)
     except _ARCHIVE_ERRORS as error:
         if isinstance(error, RuntimeError) and re.search("password|encrypted", str(error)):
             raise DataError(
                 source.display_name, "this member is encrypted", "Unpack it with its password first."
             ) from None
-        raise _damaged_error(source, source.compression, error) from None
+        raise damaged_error(source.display_name, source.compression, error) from None
 
 
 def _opened(path: Path, where: str) -> Archive:
@@ -332,7 +261,7 @@ def _opened(path: Path, where: str) -> Archive:
                 if file.read(2) != b"PK":
                     problem = "is named .zip but is no zip"
                     raise DataError(where, problem, "Give it the name that fits its content.") from None
-        raise _damaged_error(Source(path, name=where), kind, error) from None
+        raise damaged_error(where, kind, error) from None
 
 
 @lru_cache(maxsize=2)  # reading a list of ten thousand members again for each member would take minutes

@@ -12,7 +12,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from qkv.data.files.decode import decode
-from qkv.data.files.unpack import COPY_AGAIN, Source, read_bytes, require_packages, unreadable_error
+from qkv.data.files.decompress import COPY_AGAIN
+from qkv.data.files.unpack import Source, read_bytes, require_packages, unreadable_error
 from qkv.data.findings import Findings, OnRead
 from qkv.errors import DataError
 

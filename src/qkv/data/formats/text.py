@@ -13,7 +13,8 @@ from typing import NamedTuple
 from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
 from qkv.data.files.decode import normalize_line_ends, require_encoding
-from qkv.data.files.unpack import CHUNK_SIZE, Builtin, Source
+from qkv.data.files.decompress import CHUNK_SIZE
+from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.column_names import DOCUMENT
 from qkv.data.formats.json_rows import read_json
