@@ -181,7 +181,7 @@ def test_a_folder_and_an_archive(tmp_path: Path) -> None:
         found = read(tmp_path, name, languages=("en", "cs"))
         assert found.languages == ("en", "cs")
         assert [len(side) for _, side in found.splits] == [200, 1]
-        assert "files left out: 1 about the others (README), 1 without translations (train.de)." in found.notes
+        assert "files left out: 1 documentation (README), 1 without translations (train.de)." in found.notes
 
 
 def test_both_sides_in_one_folder_of_two_languages(tmp_path: Path) -> None:

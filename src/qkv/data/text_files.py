@@ -46,7 +46,7 @@ _LOCK_FILES = frozenset(_LOCKS.split())
 _GENERATED_ENDINGS = (".min.js", ".min.css", ".map", ".bundle.js")
 _MINIFIED, _LONGEST_CODE_LINE = (".js", ".mjs", ".cjs", ".css"), 5000
 GENERATED = "generated or downloaded by tools"
-ABOUT_OTHERS = "about the others"
+ABOUT_OTHERS = "documentation"
 BESIDE_OTHERS = "data beside code, or code beside data"
 
 

@@ -82,7 +82,7 @@ def list_files(path: Path, pattern: str | None, findings: Findings) -> list[List
     if 2 * len(documentation) > len(files):  # then it is what people collected
         return files
     for file in documentation:
-        findings.leave_out("about the others", file.path)
+        findings.leave_out("documentation", file.path)
     return [file for file in files if not is_documentation(file.path.name)]
 
 
