@@ -13,7 +13,7 @@ from qkv.data.files.discover import catalog_entry
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
 from qkv.data.formats.aligned import file_pair_languages, read_aligned_lines
-from qkv.data.formats.column_names import TRANSLATION_PAIRS
+from qkv.data.formats.column_names import LABEL, PROMPT_PAIRS, TRANSLATION_PAIRS, normalize
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.formats.tabular import Table
@@ -110,6 +110,8 @@ def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
         return True
     if (pair := pair_by_name(columns, TRANSLATION_PAIRS)) is not None:
         return _look_translated(table, pair)
+    if (pair := pair_by_name(columns, PROMPT_PAIRS)) is not None:
+        return _look_answered(table, pair)
     if source.format not in ("table", "text") or source.suffix == ".csv":
         return False
     if not table.has_numbered_columns or looks_labelled(table):
@@ -117,6 +119,16 @@ def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
     if len(columns) == 3 and not all(str(row[2]).startswith(_ATTRIBUTION) for _, row in table.sample):
         return False
     return 2 <= len(columns) <= 3 and _look_translated(table, (columns[0], columns[1]))
+
+
+def _look_answered(table: Table, pair: tuple[str, str]) -> bool:
+    """Whether two columns hold texts and what is to be written for them, and no other column is a label."""
+    others = [column for column in table.columns if column not in (*pair, table.split_column)]
+    if any(normalize(column) in LABEL for column in others):
+        return False
+    texts = [[str(cell or "").strip() for cell in table.sample_column(table.columns.index(name))] for name in pair]
+    numbers = sum(map(is_number, texts[1])) > MAX_UNMATCHED_SHARE * len(texts[1])
+    return not numbers and all(len(set(column)) >= len(column) / 2 for column in texts)
 
 
 def _look_translated(table: Table, columns: tuple[str, str]) -> bool:

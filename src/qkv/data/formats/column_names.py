@@ -63,8 +63,21 @@ TRANSLATION_PAIRS = [
     ("source", "reference"),
 ]
 """A text and its translation."""
-PROMPT_PAIRS = [("input", "output"), ("question", "answer"), ("text", "target")]
-"""Names that are read as source and target only in files that are known to be parallel text."""
+PROMPT_PAIRS = [
+    ("input", "output"),
+    ("question", "answer"),
+    ("text", "target"),
+    ("prompt", "completion"),
+    ("prompt", "response"),
+    ("instruction", "output"),
+    ("instruction", "response"),
+    ("query", "response"),
+    ("dialogue", "summary"),
+    ("document", "summary"),
+    ("article", "summary"),
+    ("article", "highlights"),
+]
+"""A text and the text that is to be written for it. They are read as source and target if nothing else is a label."""
 NESTED_TRANSLATION = "translation"
 """The column whose cells are objects such as {"en": ..., "de": ...}, as in data sets of the Hugging Face hub."""
 WRAPPERS = frozenset(_WRAPPERS.split())
