@@ -308,7 +308,7 @@ def _odd_but_read() -> Iterator[Case]:
     yield odd("long-line.csv", GOOD + b"a film " * 1_500_000 + b",1\n", "20 of 201 examples")
     forms = ("caf\u00e9", "cafe\u0301", "tea")
     yield odd(
-        "forms.csv", csv([(text, forms[n % 3]) for n, (text, _) in enumerate(FILMS)]), "other characters of Unicode"
+        "forms.csv", csv([(text, forms[n % 3]) for n, (text, _) in enumerate(FILMS)]), "are spelled otherwise, such as"
     )
     once, again = ([(f"{word} {n} is good", n % 2) for n in range(100)] for word in forms[:2])
     yield odd("forms-of-texts.csv", csv([*once, *again]), "copies of others")
@@ -323,7 +323,9 @@ def _odd_but_read() -> Iterator[Case]:
     yield odd("twenty-rows.csv", csv(FILMS[:20]), "of 20 examples are held out")
     yield odd("minus-one.csv", csv([(text, n % 3 - 1) for n, (text, _) in enumerate(FILMS)]), "label -1 (67 rows)")
     yield odd(
-        "cases.csv", csv([(text, ("Ham", "ham", "spam")[n % 3]) for n, (text, _) in enumerate(FILMS)]), "two classes"
+        "cases.csv",
+        csv([(text, ("Ham", "ham", "spam")[n % 3]) for n, (text, _) in enumerate(FILMS)]),
+        "such as 'Ham' for 'ham'",
     )
     yield odd("copies.csv", GOOD + GOOD.partition(b"\n")[2], "copies of others")
     yield odd("conflicts.csv", csv([*FILMS, *((text, 1 - label) for text, label in FILMS)]), "more than one label")

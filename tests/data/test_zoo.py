@@ -36,7 +36,6 @@ NOT_YET = {
     "folders_beside_documentation",
     "folders_some_latin1",
     "label_in_the_name_of_each_file",
-    "mixed_spellings_of_a_label",
     "saved_to_disk",
     "splits_by_name_beside_documentation",
     "texts_and_labels_by_id",

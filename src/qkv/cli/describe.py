@@ -37,7 +37,7 @@ def describe(*data: Data, reading: SplitOptions = DEFAULT_SPLIT, json: Json = Fa
     from qkv.tasks import described, detected_as
 
     verb, given = "data describe", reading.given()
-    for_examples = {name: bool(given.get(name)) for name in ("text2", "label", "id")}
+    for_examples = {name: bool(given.get(name)) for name in ("text2", "label", "labels", "id")}
     for_examples["task"] = given.get("task") in get_args(ExampleTask)
     if option := next((name for name, value in for_examples.items() if value and reading.documents), None):
         raise InputError(

@@ -103,12 +103,14 @@ class CorpusOptions:
     """What one document is. Default: files."""
     filter: Annotated[str | None, Parameter(help="Which files of a folder or zip to read, such as '*.md'.")] = None
     encoding: str | None = None
-    """The encoding of all files, such as cp1252. Default: detected for each file."""
+    """The encoding of all files, such as cp1252. Default: detected."""
 
     def given(self) -> dict[str, str | list[str]]:
         """The options that were given, under the names that they have in the section [corpus] of a recipe."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         require_languages(values.get("languages"))
+        if values.get("labels") is not None:
+            values["labels"] = values["labels"].split(",")
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -122,6 +124,7 @@ class DataOptions(CorpusOptions):
     text2: SecondTextColumn = None
     label: str | None = None
     """The column with the label; for tagged words also upos, xpos, feats or deprel."""
+    labels: Annotated[str | None, Parameter(help="Other names for the labels, such as 0=negative,1=positive.")] = None
     id: Annotated[str | None, Parameter(help="The column that identifies the examples.")] = None
     source: str | None = None
     """The column to translate from: its name, or its number from 1."""

@@ -6,6 +6,7 @@ The options decide, else the names of the columns, else their cells.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,18 @@ def given_column(table: Table, given: str | None, role: str) -> str | None:
     if given.isdecimal() and 1 <= int(given) <= len(table.columns):
         return table.columns[int(given) - 1]
     raise _missing_column_error(table, given, role)
+
+
+def without_level(label: str) -> str:
+    """The column of what --label names: category of category:1."""
+    return re.sub(r":[1-9]$", "", label)
+
+
+def given_label(table: Table, given: str | None) -> tuple[str | None, int]:
+    """The column that --label names, and the level of its labels, as in --label category:1; 0: the whole label."""
+    if given is None or given in table.columns or without_level(given) == given:
+        return given_column(table, given, "label"), 0
+    return given_column(table, without_level(given), "label"), int(given[-1])
 
 
 def column_index(table: Table, column: str, role: str) -> int:
@@ -82,13 +95,16 @@ class TextColumns:
     label: str
     second: str | None = None
     id: str | None = None
+    level: int = 0
+    """How many levels of labels such as LOC:city are learned; 0: all."""
 
     def by_role(self) -> dict[str, str]:
-        roles = {"text": self.text, "second text": self.second, "label": self.label, "id": self.id}
+        label = f"{self.label}:{self.level}" if self.level else self.label
+        roles = {"text": self.text, "second text": self.second, "label": label, "id": self.id}
         return {role: column for role, column in roles.items() if column is not None}
 
     def note(self, table: Table) -> str:
-        return columns_note(table, self.by_role(), self.by_role().values())
+        return columns_note(table, self.by_role(), (*self.by_role().values(), self.label))
 
 
 @dataclass(frozen=True)
@@ -150,19 +166,20 @@ def _profiles(table: Table) -> list[_Profile]:
 def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
     """The columns of labelled texts; DataError, with the names of the columns, if they cannot be guessed."""
     text, second = guess_texts(table, config)
-    label, id_column = given_column(table, config.label, "label"), given_column(table, config.id, "id")
+    (label, level), id_column = given_label(table, config.label), given_column(table, config.id, "id")
     unassigned = [profile for profile in _profiles(table) if profile.name not in (text, second, label, id_column)]
     label = label or _guess_label(table, unassigned)
     id_column = id_column or next(
         (profile.name for profile in unassigned if profile.is_id and profile.name != label), None
     )
-    return TextColumns(text, label, second, id_column)
+    return TextColumns(text, label, second, id_column, level)
 
 
 def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
     """The column of the text, and that of the second text where there are pairs."""
-    options = {"text": config.text, "text2": config.text2, "label": config.label, "id": config.id}
+    options = {"text": config.text, "text2": config.text2, "id": config.id}
     given = {role: given_column(table, option, role) for role, option in options.items()}
+    given["label"] = given_label(table, config.label)[0]
     text, second = given["text"], given["text2"]
     if text is not None:
         return text, second

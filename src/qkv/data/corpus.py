@@ -66,7 +66,10 @@ class ExamplesConfig:
     text2: str | None = None
     """The column of the second text, where pairs of texts are classified."""
     label: str | None = None
-    """The column to learn; in CoNLL-U also upos, xpos, feats, deprel."""
+    """The column to learn; in CoNLL-U also upos, xpos, feats, deprel. NAME:1 learns the first level of labels such as
+    LOC:city."""
+    labels: tuple[str, ...] = ()
+    """Other names for the labels of the files, as OLD=NEW."""
     id: str | None = None
     """The column that names the example."""
     task: ExampleTask | None = None

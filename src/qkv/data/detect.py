@@ -32,7 +32,7 @@ CONFIGS: dict[Content, type] = {"text": CorpusConfig, "examples": ExamplesConfig
 """The class of the section [corpus] for each content."""
 PARALLEL_OPTIONS = ("source", "target", "languages", "directions")
 """Options that only parallel text has."""
-LABELLED_OPTIONS = ("label", "text2", "id", "task", "header")
+LABELLED_OPTIONS = ("label", "labels", "text2", "id", "task", "header")
 """Options that make files labelled examples."""
 MAX_LABEL_FOLDERS = 20
 """A folder with more sub-folders is an ordinary file tree: its sub-folders are not labels."""

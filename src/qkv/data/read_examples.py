@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from qkv.data.columns import without_level
 from qkv.data.corpus import ExamplesConfig, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
 from qkv.data.examples import (
@@ -31,6 +32,7 @@ from qkv.data.formats.kinds import FilePreviews
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import choose_held_out, example_notes
 from qkv.data.identity import MAX_PASSAGE_TEXTS, passage_keys
+from qkv.data.label_names import note_levels, rename
 from qkv.data.labels import RawSplit, decide_label_scheme, format_names
 from qkv.data.number_tables import NumberReader, holds_numbers
 from qkv.data.split_files import ExampleFile, SplitFiles, find_examples, split_tables
@@ -93,6 +95,10 @@ def read_examples(
     values = gathered["train"].labels
     if not len(values):
         raise DataError(files.train[0].display_name, "no row can be used", "Give rows with text and label.")
+    gathered = rename(gathered, config.labels, content in ("text", "numbers"), findings)
+    values = gathered["train"].labels
+    if content == "text" and columns and columns["label"] == without_level(columns["label"]):
+        note_levels(values.names, columns["label"], values.first_places[0][0], findings)
     asked = config.task if content in ("text", "numbers") else "classification"
     scheme = decide_label_scheme(
         values, gathered["train"].multi_label, asked, values.place(0), findings, learn=purpose != "evaluate"

@@ -14,6 +14,7 @@ from qkv.data.formats.kinds import FASTTEXT_PREFIX
 from qkv.data.formats.labelled_lines import LabelledLines
 from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, read_lines
 from qkv.data.formats.tabular import Table, open_table
+from qkv.data.label_names import at_level
 from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, label_text
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
@@ -73,6 +74,8 @@ class TextReader:
         key = table.columns.index(columns.id) if columns.id in table.columns else None
         for line, row in table.rows:
             cells, spelled = [row[place] for place in texts], self._label(row[label], collector)
+            if columns.level and spelled is not None:
+                spelled = at_level(spelled, columns.level)
             name = None if key is None or row[key] is None else str(row[key])
             problem = next(filter(None, (text_problem(row[place], table.columns[place]) for place in texts)), None)
             if problem is None and spelled is None:

@@ -52,6 +52,7 @@ def train(
     text: str | None = None,
     text2: str | None = None,
     label: str | None = None,
+    labels: Mapping[str, str] | None = None,
     id: str | None = None,
     source: str | None = None,
     target: str | None = None,
@@ -89,6 +90,7 @@ def train(
         text: The column of the text.
         text2: The column of the second text, for pairs of texts.
         label: The column of the label.
+        labels: Other names for the labels, such as {"0": "negative", "1": "positive"}.
         id: The column that identifies the examples.
         source: The column to translate from.
         target: The column to translate to.
@@ -145,6 +147,7 @@ def finetune(
     text: str | None = None,
     text2: str | None = None,
     label: str | None = None,
+    labels: Mapping[str, str] | None = None,
     id: str | None = None,
     source: str | None = None,
     target: str | None = None,

@@ -32,6 +32,7 @@ class DataKeywords(TypedDict, total=False):
     text: str | None
     text2: str | None
     label: str | None
+    labels: Mapping[str, str] | None
     id: str | None
     source: str | None
     target: str | None
@@ -87,6 +88,8 @@ def section_of(data: object, options: Mapping[str, object]) -> tuple[dict[str, o
     for key, value in options.items():
         if key in ("valid", "test") and value is not None:
             values[key] = files_of(value, key).files
+        elif key == "labels" and isinstance(value, Mapping):
+            values[key] = [f"{old}={new}" for old, new in value.items()]
         elif key in ReadingOptions.__annotations__ and value is not None:
             values[key] = list(value) if isinstance(value, tuple) else value
     return own_reader.through(values), given

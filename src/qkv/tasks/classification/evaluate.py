@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from qkv.data.columns import guess_texts
+from qkv.data.columns import guess_texts, without_level
 from qkv.data.corpus import ExamplesConfig, refuse_unused
 from qkv.data.detect_pairs import is_parallel
 from qkv.data.examples import (
@@ -30,6 +30,7 @@ from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, no_pr
 from qkv.data.formats.kinds import FilePreviews, kind_by_name
 from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.formats.tabular import Table, open_table
+from qkv.data.label_names import numbers_in
 from qkv.data.labels import format_names
 from qkv.data.number_tables import parse_cell, read_number_rows
 from qkv.data.prepare_examples import rows_of
@@ -174,7 +175,7 @@ def _training_columns_of_files(bundle: Bundle, config: ExamplesConfig, previews:
     if any(getattr(config, role) is not None for role in COLUMN_ROLES):
         return {}
     trained = training_columns(bundle, columns)
-    return trained if trained.get("label") in columns else {}
+    return trained if trained.get("label") is not None else {}
 
 
 def training_columns(bundle: Bundle, columns: Sequence[str]) -> dict[str, Any]:
@@ -187,18 +188,19 @@ def training_columns(bundle: Bundle, columns: Sequence[str]) -> dict[str, Any]:
     missing = [name for role, name in trained.items() if name is not None and role != "label" and name not in columns]
     if missing or not trained["text"]:
         return {}
-    return {role: name for role, name in trained.items() if name in columns}
+    return {role: name for role, name in trained.items() if {name, without_level(name or "")} & set(columns)}
 
 
 def _match_labels(data: Labelled, labels: tuple[str, ...], notes: list[str]) -> tuple[Examples, list[str]]:
     """The examples with the class numbers of `labels`; those with other labels are left out, and noted."""
-    known = {name: number for number, name in enumerate(labels)}
-    unknown = [name for name in data.labels.names if name not in known]
+    numbers = np.array(numbers_in(data.labels.names, labels), dtype=np.int32)
+    unknown = [name for name, number in zip(data.labels.names, numbers, strict=True) if number < 0]
     if len(unknown) == len(data.labels):
+        named = ",".join(f"{here}={own}" for here, own in zip(unknown[:3], labels, strict=False))
         raise InputError(
-            f"none of the labels here ({', '.join(unknown[:5])}) is the model's ({', '.join(labels[:5])})."
+            f"none of the labels here ({', '.join(unknown[:5])}) is the model's ({', '.join(labels[:5])}). If they mean"
+            f" the same, say which is which, as in --labels {named}."
         )
-    numbers = np.array([known.get(name, -1) for name in data.labels.names], dtype=np.int32)
     label_map = replace(data.labels, names=labels)
     examples: Any = data.train
     if isinstance(examples, TagExamples):

@@ -65,7 +65,7 @@ class ClassificationTask(Task):
     corpus_config: ClassVar[type] = ExamplesConfig
     task_config: ClassVar[type] = ClassificationConfig
     options: ClassVar[tuple[str, ...]] = (
-        "filter", "test", "text", "label", "text2", "id", "task", "header", "columns"
+        "filter", "test", "text", "label", "labels", "text2", "id", "task", "header", "columns"
     )  # fmt: skip
     gives_answers: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
