@@ -30,8 +30,8 @@ def test_spellings_of_a_label_are_one(tmp_path: Path) -> None:
     found = read(tmp_path, ["spam", "ham", "Spam", "ham", "SPAM ", "ham "])
     assert counts(found) == {"ham": 30, "spam": 30}
     (note,) = (note for note in found.notes if "spelled otherwise" in note)
-    assert "20 labels are spelled otherwise, such as 'SPAM' for 'spam', and taken for the same" in note
-    assert "--labels SPAM=SPAM keeps it apart" in note
+    assert "20 labels are spelled otherwise, such as 'Spam' for 'spam', and taken for the same" in note
+    assert "--labels Spam=Spam keeps it apart" in note
 
 
 def test_letters_and_labels_that_are_kept_apart(tmp_path: Path) -> None:

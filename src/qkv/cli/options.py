@@ -132,7 +132,7 @@ class DataOptions(CorpusOptions):
     reader: str | None = None
     """A Python file whose function `read` reads a format of your own."""
     languages: ValueList = None
-    """Source and target language, such as en de. Default: those of the file names."""
+    """Source and target language, such as en de. Default: by the names."""
 
 
 @Parameter(name="*", group=DATA_GROUP)
