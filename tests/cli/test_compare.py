@@ -15,7 +15,6 @@ from studies import tables
 def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QKV_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("qkv.cli.compare.PROGRAM_START", __import__("time").perf_counter())
 
 
 def test_one_document_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -133,7 +132,6 @@ def test_nothing_steers(
         monkeypatch.setenv("TERM", "dumb")  # without colours of our own: what is left was in the input
         for stream in (sys.stdout, sys.stderr):
             monkeypatch.setattr(stream, "isatty", lambda: True)
-    monkeypatch.setattr("qkv.cli.compare.PROGRAM_START", time.perf_counter())
     escaped = False
     for words in COMMANDS[verb](models, tmp_path):
         assert run(words, True) == 0, words

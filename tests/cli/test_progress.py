@@ -56,7 +56,7 @@ def test_how_long_a_run_will_take_is_said_once(
     """After some steps, and not where it is over in a moment."""
     session, now = counted(tmp_path, steps), [50.0]
     monkeypatch.setattr("qkv.cli.progress.time.perf_counter", lambda: now[0])
-    monkeypatch.setattr("qkv.cli.progress.PROGRAM_START", 40.0)
+    monkeypatch.setattr("qkv.cli.progress.started_at", lambda: 40.0)
     made, remarks = TrainingDisplay(session), {}
     for number in range(1, steps + 1):
         now[0] += 3.0 if number == 1 else 0.5

@@ -46,7 +46,7 @@ OTHER = {
     "beams", "models", "seeds", "equal", "report", "picture", "trials", "each", "store", "texts", "layer", "pool",
     "tokens", "out", "top", "word", "words", "probabilities", "to", "nbest", "penalty", "carry", "alignments",
     "second", "head", "token", "heads", "ablate", "lens", "why", "decks", "html", "svg", "png", "force", "folder",
-    "kind", "size", "save", "name", "context", "dry_run", "keep_dropped", "skip", "limits", "source",
+    "labels", "kind", "size", "save", "name", "context", "dry_run", "keep_dropped", "skip", "limits", "source",
 }  # fmt: skip
 """Words, numbers, and places to write to; the source of `import` is read as `model` is."""
 NAMES = {("train", "model"), ("tune", "model")}  # the name of an architecture

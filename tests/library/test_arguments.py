@@ -45,7 +45,8 @@ def test_a_call_declares_what_it_takes(call: Any, options: Any) -> None:
 )
 def test_a_call_has_the_names_of_the_verb(call: Any, verb: Any) -> None:
     own = names(call) | (set(ReadingOptions.__annotations__) if call in (qkv.compare, qkv.tune) else set())
-    assert own - ONLY_PYTHON == names(verb) - ONLY_TERMINAL - {"settings"}
+    only_verb = ONLY_TERMINAL | {"settings"} | ({"metric"} if verb is finetune else set())  # in Python: metrics
+    assert own - ONLY_PYTHON == names(verb) - only_verb
 
 
 def test_an_unknown_option_is_refused() -> None:

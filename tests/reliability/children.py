@@ -29,7 +29,7 @@ import torch._dynamo  # every optimizer imports it, and it is as heavy as the re
 import qkv
 from qkv import api
 from qkv import session as sessions
-from qkv.cli import app, compare, progress, train
+from qkv.cli import app
 from qkv.errors import QkvError
 from qkv.interop import export
 from qkv.recipe import bundle
@@ -57,8 +57,6 @@ def cli(words: list[str], stdin: str | None = None) -> None:
         opened = os.open(stdin, os.O_RDONLY)
         os.dup2(opened, 0)
         os.close(opened)
-    for verb in (compare, progress, train):  # its time begins now, not when the nursery did
-        verb.PROGRAM_START = time.perf_counter()
     app.main(words)
 
 

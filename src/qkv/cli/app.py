@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from qkv.cli import interrupts, streams
+from qkv.cli import command_start, interrupts, streams
 from qkv.cli.applicability import require_applicable
 
 if TYPE_CHECKING:
@@ -79,10 +79,12 @@ def application() -> App:
 def main(arguments: list[str] | None = None) -> NoReturn:
     interrupts.install()
     streams.install()
+    if arguments is not None:
+        command_start.restart()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:
-        exit_code = run([argument for argument in arguments if argument != "--debug"], debug)
+        exit_code = _run([argument for argument in arguments if argument != "--debug"], debug)
     finally:
         streams.finish()
     interrupts.command_finished(exit_code)
@@ -90,7 +92,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def run(arguments: list[str], debug: bool) -> int:
-    """Run one command and return its exit code."""
+    """Run one command in a process that goes on, and return its exit code."""
+    command_start.restart()
+    return _run(arguments, debug)
+
+
+def _run(arguments: list[str], debug: bool) -> int:
     try:
         with interrupts.signals_raise():
             exit_code = dispatch(arguments)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from qkv import ranges
+from qkv.cli.command_start import started_at
 from qkv.cli.options import (
     DATA_GROUP,
     DEFAULT_SPLIT,
@@ -20,7 +21,7 @@ from qkv.cli.options import (
     data_files,
     in_range,
 )
-from qkv.cli.output import OUTPUT_GROUP, PROGRAM_START, Json, print_answer, print_json, print_notes, print_sections
+from qkv.cli.output import OUTPUT_GROUP, Json, print_answer, print_json, print_notes, print_sections
 from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.ranges import Range
 
@@ -85,7 +86,7 @@ def compare(
             tokenizer=tokenizer_section(tokenizer),
             metric=metric,
             equal=equal,
-            started_at=PROGRAM_START,
+            started_at=started_at(),
             progress=progress,
             note=print_notes,
             watch=show_training,

@@ -12,7 +12,6 @@ import re
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Iterable, Mapping
 from itertools import zip_longest
 from pathlib import Path
@@ -26,8 +25,6 @@ from qkv.visible import visible, visible_json, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-PROGRAM_START = time.perf_counter()  # the time budget of a verb counts from here
 
 OUTPUT_GROUP = Group("Output", sort_key=3)
 Json = Annotated[

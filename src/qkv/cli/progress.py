@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from qkv.cli.output import PROGRAM_START, print_message, stderr_console
+from qkv.cli.command_start import started_at
+from qkv.cli.output import print_message, stderr_console
 from qkv.visible import visible
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class TrainingDisplay:
         remaining = seconds_left(self.session, self.step, elapsed / timed_steps)
         if remaining <= MIN_FORECAST_SECONDS:
             return []
-        total = duration_text(now - PROGRAM_START + remaining)
+        total = duration_text(now - started_at() + remaining)
         return [f"time    about {total} in all, by the first {timed_steps + 1} steps"]
 
     def _add_losses(self, losses: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 import qkv
 from qkv import ranges
+from qkv.cli.command_start import started_at
 from qkv.cli.options import (
     DATA_GROUP,
     DEFAULT_SPLIT,
@@ -31,7 +32,6 @@ from qkv.cli.options import (
     split_metrics,
 )
 from qkv.cli.output import (
-    PROGRAM_START,
     Json,
     print_answer,
     print_json,
@@ -176,7 +176,7 @@ def start_run(
             run=training.run,
             names=("", model_name),
             progress=progress,
-            started_at=PROGRAM_START,
+            started_at=started_at(),
             own=metrics,
         )
 
