@@ -45,6 +45,8 @@ class CorpusConfig:
     """Which files of a folder or archive to read, such as "*.md"; by default all that look like text."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.1
     """How much is held out for validation, by characters."""
+    near_copies: Literal["together", "apart"] = "together"
+    """together: documents of which much stands in another one too are in one part of the split with it."""
     reader: ReaderRecord | None = None
     """The reader of your own that gave the rows; filled in when they are read."""
     fingerprint: str | None = None

@@ -1,7 +1,8 @@
 """Splits text into training and validation, measures their overlap, and orders rows evenly.
 
 Several documents are split by document: a hash of its content decides where a document goes, so that the split does not
-depend on the order of the files, and the copies of a document are never in both parts. A single document is split at a
+depend on the order of the files, and the copies of a document, or of most of it (`near_copies.py`), are never in both
+parts. A single document is split at a
 character: its end is held out (for Tiny Shakespeare exactly the usual last tenth).
 
 If a few long documents make the held-out share wrong by more than a factor of two, the hash chooses again, among the
@@ -22,7 +23,6 @@ is a part of a larger one.
 from __future__ import annotations
 
 import hashlib
-import re
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -33,14 +33,11 @@ import numpy.typing as npt
 from qkv.data.findings import Caution
 from qkv.data.formats.text import DocumentPiece
 from qkv.data.identity import Indices, Keys, hash64
+from qkv.data.near_copies import MAX_UNITS, NearCopies, UnitReader
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 SAMPLE_DOCUMENTS = 2_000_000
 """The split is chosen by the lengths of the first documents; it holds for the others too."""
-LONG_SENTENCE_CHARACTERS = 40
-MAX_UNITS = 500_000
-MAX_HELD_CHARACTERS = 2**20
-"""How much of an unfinished line is held until its end comes."""
 NOTABLE_SHARE = 0.01
 """From this share on, the overlap is a caution."""
 
@@ -98,9 +95,14 @@ class DocumentCensus:
     def distinct(self) -> int:
         return len(np.unique(np.frombuffer(self.keys, dtype=np.uint64))) if self.keys else 0
 
-    def choose_split(self, fraction: float) -> DocumentSplit:
-        """The split that holds out about `fraction` of the characters, and leaves neither part empty."""
-        keys = np.frombuffer(self.keys, dtype=np.uint64)
+    def choose_split(self, fraction: float, near_copies: NearCopies | None = None) -> DocumentSplit:
+        """The split that holds out about `fraction` of the characters, and leaves neither part empty.
+
+        Documents that are equal stay in one part, and so do `near_copies`.
+        """
+        keys = own_keys = np.frombuffer(self.keys, dtype=np.uint64)
+        if near_copies is not None:
+            keys = near_copies.group_keys(own_keys)
         if self.documents == 1:
             return DocumentSplit(np.zeros(1, bool), np.ones(1, bool), int((1 - fraction) * self.characters))
         lengths = np.frombuffer(self.lengths, dtype=np.uint64).astype(np.int64)
@@ -114,6 +116,10 @@ class DocumentCensus:
         sizes: Sizes = np.bincount(groups, weights=lengths).astype(np.float64)
         if (chosen := _choose_whole_documents(keys, distinct_keys, sizes, smaller_fraction)) is not None:
             return DocumentSplit(chosen if fraction <= 0.5 else ~chosen, none, 0)
+        # no whole documents fit: the end of the longest one and of its copies is held out, wherever near copies are
+        keys = own_keys
+        distinct_keys, groups, copies = np.unique(keys[: len(lengths)], return_inverse=True, return_counts=True)
+        sizes = np.bincount(groups, weights=lengths).astype(np.float64)
         longest_group = int(np.argmax(sizes))
         is_longest = keys == distinct_keys[longest_group]
         length = int(lengths[is_longest[: len(lengths)]][0])
@@ -201,10 +207,6 @@ def _cut(text: str, is_last: bool, remaining: int) -> Iterator[SplitText]:
         yield SplitText(True, "", True)
 
 
-_SENTENCE = re.compile(rf"[^.!?]{{{LONG_SENTENCE_CHARACTERS},}}")
-_TWO_WORD_CHARACTERS = re.compile(r"\w\w")
-
-
 class Overlap:
     """Finds text that is both in training and in validation.
 
@@ -217,18 +219,13 @@ class Overlap:
         """Of training and validation: the length of each unit, by its hash."""
         self.documents = (DocumentCensus(), DocumentCensus())
         self.hash_limit = 2**64
-        self._unfinished_lines = ["", ""]
+        self._readers = (UnitReader(), UnitReader())
 
     def add(self, piece: SplitText) -> None:
         part = int(piece.is_validation)
         self.documents[part].add(piece.text, piece.is_last)
-        text, self._unfinished_lines[part] = self._unfinished_lines[part] + piece.text, ""
-        if not piece.is_last and len(text) - (line_start := text.rfind("\n") + 1) < MAX_HELD_CHARACTERS:
-            text, self._unfinished_lines[part] = text[:line_start], text[line_start:]
-        self._add_units(self.units[part], text)
-
-    def _add_units(self, lengths: dict[int, int], text: str) -> None:
-        for unit in overlap_units(text):
+        lengths = self.units[part]
+        for unit in self._readers[part].units(piece.text, piece.is_last):
             key = hash64(unit.encode())
             if key < self.hash_limit:
                 lengths[key] = len(unit)
@@ -255,14 +252,3 @@ class Overlap:
         whole = f", and {copies:,} of {documents:,} documents whole" if copies else ""
         note = f"overlap: {share:.1%} of the lines and sentences held out also stand in the training text{whole}."
         return Caution(note) if copies or share >= NOTABLE_SHARE else note
-
-
-def overlap_units(text: str) -> Iterator[str]:
-    """The long sentences of each line, or the line itself if it has none."""
-    for line in text.split("\n"):
-        sentences = _SENTENCE.findall(line)
-        if sentences:
-            for sentence in sentences:
-                yield sentence.strip()
-        elif _TWO_WORD_CHARACTERS.search(line):
-            yield line.strip()

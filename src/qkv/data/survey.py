@@ -28,6 +28,7 @@ from qkv.data.files.unpack import (
 )
 from qkv.data.findings import Caution, Findings, OnRead, Progress, byte_counter, no_progress
 from qkv.data.formats.text import DocumentPiece, read_documents
+from qkv.data.near_copies import NearCopies
 from qkv.data.split import DocumentCensus, DocumentSplit, SplitText
 from qkv.data.text_files import catalog_validation_files, find_text_files
 from qkv.data.tokens import Cutter
@@ -92,6 +93,7 @@ class Survey:
     """Of all the text, held out or not: `auto` must not depend on the split."""
     census: DocumentCensus
     findings: Findings
+    near_copies: NearCopies | None = None
 
     @property
     def characters(self) -> int:
@@ -108,7 +110,7 @@ class Survey:
 
     @cached_property
     def document_split(self) -> DocumentSplit:
-        return self.census.choose_split(self.parts.corpus.valid_fraction)
+        return self.census.choose_split(self.parts.corpus.valid_fraction, self.near_copies)
 
     def notes(self) -> Iterator[str]:
         yield from self.findings.notes()
@@ -138,20 +140,24 @@ def survey(
 ) -> Survey:
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
     findings, counting, census, cutter = Findings(), Counting(), DocumentCensus(), Cutter()
+    near_copies = NearCopies() if parts.corpus.near_copies == "together" and not parts.valid else None
     on_read = byte_counter(progress, "reading")
     for text, ends in parts.read(parts.files, findings, on_read):
         observe(text, ends)
         for part, last in cutter.parts(text, ends):
             counting.add(part, last)
             census.add(part, last)
+            if near_copies is not None:
+                near_copies.add(part, last)
     if parts.valid:  # found out now rather than after the tokenizer was learned
         for text, _ends in parts.read(parts.valid, findings, on_read):
             counting.characters += len(text)
-    return Survey(parts, counting.statistics(), census, findings)
+    return Survey(parts, counting.statistics(), census, findings, near_copies)
 
 
 # raise when the same bytes would be read as other documents or split otherwise
 READING_VERSION = 2
+NEAR_COPIES_VERSION = 1  # raise when other documents would be taken for near copies
 
 
 @dataclass(frozen=True)
@@ -200,6 +206,8 @@ def fingerprint(parts: CorpusFiles, progress: Progress) -> tuple[str, Stamp]:
         "text": corpus.text,
         "valid_fraction": corpus.valid_fraction,
     }
+    if corpus.near_copies == "together":  # runs that older versions started know nothing of it
+        reading["near_copies"] = NEAR_COPIES_VERSION
     return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest(), stamp
 
 

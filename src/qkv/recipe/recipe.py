@@ -31,7 +31,7 @@ CorpusSection = CorpusConfig | ExamplesConfig | ParallelConfig
 MutableSection = dict[str, Any]
 SHIPPED = Path(__file__).parents[1] / "recipes"
 SECTIONS = ("model", "tokenizer", "corpus", "task", "training")
-FORMAT = 3  # of saved recipes
+FORMAT = 4  # of saved recipes
 
 TRAINING_KEYS_OF_FORMAT_1 = {  # and their present names
     "rate": "learning_rate",
@@ -41,6 +41,8 @@ TRAINING_KEYS_OF_FORMAT_1 = {  # and their present names
     "evaluations": "evaluate_every_changes",
 }
 CORPUS_KEYS_OF_FORMAT_1 = {"longest": "max_tokens"}
+TEXT_TASKS = ("language-modelling", "masked-language-modelling")
+"""Up to format 3, their documents were split without regard to near copies."""
 EVALUATION_UNITS = {"classification": "examples", "tagging": "examples", "translation": "sentences"}
 """What the size of an evaluation counts, for the tasks of format 1; tokens for all others."""
 
@@ -116,6 +118,9 @@ def migrate(values: MutableSection, where: str) -> MutableSection:
     tokenizer = values.get("tokenizer")
     if version < 3 and isinstance(tokenizer, dict) and tokenizer.get("kind") == "auto":  # the key is now left out
         values["tokenizer"] = {key: value for key, value in tokenizer.items() if key != "kind"}
+    task = values.get("task", {})
+    if version < 4 and isinstance(corpus, dict) and isinstance(task, dict) and task.get("kind") in TEXT_TASKS:
+        values["corpus"] = {"near_copies": "apart", **values["corpus"]}
     return values
 
 
