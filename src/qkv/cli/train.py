@@ -67,9 +67,8 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model on your data, and evaluate it. The task follows from the data: text makes a language
-    model, a table with labels a classifier, words with tags a tagger, images an image classifier,
-    two line-aligned files (or a table of both) a translator. Reads .txt .html .pdf
-    .docx .epub .ipynb .csv .jsonl .parquet, CoNLL, idx, npz, images, folders, archives.
+    model, a table with labels a classifier, words with tags a tagger, images an image classifier, parallel
+    text a translator. Reads .txt .html .pdf .docx .epub .ipynb .csv .jsonl .parquet and images.
 
     qkv train book.txt --model gpt-nano --minutes 1
     qkv train notes/ --filter '*.md' --documents paragraphs --model bert-mini
