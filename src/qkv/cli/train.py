@@ -68,7 +68,7 @@ def train(
 ) -> None:
     """Train a model on your data, and evaluate it. The task follows from the data: text makes a language
     model, a table with labels a classifier, words with tags a tagger, images an image classifier, parallel
-    text a translator. Reads .txt .html .pdf .docx .epub .ipynb .csv .jsonl .parquet and images.
+    text a translator. Reads .txt .html .pdf .docx .epub .ipynb .csv .jsonl .parquet, images.
 
     qkv train book.txt --model gpt-nano --minutes 1
     qkv train notes/ --filter '*.md' --documents paragraphs --model bert-mini
