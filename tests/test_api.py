@@ -99,34 +99,55 @@ def test_a_precision_that_hooks_forbid_is_refused_with_the_reason(model: Any) ->
 
 
 WRONG = {
-    "model.generate(5)": "prompt: expected str or Sequence, not int",
-    "model.generate(['the', 5])": "prompt 1: expected str, not int",
-    "model.samples(['the'])": "a token of the prompt: expected int, not str",
-    "model.next(('a', 'b'))": "prompt: expected str or list, not tuple",
-    "model.evaluate('a', window='3')": "window: expected int or None, not str",
-    "model.evaluate('a', compare_with=5)": "compare_with: expected str or Path or Model or None, not int",
-    "model.evaluate('a', label=5)": "model.evaluate: label=5: expected a valid string, not int",
+    "model.generate(5)": "model.generate: prompt=5: expected str or a list of str, not int",
+    "model.generate(['the', 5])": "prompt[1]=5: expected str, not int",
+    "model.generate('the', length='5')": "length='5': expected int, not str",
+    "model.generate('the', max_new_tokens=5)": "unknown argument 'max_new_tokens'. Here it is length.",
+    "model.generate(['the'], stream=True)": "prompt=['the']: expected str, not list",
+    "model.samples(['the'])": "model.samples: prompt=['the']: expected str, not list",
+    "model.next(('a', 'b'))": "prompt=('a', 'b'): expected str, not tuple",
+    "model.evaluate('a', window='3')": "window='3': expected int, not str",
+    "model.evaluate('a', compare_with=5)": "compare_with=5: expected str, Path or Model, not int",
+    "model.evaluate('a', label=5.5)": "model.evaluate: label=5.5: expected str or int, not float",
     "model.evaluate('a', lable='x')": "model.evaluate: unknown argument 'lable'. Did you mean label?",
-    "model.next('a', top='x')": "top: expected int, not str",
-    "model.chat(5)": "messages: expected Sequence, not int",
-    "model.embed(5)": "texts: expected str or Sequence, not int",
-    "model.embed(['a', 5])": "a text: expected str, not int",
-    "model.tag(5)": "sentences: expected str or Sequence, not int",
-    "model.translate(5)": "texts: expected str or Sequence, not int",
-    "model.fill(5)": "text: expected str, not int",
-    "model.trace(5)": "text: expected str or tuple or None, not int",
-    "model.classify(5)": "texts: expected str or Sequence, not int",
-    "qkv.load(5)": "model: expected str or Path, not int",
-    "qkv.train('book.txt', steps='3')": "qkv.train: steps='3': expected a valid integer, not str",
-    "qkv.resume(5)": "run: expected str or Path, not int",
-    "qkv.finetune(5, 'book.txt')": "model: expected str or Path or Model, not int",
-    "qkv.verify(5)": "model: expected str or Path or Model, not int",
+    "model.next('a', top='x')": "top='x': expected int, not str",
+    "model.chat(5)": "messages=5: expected a list of Message, not int.",
+    "model.embed(5)": "texts=5: expected str or a list of str, not int",
+    "model.embed(['a', 5])": "texts[1]=5: expected str, not int",
+    "model.embed('a', pool='middle')": "pool='middle': expected 'mean', 'first', 'last', 'max' or 'none'.",
+    "model.tag(None)": "sentences: expected str or a list of (str or a list of str), not None",
+    "model.translate(5)": "texts=5: expected str or a list of str, not int",
+    "model.align('a')": "translation='a': expected TranslatedText, not str",
+    "model.fill(5)": "text=5: expected str, not int",
+    "model.trace(5)": "text=5: expected str or (str, str), not int",
+    "model.trace('the', layers=1)": "layers=1: expected a list of int, not int. Put it into a list: [1]",
+    "model.classify(5)": "texts=5: expected str or a list of (str, (str, str) or a list of str), not int",
+    "qkv.load(None)": "qkv.load: model: expected str or Path, not None",
+    "qkv.train('book.txt', steps='3')": "qkv.train: steps='3': expected int, not str",
+    "qkv.train('book.txt', task='classify')": "language-modelling' or 'translation'. Did you mean 'classification'?",
+    "qkv.train('book.txt', epochs=3)": "qkv.train: unknown argument 'epochs'. Here it is steps or minutes.",
+    "qkv.train('book.txt', lr=3)": "unknown argument 'lr'. Here it is settings={\"training.learning_rate\": ...}.",
+    "qkv.train('book.txt', languages='en')": "languages='en': expected a list of str, not str. Put it into a list",
+    "qkv.train('book.txt', model=model)": "expected str, Path or ModelConfig, not Model. To start from a trained model",
+    "qkv.train('book.txt', model=model.module)": "A model of your own is given as its config or as a Python file",
+    "qkv.compare('book.txt', models='gpt')": "expected a list of str, not str. Put it into a list: ['gpt']",
+    "qkv.compare('book.txt', minutes='1')": "minutes='1': expected float, not str",
+    "qkv.tune('book.txt', steps=3)": "qkv.tune: unknown argument 'steps'. Expected one of data, model, tokenizer",
+    "qkv.resume(5)": "qkv.resume: run=5: expected str or Path, not int",
+    "qkv.finetune(5, 'book.txt')": "qkv.finetune: model=5: expected str, Path or Model, not int",
+    "qkv.verify(5)": "qkv.verify: model=5: expected str, Path or Model, not int",
 }
+TAKEN = [
+    "model.generate(np.array(['the', 'dog']), length=np.int64(2)) == model.generate(['the', 'dog'], length=2)",
+    "model.generate(pd.Series(['the', 'dog']), length=2) == model.generate(('the', 'dog'), length=2)",
+    "len(model.embed(pd.Series(['the', 'dog']))) == 2",
+    "list(model.trace('the', layers=np.array([0])).layers) == list(model.trace('the', layers=[0]).layers)",
+    "inspect.signature(qkv.train).parameters['minutes'].annotation == 'float | None'",
+]
 ASK = """
-import json, sys
+import inspect, json, sys
+import numpy as np, pandas as pd
 import qkv
-class Endless:
-    def __getitem__(self, index): return "a"
 model, answers = qkv.load(sys.argv[1]), {}
 for call in json.loads(sys.argv[2]):
     try:
@@ -137,12 +158,13 @@ print(json.dumps(answers))
 """
 
 
-def test_wrong_types_are_refused_by_name(folder: Path) -> None:
+def test_types_are_checked_and_wrong_ones_refused_by_name(folder: Path) -> None:
     """In a process of its own: within this one the annotations are checked before."""
-    words = [sys.executable, "-c", ASK, str(folder / "run"), json.dumps(list(WRONG))]
+    words = [sys.executable, "-c", ASK, str(folder / "run"), json.dumps([*WRONG, *TAKEN])]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    assert {call: answer.removesuffix(".") for call, answer in found.items()} == WRONG
+    expected = {**WRONG, **dict.fromkeys(TAKEN, "True")}
+    assert {call: answer for call, answer in found.items() if expected[call] not in answer} == {}
 
 
 OUT_OF_RANGE: list[Callable[[Any], Any]] = [
@@ -185,7 +207,8 @@ def test_evaluate_reads_the_file_and_not_its_name(model: Any, folder: Path, monk
         assert score.loss == pytest.approx(whole.loss)
     model.evaluate("book.txt")
     assert any("this file is evaluated, not its name" in note for note in model.notes)
-    assert model.evaluate("no-such.txt").tokens < 12, "a name of nothing is a text"
+    with pytest.raises(InputError, match=r"no-such\.txt: no such file"):
+        model.evaluate("no-such.txt")
 
 
 def test_one_window_has_no_interval(model: Any) -> None:

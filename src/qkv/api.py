@@ -8,6 +8,7 @@ for piece in model.generate("O Romeo", stream=True):
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -20,15 +21,17 @@ from qkv.blocks.fast_paths import evaluating
 from qkv.config import parse
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.prepare import stream_text
-from qkv.errors import InputError, require_type
+from qkv.errors import InputError
 from qkv.evaluation import own_metrics
 from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.generation.beam import Translator
 from qkv.models.language_model import count
 from qkv.recipe import bundle, own_model
-from qkv.tasks.given import DataKeywords, checked_reading, in_python_names, python_names, section_of
+from qkv.tasks.given import DataKeywords, section_of
 from qkv.tasks.inspection_subject import inspection_subject
 from qkv.tasks.language_modelling.evaluate import require_window, score_tokens
+from qkv.tasks.python_calls import python_call
+from qkv.tasks.python_words import in_python_names
 from qkv.tasks.text_generator import TextGenerator
 from qkv.text import own_tokenizer
 from qkv.training import devices
@@ -50,6 +53,12 @@ class Model(TextGenerator):
         return f"<qkv model: {config.kind}, {self.parameters:,} parameters, context {config.context}>"
 
     @property
+    def folder(self) -> Path | None:
+        """The folder that it was loaded from, and that `qkv.load` opens again: of a run, the run's."""
+        folder = self.bundle.folder
+        return folder.parent if folder is not None and folder.name == "best" else folder
+
+    @property
     def translates(self) -> bool:
         """Whether it reads a text and writes another."""
         return isinstance(self.bundle.model, Translator)
@@ -58,6 +67,7 @@ class Model(TextGenerator):
     def parameters(self) -> int:
         return count(self.module)
 
+    @python_call
     def export(self, folder: str | Path, to: str = "huggingface", *, force: bool = False) -> list[Parity]:
         """Write the model for others to open; gives what was compared before the folder got its name."""
         from qkv.interop import export as shipping
@@ -70,15 +80,16 @@ class Model(TextGenerator):
         name = self.bundle.source or Path(folder).resolve().name
         return shipping.write(Path(folder), self.bundle, name, story, force=force)
 
+    @python_call
     def page(self, text: str | tuple[str, str] | None = None, file: str | Path = "inspect.html") -> Path:
         """Write one HTML page that shows the model at work on a text; gives its place."""
         from qkv.inspection import page
 
-        require_type("text", text, str, tuple, type(None))
         with evaluating(self.module):
             page.write(Path(file), page.document(inspection_subject(self.bundle, text)))
         return Path(file)
 
+    @python_call
     def evaluate(
         self,
         data: object,
@@ -104,11 +115,6 @@ class Model(TextGenerator):
         from qkv.tasks.protocol import EvaluationOptions
         from qkv.tasks.registry import evaluate_model, task_of_model
 
-        reading = checked_reading(DataKeywords, options, "model.evaluate")
-        require_type("window", window, int, type(None))
-        require_type("metric", metric, str, type(None))
-        require_type("beams", beams, int, type(None))
-        require_type("compare_with", compare_with, str, Path, Model, type(None))
         given = {"window": window, "metric": metric, "beams": beams, "compare_with": compare_with}
         for name, value in given.items():
             if value is not None and name not in task_of_model(self.bundle).evaluation_options:
@@ -118,16 +124,15 @@ class Model(TextGenerator):
         own = own_metrics_of(metrics)
         how = EvaluationOptions(window=window, metric=metric, beams=beams, compare_with=other or None, own=own)
         self.notes = []
-        with python_names():
-            config = self._data_of(data, reading)
-            if isinstance(config, str):
-                own.refuse_answers(f"a model of kind {self.bundle.config.kind}")
-                return replace(self._score_text(config, window), own=own.of_model(self.bundle))
-            report = evaluate_model(self.bundle, config, how, self.device)
+        config = self._data_of(data, options)
+        if isinstance(config, str):
+            own.refuse_answers(f"a model of kind {self.bundle.config.kind}")
+            return replace(self._score_text(config, window), own=own.of_model(self.bundle))
+        report = evaluate_model(self.bundle, config, how, self.device)
         self.notes += map(in_python_names, report.notes)
         return report.score
 
-    def _data_of(self, data: object, reading: DataKeywords) -> CorpusSection | str:
+    def _data_of(self, data: object, options: DataKeywords) -> CorpusSection | str:
         """The config of data that was given, or a text."""
         from qkv.tasks.registry import task_of_model
 
@@ -135,13 +140,13 @@ class Model(TextGenerator):
             return data
         task = task_of_model(self.bundle)
         if isinstance(data, str) and task.corpus_config is CorpusConfig:
-            if not names_file(data) and self.writes:
-                return data
             if names_file(data):
                 self.notes.append(f"{data}: this file is evaluated, not its name.")
-            else:
+            elif not FILE_NAME.fullmatch(data):  # of a file that does not exist, nobody wants the name scored
+                if self.writes:
+                    return data
                 data = [data]
-        values, _ = section_of(data, dict(reading))
+        values, _ = section_of(data, dict(options))
         if values.get("task") == task.kind and "task" not in {field.name for field in fields(task.corpus_config)}:
             del values["task"]
         known = {field.name for field in fields(task.corpus_config)}
@@ -166,7 +171,6 @@ Metrics = Mapping[str, Callable[..., float]] | str | Path
 
 def own_metrics_of(metrics: Metrics | None) -> OwnMetrics:
     """Metrics of one's own, which are given a model as `load` gives it."""
-    require_type("metrics", metrics, Mapping, str, Path, type(None))
     loaded = own_metrics.load(metrics) if isinstance(metrics, str | Path) else OwnMetrics(dict(metrics or {}))
     return replace(loaded, opened=_model_of)
 
@@ -177,6 +181,9 @@ def _model_of(bundle: bundle.Bundle) -> Model:
     return Model(bundle, "cpu" if first is None else str(first.device))
 
 
+FILE_NAME = re.compile(r"\S+\.(?:bz2|csv|gz|html?|jsonl?|md|parquet|rst|tsv|txt|xz|zip|zst)", re.IGNORECASE)
+
+
 def names_file(text: str) -> bool:
     """Whether a text is really the name of a file: then nobody wants the letters of the name scored."""
     try:
@@ -185,6 +192,7 @@ def names_file(text: str) -> bool:
         return False
 
 
+@python_call
 def load(
     model: str | Path,
     device: str = "auto",
@@ -200,7 +208,6 @@ def load(
         model_file: The Python file of a model of one's own, as it was given to `train`.
         tokenizer_file: The Python file of a tokenizer of one's own.
     """
-    require_type("model", model, str, Path)
     if tokenizer_file is not None:
         own_tokenizer.load_file(tokenizer_file)
     if model_file is not None:

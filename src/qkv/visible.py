@@ -76,11 +76,25 @@ class ShownResult(ShortRepr):
     def values(self) -> Mapping[str, object]:
         raise NotImplementedError
 
+    def __str__(self) -> str:
+        """What a notebook displays, as lines of text."""
+        head, rows = self._shown()
+        table = [[str(cell) for cell in row] for row in (*([head] if head else []), *rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
+        return "\n".join(map(visible, lines))
+
     def _repr_html_(self) -> str:
+        head, rows = self._shown()
+        return html_table(rows, head)
+
+    def _shown(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
+        """A head, which may be empty, and rows."""
         if callable(own := getattr(self, "table", None)):
-            return html_table(own().rows, own().columns)
-        rows = ((name, f"{v:.4f}" if isinstance(v, float) else short_repr(v)) for name, v in self.values().items())
-        return html_table([(name.replace("_", " "), value) for name, value in rows])
+            return own().columns, own().rows
+        values = {name: value for name, value in self.values().items() if value == value}  # not NaN
+        rows = ((name, f"{v:.4f}" if isinstance(v, float) else short_repr(v)) for name, v in values.items())
+        return (), [(name.replace("_", " "), value.strip("'")) for name, value in rows]
 
 
 def html_table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:

@@ -14,7 +14,8 @@ from qkv.cli.train import finetune, train
 from qkv.cli.tune import tune
 from qkv.errors import ConfigError, InputError, WrongTypeError
 from qkv.library.arguments import FinetuneOptions, TrainOptions
-from qkv.tasks.given import ReadingOptions, in_python_names
+from qkv.tasks.given import ReadingOptions
+from qkv.tasks.python_words import in_python_names
 
 ONLY_TERMINAL = {"json", "tensorboard", "resume", "picture"}
 OTHER_NAMES = {"set": "settings"}
@@ -58,8 +59,8 @@ def test_an_unknown_option_is_refused() -> None:
 def test_an_unknown_option_of_reading_is_refused(call: Any) -> None:
     with pytest.raises(TypeError, match=r"unknown argument 'lable'\. Did you mean label\?"):
         call(["the dog sat"] * 50, lable="x")
-    with pytest.raises(TypeError, match=r"label=5: expected a valid string, not int"):
-        call(["the dog sat"] * 50, label=5)
+    with pytest.raises(TypeError, match=r"label=5\.5: expected str or int, not float"):
+        call(["the dog sat"] * 50, label=5.5)
 
 
 def test_some_names_of_files_are_a_mistake(tmp_path: Path) -> None:
@@ -79,9 +80,46 @@ def test_messages_name_arguments(tmp_path: Path) -> None:
         qkv.train({"a", "b"})
 
 
+@pytest.mark.parametrize(
+    ("message", "python"),
+    [
+        (
+            "Use qkv train FILE --model bert, or qkv finetune from these; --class-weights is for labels",
+            'Use qkv.train(FILE, model="bert"), or qkv.finetune from these; class_weights is for labels',
+        ),
+        ("Name it with --label NAME, or by its number from 1.", 'Name it with label="NAME", or by its number from 1.'),
+        ("Did you mean --label stars?", 'Did you mean label="stars"?'),
+        ("--task regression learns them as numbers", 'task="regression" learns them as numbers'),
+        ("--text says otherwise", "text says otherwise"),
+        ("Name both: --text NAME --text2 NAME.", 'Name both: text="NAME" text2="NAME".'),
+        ("choose them with --filter '*.md'.", 'choose them with filter="*.md".'),
+        ("--metric f1: expected auto, accuracy.", 'metric="f1": expected auto, accuracy.'),
+        ("--minutes 0.1: 6 seconds", "minutes=0.1: 6 seconds"),
+        ("Leave --task out.", "Leave task out."),
+        ("--no-carry leaves them", "carry=False leaves them"),
+        ("replace it with --force.", "replace it with force=True."),
+        ("Give all of them: --languages en de en cs.", 'Give all of them: languages=["en", "de", "en", "cs"].'),
+        ("--from: models are fine-tuned", "start: models are fine-tuned"),
+        (
+            "(--set training.learning_rate=1.2e-05 --set model.kind=gpt or --set model.width=...)",
+            '(settings={"training.learning_rate": 1.2e-05, "model.kind": "gpt"} or settings={"model.width": ...})',
+        ),
+        ("continue it with: qkv train --run runs/a --resume", 'continue it with: qkv.resume("runs/a")'),
+        ("Continue it with --resume, or choose another --run.", "Continue it with qkv.resume, or choose another run."),
+        ("Start one without --resume.", "Start one with qkv.train."),
+        ("Train one: qkv train train.en train.de", 'Train one: qkv.train(["train.en", "train.de"])'),
+        ("`qkv import` writes one", "`qkv.import_model` writes one"),
+        ("or qkv finetune MODEL FILE.", "or qkv.finetune(MODEL, FILE)."),
+        ("trained with qkv 0.1.0; see `qkv data list`", "trained with qkv 0.1.0; see `qkv data list`"),
+        ("Name the file again: --model a.py", 'Name the file again, as in qkv.load(..., model_file="a.py").'),
+    ],
+)
+def test_messages_are_in_pythons_words(message: str, python: str) -> None:
+    assert in_python_names(message) == python
+    assert in_python_names(python) == python
+
+
 def test_commands_in_messages_are_calls(tmp_path: Path) -> None:
-    told = in_python_names("Use qkv train FILE --model bert, or qkv finetune from these; --class-weights is for labels")
-    assert told == 'Use qkv.train(FILE, model="bert"), or qkv finetune from these; class_weights is for labels'
     texts = [f"a b {number}" for number in range(60)]
     model = qkv.train((texts, ["x", "y"] * 30), model="bag", steps=1, run=tmp_path / "run")
     with pytest.raises(ConfigError, match=r'Use qkv\.train\(FILE, model="bert"\)'):

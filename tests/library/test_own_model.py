@@ -5,14 +5,20 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
+import optuna
 import pytest
 import torch
 
 import qkv
 from qkv.errors import InputError, QkvError, RefusedError
+from qkv.inspection.answer_scores import answers
+from qkv.models.registry import LANGUAGE_MODELS
 from qkv.recipe import own_model
+from qkv.studies.search_space import draw_language_model
+from qkv.tasks.inspection_subject import inspection_subject
 
 OWN = Path(__file__).parents[2] / "examples"
 FILES = {"mingru": OWN / "mingru.py", "gpt-alibi": OWN / "alibi.py"}
@@ -72,11 +78,24 @@ def test_it_resumes_to_the_same_bits(run: Path, kind: str, tmp_path: Path) -> No
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_it_is_inspected_and_verified(run: Path, kind: str) -> None:
+def test_it_is_inspected_and_verified(run: Path, kind: str, tmp_path: Path) -> None:
     model = qkv.load(run, model_file=FILES[kind])
     trace = model.trace("the dog sat")
     assert trace is not None
+    assert model.page("the dog sat", tmp_path / "page.html").is_file()
+    subject = inspection_subject(model.bundle, "the dog sat")
+    with torch.inference_mode():
+        scores = answers(subject, [subject.inputs])[0].softmax(-1)
+    likeliest = model.next("the dog sat", 3)
+    expected = [row.probability for row in likeliest]
+    assert scores[[row.token for row in likeliest]].tolist() == pytest.approx(expected, abs=1e-5)
     assert all(proof.passed is not False for proof in qkv.verify(model))
+
+
+def test_a_search_sets_only_what_the_config_has(run: Path, kind: str) -> None:
+    drawn = draw_language_model(optuna.create_study().ask(), kind)["model"]
+    assert drawn.keys() <= {field.name for field in fields(LANGUAGE_MODELS[kind])}
+    assert drawn.keys() >= {"kind", "layers", "width"}
 
 
 def test_export_says_why_not(run: Path, kind: str, tmp_path: Path) -> None:

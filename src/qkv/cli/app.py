@@ -133,7 +133,13 @@ def dispatch(arguments: list[str]) -> int:
     arguments = load_own_files(arguments)
     command, bound, _ = application().parse_args(arguments, exit_on_error=False, print_error=False)
     require_applicable(" ".join(arguments[:2]) if arguments[0] == "data" else arguments[0], bound)
-    command(*bound.args, **bound.kwargs)
+    from qkv.tasks.python_words import ON_COMMAND_LINE
+
+    before = ON_COMMAND_LINE.set(True)
+    try:
+        command(*bound.args, **bound.kwargs)
+    finally:
+        ON_COMMAND_LINE.reset(before)
     print_compiler_notes()
     return 0
 

@@ -44,7 +44,6 @@ from qkv.cli.progress import progress_in_bytes, progress_in_items, show_training
 from qkv.cli.tensorboard import require_tensorboard, tensorboard_writer
 from qkv.data.findings import first_notes
 from qkv.errors import InputError, InterruptedRun, OutputError, signal_number_of
-from qkv.ranges import Range
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
@@ -91,7 +90,7 @@ def finetune(
     *data: Data,
     reading: SplitOptions = DEFAULT_SPLIT,
     freeze: Annotated[Flag, Parameter(group=MODEL_GROUP)] = False,
-    lora: Annotated[int | None, in_range(Range(1, 2**16, "a rank, such as 8"), group=MODEL_GROUP)] = None,
+    lora: Annotated[int | None, in_range(ranges.LORA_RANK, group=MODEL_GROUP)] = None,
     layer_decay: Annotated[float | None, in_range(ranges.POSITIVE_FRACTION, group=MODEL_GROUP)] = None,
     metric: Annotated[Metrics, Parameter(group=MODEL_GROUP)] = None,
     training: TrainingOptions = DEFAULT_TRAINING,

@@ -147,9 +147,13 @@ class _Profile:
         return self.is_text and self.filled_share > 0.5 and long
 
     @property
-    def is_class(self) -> bool:
+    def has_few_values(self) -> bool:
         few = self.distinct_count <= max(2, MAX_CLASSES_SHARE * self.row_count)
-        return self.has_lists or (few and self.filled_share > 0.9 and self.mean_length <= _MAX_CLASS_LENGTH)
+        return self.has_lists or (few and self.mean_length <= _MAX_CLASS_LENGTH)
+
+    @property
+    def is_class(self) -> bool:
+        return self.has_few_values and (self.has_lists or self.filled_share > 0.9)
 
     @property
     def is_id(self) -> bool:
@@ -180,6 +184,11 @@ def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
     options = {"text": config.text, "text2": config.text2, "id": config.id}
     given = {role: given_column(table, option, role) for role, option in options.items()}
     given["label"] = given_label(table, config.label)[0]
+    roles = [role for role, column in given.items() if column is not None]
+    for role, earlier in ((role, earlier) for number, role in enumerate(roles) for earlier in roles[:number]):
+        if given[role] == given[earlier]:
+            problem = f"{earlier} and {role} are both the column {given[role]!r}"
+            raise DataError(table.where, problem, f"Name another one with --{role} NAME.")
     text, second = given["text"], given["text2"]
     if text is not None:
         return text, second
@@ -272,6 +281,7 @@ def looks_labelled(table: Table) -> bool:
     if table.has_numbered_columns:
         return any(profile.is_class and profile.distinct_count > 1 for profile in likely)
     return any(
-        names.normalize(profile.name) in names.LABEL and (profile.is_class or profile.number_share == 1)
+        names.normalize(profile.name) in names.LABEL
+        and (profile.is_class or profile.number_share == 1 or (profile.has_few_values and profile.filled_share > 0.5))
         for profile in likely
     )

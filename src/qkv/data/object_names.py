@@ -49,6 +49,12 @@ def names_of(files: tuple[str, ...]) -> str:
 
 
 def in_words(message: str) -> str:
-    """A message in which objects are named, and not the files with their rows."""
-    place = str(cache_folder("objects"))
-    return re.sub(re.escape(place) + r"/[0-9a-f]{32}\.\w+", lambda file: name_of(file[0]), message)
+    """A message in which objects are named, and not the files with their rows; a line of a file is a row, from 0."""
+    place = re.escape(str(cache_folder("objects")))
+    return re.sub(rf"({place}/[0-9a-f]{{32}}(\.\w+))(?::(\d+)(?::\d+)?)?", _object, message)
+
+
+def _object(file: re.Match[str]) -> str:
+    name, line, has_header = name_of(file[1]), int(file[3] or 1), file[2] == ".csv"
+    is_row = line > 1 and file[2] in (".csv", ".jsonl")
+    return f"{name}, row {line - 1 - has_header}" if is_row else name

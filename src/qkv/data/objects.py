@@ -68,7 +68,8 @@ def store(data: object, argument: str = "data") -> StoredObject:
         return _labelled(data[0], data[1], argument)
     if _is_column(data):
         return _rows(data, argument)
-    raise WrongTypeError(f"{argument}: expected {EXPECTED}; not {type(data).__name__}.")
+    remedy = " Make it a list: list(...)." if isinstance(data, Iterable) and not isinstance(data, bytes) else ""
+    raise WrongTypeError(f"{argument}: expected {EXPECTED}; not {type(data).__name__}.{remedy}")
 
 
 def _is(value: object, package: str, name: str) -> bool:

@@ -58,12 +58,12 @@ class OwnMetrics:
             return {}
         model = self.opened(bundle)
         with torch.random.fork_rng(), evaluating(bundle.model):  # what they draw does not move the run
-            return {name: float(metric(model)) for name, metric in chosen.items()}
+            return {name: _number(name, metric(model)) for name, metric in chosen.items()}
 
     def of_answers(self, true: list[Any], predicted: list[Any]) -> dict[str, float]:
         chosen = {name: metric for name, metric in self.metrics.items() if takes(metric) == 2}
         with torch.random.fork_rng(enabled=bool(chosen)):
-            return {name: float(metric(true, predicted)) for name, metric in chosen.items()}
+            return {name: _number(name, metric(true, predicted)) for name, metric in chosen.items()}
 
     def added_to(self, score: LabelledScore, examples: Examples) -> LabelledScore:
         """The score with the metrics of answers to these examples."""
@@ -119,6 +119,13 @@ def takes(metric: Metric) -> int:
         return 0
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(parameter.kind in places and parameter.default is inspect.Parameter.empty for parameter in parameters)
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"metric {name!r} returned {value!r:.80}; expected a number.") from None
 
 
 def true_and_said(score: LabelledScore, examples: Examples) -> tuple[list[Any], list[Any]]:

@@ -123,7 +123,8 @@ def stages(model: nn.Module) -> list[nn.Module]:
     blocks = getattr(model, "blocks", None)
     if not isinstance(blocks, nn.ModuleList) or not hasattr(model, "embedded"):
         raise InputError(
-            f"{type(model).__name__} has no layers called blocks, after one called embedded, to read vectors of."
+            f"{type(model).__name__} has no layers called blocks (an nn.ModuleList), after a Tap called embedded, to "
+            "read vectors of."
         )
     modules = [model.get_submodule("embedded"), *blocks]
     return [*modules[:-1], model.get_submodule("norm")] if hasattr(model, "norm") else modules

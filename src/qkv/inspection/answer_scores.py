@@ -31,18 +31,20 @@ def answers(subject: Subject, rows: Sequence[Inputs]) -> Float[Tensor, "B V"]:
     model: Any = subject.model.eval()
     tokens, present = _padded(subject, [row.tokens for row in rows])
     there = None if present.all() else present
+    asked = torch.arange(len(rows)), torch.tensor(places)
     segments = [row.segments for row in rows if row.segments is not None]
     kinds = _padded(subject, segments, 0)[0] if segments else None
     if subject.answer == "label":
         return model(tokens, there, kinds)
     if subject.answer == "mask":
         vectors = model.encoder(tokens, there, kinds)
+    elif rows[0].source is None and not hasattr(model, "vectors"):  # a model of the user's own
+        return model(tokens)[asked]
     elif rows[0].source is None:
         vectors = model.vectors(tokens)
     else:
         vectors = model.vectors(*_padded(subject, [row.source or () for row in rows]), tokens)
-    asked = vectors[torch.arange(len(rows)), torch.tensor(places)]
-    return model.head(asked.unsqueeze(1))[:, 0]  # (B, 1, V) -> (B, V)
+    return model.head(vectors[asked].unsqueeze(1))[:, 0]  # (B, 1, V) -> (B, V)
 
 
 @torch.no_grad()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
-
-from pydantic import ConfigDict, with_config
+from typing import Literal, TypeVar, cast
 
 from qkv.api import Metrics
 from qkv.library.new_run import RecipeSource, stem
@@ -16,6 +14,9 @@ from qkv.text.own_tokenizer import OwnTokenizer
 from qkv.training.run import Evaluation
 
 Stop = Callable[[Evaluation], bool]
+"""A function that is asked after each evaluation whether the run shall end. `evaluation.best` says whether this was the
+best one so far, and `evaluation.scores` has the numbers, such as `scores["loss"]`."""
+Options = TypeVar("Options")
 
 
 class RunOptions(ReadingOptions, total=False):
@@ -33,7 +34,6 @@ class RunOptions(ReadingOptions, total=False):
     progress: bool
 
 
-@with_config(ConfigDict(arbitrary_types_allowed=True))
 class TrainOptions(RunOptions, total=False):
     model: str | Path | ModelConfig | None
     tokenizer: str | Path | OwnTokenizer | None
@@ -45,6 +45,11 @@ class FinetuneOptions(RunOptions, total=False):
     freeze: bool
     lora: int | None
     layer_decay: float | None
+
+
+def chosen(kind: type[Options], given: Mapping[str, object]) -> Options:
+    """Those arguments of a call that are options of this kind."""
+    return cast(Options, {name: given[name] for name in kind.__annotations__})
 
 
 def corpus_section(data: object, options: ReadingOptions) -> tuple[dict[str, object], str]:

@@ -11,11 +11,11 @@ from qkv.data.findings import Progress
 from qkv.library.arguments import RunOptions, Stop, corpus_section
 from qkv.library.board import board
 from qkv.library.new_run import start
-from qkv.tasks.given import python_names
 from qkv.tasks.protocol import Session
+from qkv.tasks.python_words import in_python_names
 from qkv.training.run import Evaluation, Event
 
-Events = Generator[Event, None, Path]  # returns the run's folder
+Events = Generator[Event, None, Session]
 
 
 def model_of(events: Events) -> Model:
@@ -24,7 +24,9 @@ def model_of(events: Events) -> Model:
         try:
             next(events)
         except StopIteration as end:
-            return load(end.value)
+            model = load(end.value.run.folder)
+            model.notes += map(in_python_names, end.value.task.notes)
+            return model
 
 
 def trained(data: object, options: RunOptions, own: Mapping[str, object], model: str = "", *, shown: bool) -> Events:
@@ -53,7 +55,7 @@ def trained(data: object, options: RunOptions, own: Mapping[str, object], model:
 
 def events_of(begin: Callable[[Progress], Session], stop: Stop | None, *, shown: bool) -> Events:
     """Start or resume, train, and finish: score the best model and write the card."""
-    with python_names(), board(shown) as screen:
+    with board(shown) as screen:
         session = begin(screen.report)
         doctor = session.task.examine(session)
         for event in screen.watch(session.run.events(session.state, session.objective), session):
@@ -61,4 +63,4 @@ def events_of(begin: Callable[[Progress], Session], stop: Stop | None, *, shown:
                 session.run.stop_asked = True
             yield event
         sessions.finish(session, doctor, screen.report)
-        return session.run.folder
+        return session

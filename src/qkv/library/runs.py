@@ -19,15 +19,15 @@ from qkv.api import Metrics, Model, own_metrics_of
 from qkv.data import own_reader
 from qkv.data.corpus import Documents
 from qkv.data.findings import Progress
-from qkv.errors import InputError, require_type
-from qkv.library.arguments import FinetuneOptions, Stop, TrainOptions
+from qkv.errors import InputError
+from qkv.library.arguments import FinetuneOptions, Stop, TrainOptions, chosen
 from qkv.library.new_run import RecipeSource, model_section, stem
 from qkv.library.run_events import events_of, model_of, trained
 from qkv.models.registry import ModelConfig
 from qkv.recipe import own_model
 from qkv.tasks import TaskName
-from qkv.tasks.given import checked
 from qkv.tasks.protocol import Session
+from qkv.tasks.python_calls import python_call
 from qkv.text import own_tokenizer
 from qkv.text.own_tokenizer import OwnTokenizer
 from qkv.training.run import Event
@@ -37,6 +37,7 @@ from qkv.training.run import Event
 def train(data: object, *, stream: Literal[True], **options: Unpack[TrainOptions]) -> Iterator[Event]: ...
 @overload
 def train(data: object, *, stream: Literal[False] = False, **options: Unpack[TrainOptions]) -> Model: ...
+@python_call
 def train(
     data: object,
     *,
@@ -49,13 +50,13 @@ def train(
     valid: object = None,
     test: object = None,
     task: TaskName | None = None,
-    text: str | None = None,
-    text2: str | None = None,
-    label: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    id: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
+    text: str | int | None = None,
+    text2: str | int | None = None,
+    label: str | int | None = None,
+    labels: Mapping[str | int, str] | None = None,
+    id: str | int | None = None,
+    source: str | int | None = None,
+    target: str | int | None = None,
     languages: Sequence[str] | None = None,
     directions: Literal["forward", "both"] | None = None,
     documents: Documents | None = None,
@@ -111,7 +112,7 @@ def train(
         stream: Yield an event for each step, evaluation and checkpoint instead; the run ends with the last one.
         progress: Show how far it is, in a notebook or on a terminal.
     """
-    options = checked(TrainOptions, locals(), "qkv.train")
+    options = chosen(TrainOptions, locals())
     own = {
         **model_section(model),
         "tokenizer.kind": tokenizer,
@@ -130,6 +131,7 @@ def finetune(
 def finetune(
     model: str | Path | Model, data: object, *, stream: Literal[False] = False, **options: Unpack[FinetuneOptions]
 ) -> Model: ...
+@python_call
 def finetune(
     model: str | Path | Model,
     data: object,
@@ -144,13 +146,13 @@ def finetune(
     valid: object = None,
     test: object = None,
     task: TaskName | None = None,
-    text: str | None = None,
-    text2: str | None = None,
-    label: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    id: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
+    text: str | int | None = None,
+    text2: str | int | None = None,
+    label: str | int | None = None,
+    labels: Mapping[str | int, str] | None = None,
+    id: str | int | None = None,
+    source: str | int | None = None,
+    target: str | int | None = None,
     languages: Sequence[str] | None = None,
     documents: Documents | None = None,
     filter: str | None = None,
@@ -175,10 +177,9 @@ def finetune(
 
     The other arguments are those of `train`.
     """
-    options = checked(FinetuneOptions, locals(), "qkv.finetune")
+    options = chosen(FinetuneOptions, locals())
     if freeze and lora:
         raise InputError("freeze and lora: expected one of them; LoRA leaves the model's own layers as they are.")
-    require_type("model", model, str, Path, Model)
     folder = model.bundle.folder if isinstance(model, Model) else model
     if folder is None:
         raise InputError("model: this one has no folder to start from. Export or train it first.")
@@ -216,6 +217,7 @@ def resume(
     stream: Literal[False] = False,
     progress: bool = True,
 ) -> Model: ...
+@python_call
 def resume(
     run: str | Path,
     *,
@@ -239,14 +241,12 @@ def resume(
         stream: Yield events, as `train` does.
         progress: As for `train`.
     """
-    require_type("run", run, str, Path)
     if model_file is not None:
         own_model.load_file(model_file)
     if tokenizer_file is not None:
         own_tokenizer.load_file(tokenizer_file)
     if reader is not None:
         own_reader.load(reader)
-    require_type("progress", progress, bool)
 
     def begin(report: Progress) -> Session:
         return sessions.resume(Path(run), report, own_metrics_of(metrics))

@@ -13,13 +13,12 @@ from typing_extensions import Unpack
 from qkv.api import Model, load
 from qkv.data.descriptions import AnyDescription
 from qkv.data.findings import no_progress
-from qkv.errors import require_type
 from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.interop import hub
 from qkv.interop.parity import Parity
 from qkv.library.arguments import corpus_section
 from qkv.library.board import board
-from qkv.library.new_run import tokenizer_section
+from qkv.library.new_run import model_section, tokenizer_section
 from qkv.recipe import bundle
 from qkv.studies import comparison, search
 from qkv.studies.comparison import SystemComparison
@@ -27,10 +26,13 @@ from qkv.studies.search import TuningPlan, TuningResult
 from qkv.studies.study import ComparisonPlan
 from qkv.studies.verify import Proof, proofs_of
 from qkv.tasks import described
-from qkv.tasks.given import ReadingOptions, checked_reading, in_python_names, python_names
+from qkv.tasks.given import ReadingOptions
+from qkv.tasks.python_calls import python_call
+from qkv.tasks.python_words import in_python_names
 from qkv.text.own_tokenizer import OwnTokenizer
 
 
+@python_call
 def compare(
     data: object,
     *,
@@ -63,9 +65,8 @@ def compare(
         run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
         progress: Show how far it is, in a notebook or on a terminal.
     """
-    require_type("progress", progress, bool)
-    with python_names(), board(progress) as screen:
-        corpus, name = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.compare"))
+    with board(progress) as screen:
+        corpus, name = corpus_section(data, options)
         plan = ComparisonPlan(
             corpus={**corpus, **({"report": report} if report else {})},
             folder=Path(run) if run else Path("runs") / f"compare-{name}",
@@ -85,10 +86,11 @@ def compare(
         return replace(result, notes=tuple(map(in_python_names, result.notes)))
 
 
+@python_call
 def tune(
     data: object,
     *,
-    model: str | None = None,
+    model: str | Path | None = None,
     tokenizer: str | Path | OwnTokenizer | None = None,
     minutes: float | None = None,
     trials: int | None = None,
@@ -103,7 +105,7 @@ def tune(
 
     Args:
         data: As for `train`; `options` are its options of reading: valid, test, text, label ...
-        model: The model to tune. Default: several are tried.
+        model: The model to tune: its kind, or the Python file of a model of your own. Default: several are tried.
         tokenizer: As for `train`.
         minutes: The time budget, in all; that of an earlier call counts.
         trials: The number of trials; those of an earlier call count.
@@ -113,14 +115,14 @@ def tune(
         run: The folder of the search. Default: runs/tune-DATA.
         progress: Show how far it is, in a notebook or on a terminal.
     """
-    require_type("progress", progress, bool)
-    with python_names(), board(progress) as screen:
-        corpus, name = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.tune"))
-        folder = Path(run) if run else Path("runs") / f"tune-{name}{f'-{model}' if model else ''}"
+    with board(progress) as screen:
+        corpus, name = corpus_section(data, options)
+        kind = None if model is None else str(model_section(model)["model.kind"])
+        folder = Path(run) if run else Path("runs") / f"tune-{name}{f'-{kind}' if kind else ''}"
         plan = TuningPlan(
             corpus=corpus,
             folder=folder,
-            model=model,
+            model=kind,
             trials=trials,
             minutes=minutes,
             each=each,
@@ -133,6 +135,7 @@ def tune(
         return search.tune(plan)
 
 
+@python_call
 def describe(data: object, **options: Unpack[ReadingOptions]) -> AnyDescription:
     """What the data hold (task, columns, labels, lengths, duplicates, leaks), and in `plan` what `train` would do with
     them: the model, what is held out, the metric, and the first examples as the model gets them.
@@ -140,14 +143,14 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> AnyDescription:
     Args:
         data: As for `train`; `options` are its options of reading: valid, test, text, label ...
     """
-    with python_names():
-        corpus, _ = corpus_section(data, checked_reading(ReadingOptions, options, "qkv.describe"))
-        description = described.describe(corpus)
-        refusal = in_python_names(description.refusal)
-        notes = tuple(map(in_python_names, description.notes))
-        return replace(description, refusal=refusal, notes=notes)
+    corpus, _ = corpus_section(data, options)
+    description = described.describe(corpus)
+    refusal = in_python_names(description.refusal)
+    notes = tuple(map(in_python_names, description.notes))
+    return replace(description, refusal=refusal, notes=notes)
 
 
+@python_call
 def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:
     """Bring a model of another project into a folder of qkv's own, and load it.
 
@@ -156,18 +159,17 @@ def import_model(source: str | Path, *, to: str | Path | None = None, force: boo
         to: The folder to write. Default: models/NAME.
         force: Replace a model folder of this name.
     """
-    require_type("source", source, str, Path)
-    with python_names():
-        name, address = str(source), hub.is_address(str(source))
-        opened = load(hub.fetch(name, no_progress) if address else source)
-        base = name.removeprefix("hf:").partition("@")[0] if address else Path(source).resolve().stem
-        target = Path(to) if to else Path("models") / (re.sub(r"[^\w.-]+", "-", base).strip("-.") or "model")
-        bundle.publish(target, opened.bundle, force=force)
-        imported = load(target, opened.device)
-        imported.notes = list(opened.bundle.notes)
-        return imported
+    name, address = str(source), hub.is_address(str(source))
+    opened = load(hub.fetch(name, no_progress) if address else source)
+    base = name.removeprefix("hf:").partition("@")[0] if address else Path(source).resolve().stem
+    target = Path(to) if to else Path("models") / (re.sub(r"[^\w.-]+", "-", base).strip("-.") or "model")
+    bundle.publish(target, opened.bundle, force=force)
+    imported = load(target, opened.device)
+    imported.notes = list(opened.bundle.notes)
+    return imported
 
 
+@python_call
 def export(
     model: str | Path | Model, folder: str | Path, to: str = "huggingface", *, force: bool = False
 ) -> list[Parity]:
@@ -179,16 +181,14 @@ def export(
         to: The format: "huggingface".
         force: Replace a model folder of this name.
     """
-    with python_names():
-        return _loaded(model).export(folder, to, force=force)
+    return _loaded(model).export(folder, to, force=force)
 
 
+@python_call
 def verify(model: str | Path | Model) -> list[Proof]:
     """Prove that a model is what was written and that every way of using it gives the same answers."""
-    with python_names():
-        return list(proofs_of(_loaded(model)).all())
+    return list(proofs_of(_loaded(model)).all())
 
 
 def _loaded(model: str | Path | Model) -> Model:
-    require_type("model", model, str, Path, Model)
     return model if isinstance(model, Model) else load(model)

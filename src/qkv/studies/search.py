@@ -28,7 +28,7 @@ from qkv.studies.study import StudyPlan
 from qkv.tasks.protocol import Session
 from qkv.training.loop import train
 from qkv.training.run import Evaluation
-from qkv.visible import ShownResult
+from qkv.visible import ShownResult, counted
 
 if TYPE_CHECKING:
     import optuna
@@ -265,6 +265,10 @@ def _result(folder: Path, store: Store, recipe: Path | None) -> TuningResult:
             }
         )
     best = store.best
+    reasons = [trial.user_attrs.get(trials.REASON) for trial in store.finished]
+    if best is None and reasons and all(reasons):
+        tried = counted(len(reasons), "trial")
+        raise InputError(f"{folder}: no model could be trained in {tried}. The last one failed: {reasons[-1]}")
     if best is None:
         return TuningResult(folder, None, None, {}, all_trials, recipe)
     return TuningResult(folder, best.value, best.number, dict(best.params), all_trials, recipe)

@@ -7,7 +7,7 @@ its own. The first trial of each system on labelled examples has the defaults of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -135,10 +135,11 @@ def draw_language_model(trial: Drawing, name: str) -> Values:
     model_defaults = defaults(name)
     optimizer_defaults = model_defaults.optimizers[model_defaults.optimizer].values()
     scale = trial.suggest_float(f"{name}.rate_scale", 0.25, 4.0, log=True)
+    config_fields = {field.name for field in fields(LANGUAGE_MODELS[name])}  # one of the user's own may have no dropout
     space = {
         "width": Dimension(None, LANGUAGE_MODEL_WIDTHS),
         "layers": Dimension(None, int_range=(1, 4)),
-        "dropout": Dimension(None, float_range=(0.0, 0.3)),
+        **({"dropout": Dimension(None, float_range=(0.0, 0.3))} if "dropout" in config_fields else {}),
         "batch": Dimension(None, LANGUAGE_MODEL_BATCHES),
         "weight_decay": Dimension(None, float_range=(1e-4, 0.3), log=True),
     }

@@ -12,25 +12,29 @@ import torch
 from torch import nn
 
 from qkv.blocks.fast_paths import evaluating
-from qkv.errors import InputError, require_type
+from qkv.errors import InputError
+from qkv.evaluation import decisions, vectors
 from qkv.generation import compiler, writing
 from qkv.generation.beam import Search, Translator
+from qkv.generation.sampling import Sampling
 from qkv.models.registry import input_of
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.python_calls import checked, python_call
+from qkv.tasks.translation.predict import TranslatedText
 from qkv.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from qkv.evaluation import decisions, vectors
-    from qkv.generation.sampling import Sampling
     from qkv.inspection.trace import Trace
     from qkv.inspection.translator_heads import Alignment
-    from qkv.tasks.translation.predict import TranslatedText
+
+Texts = str | Sequence[str | tuple[str, str] | list[str]]
 
 
 class Predictor:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
-        self.notes: list[str] = list(bundle.notes)  # how the last input was changed, such as cut
+        self.notes: list[str] = list(bundle.notes)
+        """What is worth knowing of the last call: how texts were cut or data were read, and what was left out."""
 
     @property
     def pairs(self) -> bool:
@@ -59,6 +63,7 @@ class Predictor:
         pool: Literal["none"],
         precision: vectors.Precision = "f32",
     ) -> list[vectors.Tokens]: ...
+    @python_call
     def embed(
         self,
         texts: str | Sequence[str],
@@ -71,8 +76,6 @@ class Predictor:
 
         The layers, poolings and precisions are described in `qkv.evaluation.vectors`.
         """
-        from qkv.evaluation import vectors
-
         text_list = _text_list(texts)
         model = self._embedding_module()
         ids, self.notes = vectors.encode(self.tokenizer, text_list, self.bundle.config.context)
@@ -83,13 +86,12 @@ class Predictor:
         tokens = [[self.tokenizer.piece(token) for token in row] for row in ids]
         return [vectors.Tokens(*row) for row in zip(ids, tokens, token_vectors, strict=True)]
 
+    @python_call
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
         """For each layer, the cosine similarities (N, N) between the vectors of `word` in each pair of texts.
 
         Without `texts`, the lectures' example texts are used; they exist for "bank", "station" and "it".
         """
-        from qkv.evaluation import vectors
-
         text_list = _text_list(texts) or list(vectors.CONTEXTS.get(word, ()))
         model = self._embedding_module()
         with evaluating(model):
@@ -103,6 +105,7 @@ class Predictor:
             )
         return self._module
 
+    @python_call
     def classify(self, texts: object, *, precision: vectors.Precision = "f32") -> list[decisions.Decision]:
         """The model's decision about each text, pair of texts, row of numbers, or image: the label, and a probability
         for each label.
@@ -112,7 +115,6 @@ class Predictor:
                 DataFrame), or images (arrays, files, images of Pillow); one or several.
             precision: The number format of products, of models that read texts.
         """
-        from qkv.evaluation import decisions
         from qkv.tasks.classification.predict import images_in, rows_in_memory
 
         reads = input_of(self.bundle.config)
@@ -122,26 +124,24 @@ class Predictor:
         if reads == "images":
             pixels, self.notes = images_in(self.bundle, texts)
             return decisions.classify_images(self._module, self.bundle.config, pixels)
-        require_type("texts", texts, str, Sequence)
-        inputs: Any = [texts] if isinstance(texts, str) else texts
-        for text in inputs:
-            require_type("a text", text, str, tuple, list)
-        pairs = [(text, None) if isinstance(text, str) else text for text in inputs]
+        given: Texts = checked("model.classify", "texts", Texts, texts)
+        inputs = [given] if isinstance(given, str) else given
+        pair = next((text for text in inputs if not isinstance(text, str)), None)
+        if pair is not None and not self.pairs and not self.bundle.source:
+            raise InputError(f"{pair!r:.80}: this model was trained on single texts. Give texts, not pairs.")
+        pairs: list[Any] = [(text, None) if isinstance(text, str) else text for text in inputs]
         answers, self.notes = decisions.classify(self._module, self.bundle.config, self.tokenizer, pairs, precision)
         return answers
 
+    @python_call
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[decisions.TaggedWord]]:
         """A tag for each word of each sentence. A sentence is a text, which is split into words, or a list of words."""
-        from qkv.evaluation import decisions
-
-        require_type("sentences", sentences, str, Sequence)
-        inputs = [sentences] if isinstance(sentences, str) else list(sentences)
-        for sentence in inputs:
-            require_type("a sentence", sentence, str, list, tuple)
+        inputs = [sentences] if isinstance(sentences, str) else sentences
         words = [decisions.cut_words(text) if isinstance(text, str) else list(text) for text in inputs]
         tagged, self.notes = decisions.tag(self._module, self.bundle.config, self.tokenizer, words)
         return tagged
 
+    @python_call
     def translate(
         self,
         texts: str | Sequence[str],
@@ -180,6 +180,7 @@ class Predictor:
         """Note, once in a process, that the C compiler failed: generation is slower without it."""
         self.notes += compiler.unreported()
 
+    @python_call
     def align(self, translation: TranslatedText) -> list[Alignment]:
         """For each sentence of a translation, which tokens and words of the source the model attended to."""
         from qkv.tasks.translation.predict import alignments
@@ -187,6 +188,7 @@ class Predictor:
         with evaluating(self._module):
             return alignments(self.bundle, translation)
 
+    @python_call
     def trace(
         self,
         text: str | tuple[str, str] | None = None,
@@ -200,15 +202,14 @@ class Predictor:
         from qkv.inspection.trace import trace
         from qkv.tasks.inspection_subject import inspection_subject
 
-        require_type("text", text, str, tuple, type(None))
         with evaluating(self._module):
             subject = inspection_subject(self.bundle, text, target=target)
             self.notes = list(subject.notes)
             return trace(subject, layers=layers, heads=heads)
 
+    @python_call
     def fill(self, text: str, top: int = 5) -> writing.Filled:
         """The likeliest tokens for each [MASK] or ___ of a text."""
-        require_type("text", text, str)
         with evaluating(self._module):
             return writing.fill(self.bundle.model, self.tokenizer, text, top)
 
@@ -219,8 +220,4 @@ class Predictor:
 
 
 def _text_list(texts: str | Sequence[str]) -> list[str]:
-    require_type("texts", texts, str, Sequence)
-    text_list = [texts] if isinstance(texts, str) else list(texts)
-    for text in text_list:
-        require_type("a text", text, str)
-    return text_list
+    return [texts] if isinstance(texts, str) else list(texts)

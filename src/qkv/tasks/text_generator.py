@@ -9,13 +9,13 @@ import torch
 
 from qkv import ranges
 from qkv.blocks.fast_paths import evaluating
-from qkv.errors import require_type
 from qkv.generation.sampling import TEMPERATURE, Sampling
 from qkv.generation.writing import Next, Picked, Precision, Writers, Written, write
 from qkv.models.language_model import LanguageModel
 from qkv.recipe import bundle
 from qkv.tasks.language_modelling.evaluate import require_language_model
 from qkv.tasks.predictor import Predictor
+from qkv.tasks.python_calls import checked, python_call
 from qkv.text.chat_formats import Message, conversation
 from qkv.text.decoding import StoppedStream
 from qkv.text.pipelines import ONLY_READ
@@ -59,6 +59,7 @@ class TextGenerator(Predictor):
         """Whether it is a language model."""
         return isinstance(self.bundle.model, LanguageModel)
 
+    @python_call
     def generation_model(self, precision: Precision = "auto") -> LanguageModel:
         """What generates: a compiled copy with weights in this precision, or the model itself where it has none."""
         if self._writers is None or self._writers.model is not self.language_model:
@@ -82,6 +83,7 @@ class TextGenerator(Predictor):
         stream: Literal[False] = False,
         **options: Unpack[GenerationOptions],
     ) -> list[str]: ...
+    @python_call
     def generate(
         self,
         prompt: str | Sequence[str] = "",
@@ -127,15 +129,13 @@ class TextGenerator(Predictor):
             "precision": precision,
         }
         if stream:
-            require_type("prompt of a stream", prompt, str)
-            return (part for parts in self.stream(str(prompt), 1, **options) for part in parts)
+            text: str = checked("model.generate(stream=True)", "prompt", str, prompt)
+            return (part for parts in self.stream(text, 1, **options) for part in parts)
         if isinstance(prompt, str):
             return self.samples(prompt, 1, **options)[0].text
-        require_type("prompt", prompt, str, Sequence)
-        for index, text in enumerate(prompt):
-            require_type(f"prompt {index}", text, str)
         return [self.samples(text, 1, **options)[0].text for text in prompt]
 
+    @python_call
     def samples(self, prompt: str = "", number: int = 1, **options: Unpack[GenerationOptions]) -> list[Written]:
         """Several continuations in one batch; the options are those of `generate`."""
         written = [Written() for _ in range(int(ranges.SAMPLES.require("samples", number)))]
@@ -143,6 +143,7 @@ class TextGenerator(Predictor):
             pass
         return written
 
+    @python_call
     def stream(
         self,
         prompt: str | list[int] = "",
@@ -212,9 +213,9 @@ class TextGenerator(Predictor):
             sample.finish = "stop"
         return piece
 
+    @python_call
     def next(self, prompt: str = "", top: int = 10) -> list[Next]:
         """The next-word table: the likeliest tokens after `prompt`, with their probabilities."""
-        require_type("top", top, int)
         tokens = self._prompt(prompt)
         with evaluating(self.module), torch.inference_mode():
             logits = self.language_model(torch.tensor([tokens], device=self.device))[0, -1]
@@ -222,6 +223,7 @@ class TextGenerator(Predictor):
         pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
         return [Next(self.tokenizer.piece(token), token, probability) for token, probability in pairs]
 
+    @python_call
     def chat(
         self,
         messages: Sequence[Message],
@@ -232,7 +234,6 @@ class TextGenerator(Predictor):
     ) -> Iterator[str]:
         """The answer to a conversation, piece by piece. If the conversation is too long, its oldest turns are left
         out."""
-        require_type("messages", messages, Sequence)
         room = max(1, self.language_model.context - min(length, self.language_model.context // 2))
         ids, ends, left_out = conversation(self.tokenizer, messages, format, self.bundle.source, room)
         pieces = self.stream(ids, 1, length=length, ends=ends, **options)
@@ -242,9 +243,6 @@ class TextGenerator(Predictor):
 
     def _prompt(self, prompt: str | list[int]) -> list[int]:
         """The ids of the prompt with the opening tokens; of a prompt that is too long, the last half of a context."""
-        require_type("prompt", prompt, str, list)
-        for token in prompt if isinstance(prompt, list) else ():
-            require_type("a token of the prompt", token, int)
         self.notes = []
         tokens = prompt if isinstance(prompt, list) else self._encoded_prompt(prompt)
         if len(tokens) > self.language_model.context:

@@ -24,9 +24,10 @@ def choose_device(wanted: str = "auto") -> str:
         try:
             torch.empty(1, device=wanted)
         except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
+            unknown = "device type at start of device string" in str(error)
+            reason = "no such kind of device" if unknown else str(error).splitlines()[0].rstrip(".")
             raise InputError(
-                f"device {wanted!r} cannot be used here: {reason}. Try the device cpu (training.device)."
+                f"device {wanted!r} cannot be used here: {reason}. Choose another, such as cpu, cuda, cuda:1 or mps."
             ) from None
         return wanted
     if torch.cuda.is_available():

@@ -44,7 +44,8 @@ def leads_to_folder(path: Path, remedy: str) -> bool:
         raise unreadable_error(where, error) from None
     except (OSError, ValueError) as error:
         circular = getattr(error, "errno", 0) == errno.ELOOP
-        problem = "is a link that leads to itself" if circular else f"cannot be opened: {error}"
+        reason = getattr(error, "strerror", None) or error
+        problem = "is a link that leads to itself" if circular else f"cannot be opened: {reason}"
         raise DataError(where, problem, "Check the name.") from None
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
         raise DataError(where, f"is {file_kind(mode)}, not a file", remedy)
