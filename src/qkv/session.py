@@ -39,6 +39,7 @@ from qkv.training.metrics_log import REMEDY
 from qkv.training.run import Run, Scores, hold_folder
 from qkv.training.run_folder import create_run_folder
 from qkv.training.settings import TrainingConfig
+from qkv.visible import counted
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
@@ -233,7 +234,10 @@ def fit_into_time(task: Task, given: Draft, ends_at: float, limit: ReadingLimit)
         task.add_note(f"the machine is busy: qkv got {plan.clock.share:.0%} of the processor.")
     longest = plan.clock.longest
     if plan.steps > longest and epochs and not plan.clock.extends:
-        task.add_note(f"more than {longest:,} steps would not help: the run will end before its time is over")
+        task.add_note(
+            f"the run ends after {counted(longest, 'step')}, the default limit for these data, before its time is "
+            "over; --steps sets another number."
+        )
     draft = replace(draft, training=replace(draft.training, threads=plan.threads))
     return with_steps(task, draft, min(plan.steps, longest)), plan.clock
 

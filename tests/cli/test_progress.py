@@ -19,7 +19,7 @@ from qkv.session import start as begin
 from qkv.tasks.language_modelling.report import seconds_left
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session
-from qkv.training.diagnosis import EarlyWarning
+from qkv.training.early_warning import EarlyWarning
 from qkv.training.loop import Step
 from qkv.training.run import DamagedCheckpoint, Evaluation
 from tiny import TRAINING

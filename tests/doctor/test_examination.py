@@ -15,7 +15,7 @@ from qkv.tasks.language_modelling.report import card_content
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import write_card
 from qkv.training import metrics_log
-from qkv.training.diagnosis import EarlyWarning
+from qkv.training.early_warning import EarlyWarning
 from recipe.runs_to_judge import Made, made
 
 OPTION = re.compile(r"--(steps|minutes|valid) \S+|--set (\w+)\.(\w+)=(\S+)")

@@ -17,7 +17,8 @@ from qkv.evaluation import classical_baselines
 from qkv.evaluation.labelled_evaluation import score_answers, score_examples
 from qkv.evaluation.significance import difference, estimate, row_statistics
 from qkv.studies import picture
-from qkv.studies.comparison import ComparedSystem, compare
+from qkv.studies.compared_system import ComparedSystem
+from qkv.studies.comparison import compare
 from qkv.studies.study import ComparisonPlan
 from studies import tables
 

@@ -14,15 +14,19 @@ import pytest
 import small_tasks
 from doctor.test_messages import BASELINES, FOUND
 from qkv import session as sessions
+from qkv.data.examples import TagExamples
 from qkv.data.split import even_order
 from qkv.doctor import messages
+from qkv.doctor.baseline_table import BaselineTable, compared
 from qkv.doctor.examination import Doctor, text_bytes
+from qkv.doctor.labelled import LabelledBaselines
 from qkv.evaluation import ngram_model as ngrams
 from qkv.evaluation import text_baselines
-from qkv.evaluation.labelled_evaluation import score_answers, score_tags
+from qkv.evaluation.intervals import mean
+from qkv.evaluation.labelled_evaluation import score_answers, score_examples, score_tags
 from qkv.evaluation.perplexity import WindowPlan
+from qkv.evaluation.significance import RowStatistics, estimate
 from qkv.evaluation.spans import is_spans
-from qkv.tasks.classification.constant import constant_answer
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK
 from qkv.tasks.protocol import Session
 from qkv.training.diagnosis import diagnose
@@ -62,21 +66,31 @@ def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -
     low, high = (found.bits(float((-np.log(each)).mean(axis=1).min())) for each in (all_of_it, few))
     assert found.bits(found.ngram) == pytest.approx(low)
     assert low < 0.9 * high
-    between = (low + high) / 2
-    assert "worse than a 5-gram model" in messages.comparison(between, replace(found, xz=None))
 
 
-@pytest.mark.parametrize("bits", [4.0, 2.4, 0.5])
-def test_a_count_of_a_part_never_makes_a_model_better(bits: float) -> None:
-    part = replace(BASELINES, counted=500, packed_after=10, packed_of=20)
-    said = messages.comparison(bits, part)
-    assert "better than a " not in said
-    assert "than xz" not in said
-    assert "better than the frequencies of single tokens (4.80)" in said
-    if bits == 4.0:
-        assert "worse than a 2-gram model (3.60)" in said
-    else:
-        assert "counted only 500 of 1,000 training tokens" in said
+def test_a_baseline_of_a_part_of_the_data_has_its_count_beside_it() -> None:
+    model = RowStatistics("accuracy", np.repeat([1.0, 0.0], [90, 10])[:, None], mean)
+    baseline = RowStatistics("accuracy", np.repeat([1.0, 0.0], [50, 50])[:, None], mean)
+    part = compared("linear", model, baseline, lower_is_better=False, part="500 of 1,000 training examples")
+    table = BaselineTable("accuracy", "100 rows", 100, estimate([model]), (part,))
+    (sentence,) = table.sentences()
+    assert "better than linear (fitted on 500 of 1,000 training examples), 0.5000" in sentence
+    assert "fitted on all of it the baseline may be better" in sentence
+    assert table.cells()[1][0] == "linear (fitted on 500 of 1,000 training examples)"
+
+
+def test_a_model_that_is_equal_is_called_equal() -> None:
+    rows = np.repeat([1.0, 0.0], [90, 10])[:, None]
+    model = RowStatistics("accuracy", rows, mean)
+    other = rows.copy()
+    other[:3] = 0.0
+    for baseline, verdict, words in (
+        (rows, "equal", "equal to it, 0.9000; no row differs"),
+        (other, "not distinguishable", "not distinguishable from it, 0.8700; the difference is +0.0300"),
+    ):
+        found = compared("it", model, RowStatistics("accuracy", baseline, mean), lower_is_better=False)
+        assert found.verdict == verdict
+        assert words in BaselineTable("accuracy", "100 rows", 100, estimate([model]), (found,)).sentences()[0]
 
 
 def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> None:
@@ -117,7 +131,6 @@ def test_best_and_last_are_of_the_same_tokens() -> None:
     """The last evaluation looks at more, and at harder, text: no step was worse for it."""
     found = replace(FOUND, kind="overfitting", since=None, validation=1.5, lowest=1.9, last=1.9)
     assert "at step" not in messages.verdict(found, BASELINES)
-    assert "later ones are no better" in messages.checkpoint_to_use(found, 200)
     rose = messages.verdict(replace(found, since=120, lowest=1.7), BASELINES)
     assert "rose from 1.70 to 1.90" in rose
 
@@ -130,8 +143,8 @@ def test_lowest_is_of_the_run_itself() -> None:
 
 
 @pytest.mark.parametrize("task", [*PROBLEM_BY_TASK, "pairs", "spans"])
-def test_one_answer_for_all_has_the_figure_that_the_model_has(task: str, tmp_path: Path) -> None:
-    """Its figure is that of a real model which gives this answer, on the scored examples alone."""
+def test_baselines_are_scored_on_the_rows_of_the_model(task: str, tmp_path: Path) -> None:
+    """One answer for all has the score of a real model which gives this answer, on the scored examples alone."""
     data = small_tasks.write(tmp_path / "data", "tagging" if task == "spans" else task)
     if task == "spans":
         data.write_text(data.read_text(encoding="utf-8").replace("NOUN", "O").replace("DET", "B-X"), encoding="utf-8")
@@ -139,11 +152,18 @@ def test_one_answer_for_all_has_the_figure_that_the_model_has(task: str, tmp_pat
     opened = small_tasks.begun(data, tmp_path / "run", "tagging" if task == "spans" else task).task
     found = opened.prepared.labelled
     assert task != "spans" or is_spans(found.labels.names)
+    baselines = LabelledBaselines(found, opened.problem)
     for rows in (found.valid.rows, found.valid.rows[: len(found.valid) // 2]):
         scored = replace(found.valid, rows=rows)
-        constant = constant_answer(found.train, scored)
-        assert constant is not None
-        assert constant.value == pytest.approx(by_hand(found, scored, opened.problem), abs=1e-6)
+        answers = baselines.answered[1].answers  # of all validation rows: the table must take those of the scored ones
+        kept = np.isin(found.valid.rows, rows)
+        if isinstance(found.valid, TagExamples):
+            kept = np.repeat(kept, found.valid.lengths)
+        table = baselines.table(score_examples(answers[kept], scored, opened.problem), scored)
+        majority, strong = table.baselines
+        assert table.count == len(scored)
+        assert majority.score.value == pytest.approx(by_hand(found, scored, opened.problem), abs=1e-6)
+        assert (strong.verdict, strong.score) == ("equal", table.model)
 
 
 def by_hand(found: Any, scored: Any, problem: str) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from qkv.evaluation.text_baselines import Baselines
-from qkv.training.diagnosis import KINDS, EarlyWarning, diagnose, overfitting_step
+from qkv.training.diagnosis import KINDS, diagnose, diagnose_curve, overfitting_step
+from qkv.training.early_warning import EarlyWarning
 from qkv.training.history import History
 
 BASELINES = Baselines(
@@ -132,7 +133,7 @@ def test_chance_is_not_called_overfitting(scatter: float, most: int) -> None:
     found = Counter(
         kind_of(metrics(falling(240, 4.1, 1.7), level, noise=0.1, scatter=scatter, seed=seed)) for seed in range(100)
     )
-    assert set(found) <= {"plateau", "learning", "unclear", "overfitting"}
+    assert set(found) <= {"plateau", "learning", "rising", "unclear", "overfitting"}
     assert found["overfitting"] <= most, found
 
 
@@ -181,3 +182,37 @@ def test_a_run_without_evaluations() -> None:
     history = History.of(metrics(falling(20, 4.1, 3.9), np.full(1, 3.9))[:15])
     assert diagnose(history, BASELINES, math.nan, 100.0).kind in KINDS
     assert diagnose(History(), BASELINES, math.nan, 100.0).kind in KINDS
+
+
+CURVES = {
+    "learning": (falling(200, 0.7, 0.3), falling(10, 0.7, 0.4)),
+    "plateau": (falling(200, 0.7, 0.4), np.array([0.6, 0.5, 0.45, 0.45, 0.45, 0.45, 0.45, 0.45, 0.45, 0.45])),
+    "overfitting": (falling(200, 0.7, 0.1), np.concatenate([falling(4, 0.7, 0.4), np.linspace(0.4, 0.7, 7)[1:]])),
+    "rising": (np.full(200, 0.5), np.concatenate([np.full(5, 0.4), np.linspace(0.4, 0.5, 5)])),
+    "diverged": (np.concatenate([falling(100, 0.7, 0.3), np.linspace(0.3, 3.0, 100)]), np.linspace(0.5, 3.0, 10)),
+    "unclear": (falling(200, 0.7, 0.3), np.full(1, 0.5)),
+}
+
+
+@pytest.mark.parametrize("kind", CURVES)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_verdict_on_a_curve_has_a_run_that_deserves_it_and_none_that_does_not(kind: str, seed: int) -> None:
+    """The other curves are the controls: each gets its own verdict, so none gets this one."""
+    training, validation = CURVES[kind]
+    history = History.of(metrics(training, validation, noise=0.01, scatter=0.002, seed=seed))
+    assert diagnose_curve(history, epoch=20.0).kind == kind
+
+
+@pytest.mark.parametrize("scatter", [0.002, 0.01, 0.05])
+def test_a_flat_curve_is_rarely_called_falling_and_a_falling_one_never_flat(scatter: float) -> None:
+    """The interval of the fall holds the true one in about 95 of a hundred runs."""
+    flat, fall = np.full(10, 0.5), np.linspace(0.7, 0.5, 10)
+    verdicts, held = Counter[str](), 0
+    for seed in range(100):
+        found = diagnose_curve(History.of(metrics(np.full(200, 0.5), flat, scatter=scatter, seed=seed)), 1e9)
+        verdicts[found.kind] += 1
+        held += found.fall.low <= 0 <= found.fall.high or found.fall.of == "training"
+        lines = metrics(falling(200, 0.8, 0.5), fall, scatter=scatter, seed=seed)
+        assert diagnose_curve(History.of(lines), 1e9).kind != "plateau"
+    assert verdicts["learning"] + verdicts["rising"] <= 8, verdicts
+    assert held >= 92 if scatter < 0.05 else True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from qkv.data.findings import Progress
     from qkv.tasks.protocol import Session
-    from qkv.training.diagnosis import EarlyWarning
+    from qkv.training.early_warning import EarlyWarning
     from qkv.training.run import Event
 
 REFRESH_SECONDS = 0.5

@@ -16,19 +16,25 @@ from numpy.typing import NDArray
 
 from qkv.data.prepare import Prepared
 from qkv.doctor import messages
+from qkv.doctor.baseline_table import BaselineTable, compared, compared_with_number
 from qkv.evaluation import text_baselines
+from qkv.evaluation.intervals import Estimate, share_of_totals
 from qkv.evaluation.perplexity import Score, WindowPlan
+from qkv.evaluation.significance import RowStatistics
 from qkv.evaluation.text_baselines import Baselines
 from qkv.objectives.objective import Objective
-from qkv.recipe import resolve, time_budget
+from qkv.recipe import resolve
 from qkv.recipe.recipe import Recipe
+from qkv.safe_json import without_nonfinite
 from qkv.text.tokenizer import Tokenizer, token_bytes
 from qkv.training import devices, metrics_log
-from qkv.training.diagnosis import Diagnosis, EarlyWarning, diagnose
+from qkv.training.diagnosis import Diagnosis, diagnose
+from qkv.training.early_warning import EarlyWarning
 from qkv.training.history import History
 from qkv.training.loop import TrainingState
 from qkv.training.run import Run
 
+GUESSING = "uniform guessing"
 MIN_COUNTED_TOKENS = 50_000  # training tokens that are counted even if there is little time
 COUNTING_SHARE = 0.05  # of a run's time, for counting
 MIN_MEASURED_TOKENS = 2**18  # validation tokens of the baselines, because the final score may use more than planned
@@ -40,6 +46,7 @@ class DoctorReport:
 
     diagnosis: Diagnosis
     baselines: Baselines
+    table: BaselineTable
     verdict: str
     comparison: str
     model: str
@@ -50,8 +57,14 @@ class DoctorReport:
 
     def values(self) -> dict[str, Any]:
         sentences = {name: getattr(self, name) for name in ("verdict", "comparison", "model", "advice")}
-        numbers = {**asdict(self.diagnosis), "gain": self.diagnosis.gain}
-        return {"kind": numbers.pop("kind"), **sentences, "numbers": numbers, "baselines": self.baselines.values()}
+        numbers = without_nonfinite(asdict(self.diagnosis))
+        return {
+            "kind": numbers.pop("kind"),
+            **sentences,
+            "numbers": numbers,
+            "baselines": self.baselines.values(),
+            "table": self.table.values(),
+        }
 
 
 @runtime_checkable
@@ -120,6 +133,48 @@ class Doctor:
         compressed = text_baselines.compressors(prepared.train, prepared.valid, places, spell, self.max_counted)
         return replace(self.measured.on(np.searchsorted(self.measured_windows, windows)), **compressed)
 
+    def table(self, score: Score) -> BaselineTable:
+        """The model compared with the baselines on the windows that were scored; `measured` holds all of these."""
+        baselines, measured = self.baselines, self.measured
+        assert measured.sums is not None
+        assert measured.sizes is not None
+        assert score.sums is not None
+        places = np.searchsorted(self.measured_windows, score.windows)
+        sizes, nats = measured.sizes[places].astype(np.float64), measured.sums[:, places]
+        highest = baselines.bits(max(baselines.uniform, float((nats / sizes).max()), float((score.sums / sizes).max())))
+
+        def statistics(sums: NDArray[Any]) -> RowStatistics:
+            rows = np.stack([sums, sizes], axis=1)
+            return RowStatistics(
+                "bits_per_byte",
+                rows,
+                lambda totals, rows: baselines.bits(1.0) * share_of_totals(totals, rows),
+                (0.0, highest),
+            )
+
+        own, part = (
+            statistics(score.sums),
+            "" if baselines.whole else f"{baselines.counted:,} of {baselines.of:,} tokens",
+        )
+        with_rows = {
+            GUESSING: (baselines.uniform * sizes, ""),
+            "single tokens": (nats[0], ""),
+            f"{baselines.order}-grams": (nats[baselines.order - 1], part),
+        }
+        systems = [
+            compared(name, own, statistics(sums), lower_is_better=True, part=part, exact=name == GUESSING)
+            for name, (sums, part) in with_rows.items()
+        ]
+        bits = Estimate(score.bits_per_byte, score.bits_per_byte_low, score.bits_per_byte_high)
+        part = "" if baselines.packed_after_all else f"{baselines.packed_after:,} of {baselines.packed_of:,} bytes"
+        for name, value in (("gzip", baselines.gzip), ("xz", baselines.xz)):
+            if value is not None:
+                systems.append(compared_with_number(name, value, bits, lower_is_better=True, part=part))
+        amount = f"{score.tokens:,} validation tokens"
+        return BaselineTable(
+            "bits per byte", amount, score.tokens, bits, tuple(systems), lower_is_better=True, digits=3
+        )
+
     @property
     def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
         """A function from tokens to the bytes of their text, in which a special token is one byte; None if the
@@ -158,14 +213,15 @@ class Doctor:
         folder = self.session.run.folder
         history = History.of(metrics_log.read(folder / "metrics.jsonl"))
         diagnosis = diagnose(history, self.baselines, score.loss, self.epoch_steps)
-        diagnosis = replace(diagnosis, enough=time_budget.seen_enough(recipe.model, state.step / self.epoch_steps))
         last_evaluation = history.stages[-1].step if history.stages else 0
         seconds = metrics_log.elapsed_seconds(folder / "timings.jsonl")
+        table = self.table(score)
         return DoctorReport(
             diagnosis,
             self.baselines,
+            table,
             verdict=messages.verdict(diagnosis, self.baselines),
-            comparison=messages.comparison(score.bits_per_byte, self.baselines),
+            comparison=" ".join(table.sentences()),
             model=messages.checkpoint_to_use(diagnosis, last_evaluation),
             advice=messages.advice(diagnosis, recipe, state.step, seconds),
         )

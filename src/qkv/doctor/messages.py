@@ -8,14 +8,16 @@ from qkv.evaluation.text_baselines import Baselines
 from qkv.models.registry import defaults
 from qkv.recipe.recipe import Recipe
 from qkv.training.clock import Clock
-from qkv.training.diagnosis import PARTLY_MEMORISED, Diagnosis, Kind
+from qkv.training.diagnosis import PARTLY_MEMORISED, Diagnosis, Fall, Kind
 
 EARLY_SHARE = 0.1  # of the time for training: a run with more of it left ended early
-BETTER_THAN = 0.995  # a loss is better than a baseline if it is below this share of it
 MENTIONED_SHARE = 0.1  # of the validation text: a smaller part that is also in the training text is not mentioned
 NATS = "nats per token"
 VERDICTS: dict[Kind, str] = {
-    "unclear": "unclear: the validation text is too short to say whether its loss still falls ({last} {nats}).",
+    "unclear": "unclear: {fall}; this does not tell a flat curve from a falling one.",
+    "learning": "still learning: {fall}.",
+    "plateau": "plateau: {fall}.",
+    "rising": "the validation loss rises: {fall}.",
     "overfitting": "overfitting: {training} {nats} on the training text, but {last} on the validation text{was}.",
     "memorised": "memorised: {training} {nats} on the training text, but {last} on the validation text{was}.",
     "unstable": "unstable: after step {since} the training loss jumped up, then came back to {training} {nats}.",
@@ -24,21 +26,21 @@ VERDICTS: dict[Kind, str] = {
     "training text {training}.",
     "leak": "the score says little: {share} of the validation text is also in the training text.",
     "repetitive": "the text repeats itself: {share} of the validation text is also in the training text.",
-    "noise": "this text is like noise: the tokens before a token do not help to predict it (single tokens "
-    "{unigram_bits} bits per byte, {order}-grams {ngram_bits}).",
-    "trivial": "the text hardly varies: knowing its most frequent token is enough ({unigram_bits} bits per byte).",
-    "suspicious": "too good to be true: {best} {nats} on the validation text, far below everything else (training loss "
-    "{training}, {order}-grams {ngram}).",
-    "unlike": "the validation text is of another kind than the training text: {best} {nats} on it, but {training} on "
-    "the training text.",
+    "noise": "this text is like noise: neither n-grams nor the model predict a token better from the tokens before it "
+    "(bits per byte: single tokens {unigram_bits}, {order}-grams {ngram_bits}, the model {best_bits}).",
+    "trivial": "the text hardly varies: the frequencies of its tokens alone are enough ({unigram_bits} bits per byte).",
+    "suspicious": "too good to be true: {best} {nats} on the validation text, far below the training loss, "
+    "{training}, and {order}-grams, {ngram}.",
+    "unlike": "the validation text is unlike the training text: {best} {nats} on it, but {training} on the training "
+    "text.",
 }
 ADVICE: dict[Kind, str] = {
     "unclear": "more validation text, --valid OTHER.txt or --set corpus.valid_fraction=0.2",
     "leak": "validation text that is not in the training text, --valid OTHER.txt",
     "suspicious": "validation text that is not in the training text, --valid OTHER.txt",
     "repetitive": "new validation text, --valid OTHER.txt; and training text that repeats itself less",
-    "noise": "another text: compressed, encrypted or shuffled text looks like this, and no setting helps",
-    "trivial": "another text: there is nothing to learn in this one",
+    "noise": "another text: compressed, encrypted or shuffled text looks like this",
+    "trivial": "another text",
     "unlike": "validation text of the same kind as the training text, --valid OTHER.txt",
 }
 
@@ -47,23 +49,11 @@ def verdict(diagnosis: Diagnosis, baselines: Baselines) -> str:
     """One or two sentences on what happened in the run."""
     # `lowest` and `last` are losses on the same tokens, which are fewer than those of `validation`
     lowest, last, training = (f"{value:.2f}" for value in (diagnosis.lowest, diagnosis.last, diagnosis.training))
-    match diagnosis.kind:
-        case "learning":
-            fell = f"in the second half of the run the validation loss fell by {diagnosis.fell:.2f} {NATS}"
-            if diagnosis.enough:
-                return f"learned what it can: {fell}; seen more often, this text would be memorised."
-            more = f"a run twice as long would gain about {diagnosis.gain:.2f} more"
-            return f"still learning: {fell}; {more}.{side_remark(diagnosis, baselines)}"
-        case "plateau":
-            fell = f"fell by only {diagnosis.fell:.3f} {NATS}" if diagnosis.fell > 0 else "did not fall"
-            plateau = f"in the second half of the run the validation loss {fell}; more time would bring little"
-            return f"plateau: {plateau}.{side_remark(diagnosis, baselines)}"
-        case "overfitting" if diagnosis.since is not None:
-            rose = f"the validation loss rose from {lowest} to {last} {NATS}"
-            return f"overfitting since step {diagnosis.since:,}: {rose} while the training loss fell to {training}."
+    if diagnosis.kind == "overfitting" and diagnosis.since is not None:
+        return overfitting_since(diagnosis, f" {NATS}")
     nats = {"best": diagnosis.validation, "unigram": baselines.unigram, "ngram": baselines.ngram}
     nats |= {f"{name}_bits": baselines.bits(value) for name, value in nats.items()}
-    return VERDICTS[diagnosis.kind].format(
+    sentence = VERDICTS[diagnosis.kind].format(
         last=last,
         training=training,
         since=f"{diagnosis.since or 0:,}",
@@ -74,17 +64,46 @@ def verdict(diagnosis: Diagnosis, baselines: Baselines) -> str:
         share=shared_share(baselines),
         order=baselines.order,
         nats=NATS,
+        fall=fall_in_words(diagnosis.fall, f" {NATS}"),
         **{name: f"{value:.2f}" for name, value in nats.items()},
     )
+    return sentence + (side_remark(diagnosis, baselines) if diagnosis.kind in ("learning", "plateau") else "")
+
+
+def curve_verdict(diagnosis: Diagnosis) -> str:
+    """A sentence on the losses of a run of any task."""
+    if diagnosis.kind == "overfitting":
+        return overfitting_since(diagnosis)
+    if diagnosis.kind == "diverged":
+        return f"diverged: after step {diagnosis.since:,} the training loss rose and did not come back."
+    return VERDICTS[diagnosis.kind].format(fall=fall_in_words(diagnosis.fall))
+
+
+def overfitting_since(diagnosis: Diagnosis, unit: str = "") -> str:
+    """`lowest` and `last` are losses on the same rows."""
+    losses = (diagnosis.lowest, diagnosis.last, diagnosis.training)
+    lowest, last, training = (f"{value:.2f}" if value >= 0.1 else f"{value:.2g}" for value in losses)
+    rose = f"the validation loss rose from {lowest} to {last}{unit}"
+    return f"overfitting since step {diagnosis.since:,}: {rose} while the training loss fell to {training}."
+
+
+def fall_in_words(fall: Fall, unit: str = "") -> str:
+    """By how much a loss fell or rose in the second half of a run, with the 95 % interval."""
+    if not fall.known:
+        return "there are too few evaluations, or validation rows, to compare"
+    sign = 1 if fall.mean >= 0 else -1
+    low, high = sorted((sign * fall.low, sign * fall.high))
+    change = f"{'fell' if sign > 0 else 'rose'} by {abs(fall.mean):.3g}{unit} (95 % interval {low:.2g} to {high:.2g})"
+    return f"from step {fall.first:,} to step {fall.last:,} the {fall.of} loss {change}"
 
 
 def side_remark(diagnosis: Diagnosis, baselines: Baselines) -> str:
     """A second sentence for runs that learn, or nothing."""
     if baselines.shared >= MENTIONED_SHARE:
         share = shared_share(baselines).capitalize()
-        return f" {share} of the validation text is also in the training text: on new text the loss is higher."
+        return f" {share} of the validation text is also in the training text: on new text the loss may be higher."
     if diagnosis.training < PARTLY_MEMORISED * diagnosis.validation:
-        return f" The training loss is {diagnosis.training:.2f}: more text would help as well."
+        return f" The training loss is {diagnosis.training:.2f}, the validation loss {diagnosis.validation:.2f}."
     return ""
 
 
@@ -95,71 +114,28 @@ def shared_share(baselines: Baselines) -> str:
     return f"{'' if searched_all else 'at least '}{baselines.shared:.0%}"
 
 
-def comparison(bits: float, baselines: Baselines) -> str:
-    """Compare a loss with the baselines: the best one that it beats, and the nearest ones that it does not.
-
-    n-gram models of a part of the training text are worse than those of all of it, so a model may be called worse than
-    them, but not better.
-    """
-    certain = {"guessing": baselines.uniform, "the frequencies of single tokens": baselines.unigram}
-    ngrams = {f"a {order}-gram model": value for order, value in enumerate(baselines.ngrams, 2)}
-    known = {name: baselines.bits(value) for name, value in (certain | ngrams).items()}
-    beaten = {
-        name: value
-        for name, value in known.items()
-        if bits < BETTER_THAN * value and (name in certain or baselines.whole)
-    }
-    sentence = f"{bits:.2f} bits per byte"
-    if not beaten:
-        return f"{sentence}: no better than guessing among all tokens ({known['guessing']:.2f})."
-    best_beaten = min(beaten, key=lambda name: beaten[name])
-    sentence += f": better than {best_beaten} ({beaten[best_beaten]:.2f})"
-    unbeaten = {
-        name: value for name, value in known.items() if bits >= BETTER_THAN * value and value < beaten[best_beaten]
-    }
-    better = []
-    if baselines.xz is not None and bits < BETTER_THAN * baselines.xz:
-        sentence += f" and than xz ({baselines.xz:.2f})" if baselines.packed_after_all else ""
-    elif baselines.xz is not None:
-        better.append(f"xz ({baselines.xz:.2f})")
-    if unbeaten:
-        nearest = max(unbeaten, key=lambda name: unbeaten[name])
-        better.insert(0, f"{nearest} ({unbeaten[nearest]:.2f})")
-    sentence += f", worse than {' and '.join(better)}." if better else "."
-    return sentence + ("" if unbeaten else _uncertainty(baselines))
-
-
-def _uncertainty(baselines: Baselines) -> str:
-    """A sentence for n-gram models that were counted on only a part of the training text."""
-    if baselines.whole:
-        return ""
-    best = f"{baselines.bits(baselines.ngram):.2f} with {baselines.order}-grams"
-    tokens = f"{baselines.counted:,} of {baselines.of:,} training tokens"
-    return f" It may be better or worse than n-gram models: these counted only {tokens} ({best})."
-
-
 def checkpoint_to_use(diagnosis: Diagnosis, last_evaluation: int) -> str:
     """Which checkpoint to use; `last_evaluation` is the step of the last evaluation."""
     if diagnosis.best >= last_evaluation:
         return f"use best/, the model of step {diagnosis.best:,}: the last evaluation was the best."
-    later = "worse" if diagnosis.last > 1.01 * diagnosis.lowest else "no better"
-    return f"use best/, the model of step {diagnosis.best:,}: later ones are {later} on the validation text."
+    later = f"the last evaluation, after step {last_evaluation:,}, has {diagnosis.last:.3f}"
+    return f"use best/, the model of step {diagnosis.best:,}: its validation loss was {diagnosis.lowest:.3f}; {later}."
 
 
 def advice(diagnosis: Diagnosis, recipe: Recipe, steps: int, seconds: float) -> str:
     """The one thing to try next, with an option if there is one."""
     match diagnosis.kind:
-        case "learning" if diagnosis.enough:
-            return "more text, which helps most; more time on this text brings little"
         case "learning":
             return f"more time, {longer(steps, seconds, 2)}"
+        case "unclear" if not diagnosis.fall.known:
+            return f"more evaluations, --set training.evaluate_every={max(1, steps // 10)}"
         case "plateau" if diagnosis.training < 0.9 * diagnosis.validation:
             return f"more text, or {regularized(recipe)}"
         case "plateau":
-            return f"a larger model, {larger(recipe)}; if it is no better, there is no more to learn from this text"
+            return f"a larger model, {larger(recipe)}"
         case "overfitting" | "memorised":
-            return f"more text, which helps most; or {regularized(recipe)}"
-        case "diverged" | "unstable":
+            return f"more text; or {regularized(recipe)}"
+        case "diverged" | "unstable" | "rising":
             return f"a lower learning rate, {lower_rates(recipe)}"
         case "underfit":
             return more_effort(recipe, steps, seconds)

@@ -1,6 +1,6 @@
 """Baselines without a network: a constant prediction, naive Bayes, and TF-IDF with a linear model (scikit-learn).
 
-    majority             the most frequent class, or the mean
+    majority             the most frequent class, the labels with the best micro-F1, or the mean
     naive Bayes          p(class) Π p(word | class) of words and bigrams, present or not (Wang and Manning 2012)
     TF-IDF + logistic    (1 + log tf) · idf of words and bigrams, then logistic regression; for regression, ridge
 
@@ -14,31 +14,32 @@ the validation set. For tagging:
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qkv.data.encode import sentences_of, texts_of
+from qkv.data.encode import sentences_of
 from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
 from qkv.errors import is_installed
+from qkv.evaluation.baseline_features import ColumnFeatures, Features, PixelFeatures, TaggedWordFeatures, WordFeatures
+from qkv.evaluation.class_metrics import f1
+from qkv.evaluation.classification_metrics import CERTAIN
 from qkv.evaluation.labelled_evaluation import score_examples
 from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]
 Predict = Callable[[Examples], Array]  # gives the probabilities of all labels, or numbers
 
-WORD = re.compile(r"\w+|[^\w\s]")
-C_VALUES = (16.0, 4.0, 1.0)  # scikit-learn's C: a larger one regularizes less
-MAX_TUNED_EXAMPLES = 200_000  # with more examples, only C = 4 is tried
+USUAL_C = 4.0
+C_VALUES = (16.0, USUAL_C, 1.0)  # scikit-learn's C: a larger one regularizes less
+MAX_TUNED_EXAMPLES = 200_000  # with more examples, only the usual C is tried
 MAX_ITERATIONS = 300
 TF_IDF = "TF-IDF + logistic"
 RIDGE = "TF-IDF + ridge"
@@ -50,20 +51,53 @@ class FittedBaseline:
     predict: Predict
     parameters: int
     seconds: float  # of fitting
+    rows: int  # training examples that it was fitted on
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline before it is fitted. `quick` ones are fitted in every training run, all of them in comparisons."""
+
+    name: str
+    learn: Callable[[Labelled], tuple[Predict, int]]  # gives the predictor and its number of parameters
+    quick: bool = True
+    needs_sklearn: bool = True
+
+    @property
+    def available(self) -> bool:
+        return not self.needs_sklearn or is_installed("sklearn")
+
+    def fit(self, data: Labelled) -> FittedBaseline:
+        started_at = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a fit that has not fully converged is still a baseline
+            predict, parameters = self.learn(data)
+        seconds = time.perf_counter() - started_at
+        return FittedBaseline(
+            self.name, lambda examples: predict(examples).astype(np.float32), parameters, seconds, len(data.train)
+        )
 
 
 def fit_baselines(data: Labelled, problem: Problem) -> Iterator[FittedBaseline]:
     """Fit the baselines for these data, the simplest first; without scikit-learn, only those that do not need it."""
+    for baseline in baselines_for(data, problem):
+        if baseline.available:
+            yield baseline.fit(data)
+
+
+def baselines_for(data: Labelled, problem: Problem, c_values: Sequence[float] = C_VALUES) -> list[Baseline]:
+    """The baselines for these data, the simplest first. With several `c_values`, the regularization of the linear model
+    is chosen on the validation set."""
     regression = problem == "regression"
+    majority = Baseline(
+        "mean" if regression else "majority", lambda data: _fit_majority(data, problem), needs_sklearn=False
+    )
     bayes_features: Features
     linear_features: Features
     match data.train:
         case TagExamples():
-            yield _timed("majority", lambda: _fit_majority(data, problem))
-            yield _timed("usual tag", lambda: _fit_usual_tag(data))
-            if is_installed("sklearn"):
-                yield _timed("logistic", lambda: _fit_logistic_tagger(data))
-            return
+            usual_tag = Baseline("usual tag", _fit_usual_tag, needs_sklearn=False)
+            return [majority, usual_tag, Baseline("logistic", _fit_logistic_tagger, quick=False)]
         case ImageExamples():
             bayes_features, linear_features = PixelFeatures(binary=True), PixelFeatures(binary=False)
             linear_name = "logistic on pixels"
@@ -73,94 +107,40 @@ def fit_baselines(data: Labelled, problem: Problem) -> Iterator[FittedBaseline]:
         case _:
             bayes_features, linear_features = WordFeatures(tf_idf=False), WordFeatures(tf_idf=True)
             linear_name = RIDGE if regression else TF_IDF
-    yield _timed("mean" if regression else "majority", lambda: _fit_majority(data, problem))
-    if is_installed("sklearn"):
-        if not regression:
-            yield _timed("naive Bayes", lambda: _fit_bayes(data, problem, bayes_features))
-        yield _timed(linear_name, lambda: _fit_linear(data, problem, linear_features))
-
-
-def _timed(name: str, fit: Callable[[], tuple[Predict, int]]) -> FittedBaseline:
-    """Call `fit`, which gives the predictor and its number of parameters."""
-    started_at = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit that has not fully converged is still a baseline
-        predict, parameters = fit()
-    seconds = time.perf_counter() - started_at
-    return FittedBaseline(name, lambda examples: predict(examples).astype(np.float32), parameters, seconds)
+    bayes = Baseline("naive Bayes", lambda data: _fit_bayes(data, problem, bayes_features), quick=False)
+    linear = Baseline(linear_name, lambda data: _fit_linear(data, problem, linear_features, c_values))
+    return [majority, *([] if regression else [bayes]), linear]
 
 
 def _fit_majority(data: Labelled, problem: Problem) -> tuple[Predict, int]:
     targets = data.train.targets
     if problem == "single":
         prediction = np.bincount(targets, minlength=len(data.labels)) / len(targets)
+    elif problem == "regression":
+        prediction = targets.astype(np.float64).mean(keepdims=True)
     else:
-        prediction = targets.astype(np.float64).mean(0, keepdims=True).reshape(-1)
+        prediction = np.minimum(targets.mean(axis=0), CERTAIN)
+        chosen = best_constant_labels(targets)
+        prediction[chosen] = np.maximum(targets[:, chosen].mean(axis=0), CERTAIN + 0.01)
     return lambda examples: np.tile(prediction, (len(examples.targets), 1)), 0
 
 
-@runtime_checkable
-class Features(Protocol):
-    """Turns examples into a matrix of features. As in scikit-learn, `fit_transform` is for the training set."""
-
-    def fit_transform(self, examples: Any) -> Any: ...
-    def transform(self, examples: Any) -> Any: ...
-
-
-class WordFeatures:
-    """Words and bigrams as columns; the second text of a pair has its own columns."""
-
-    def __init__(self, *, tf_idf: bool) -> None:
-        self.tf_idf = tf_idf
-
-    @staticmethod
-    def grams(texts: tuple[str, str | None]) -> list[str]:
-        grams = []
-        for index, text in enumerate(texts):
-            if text is not None:
-                words = WORD.findall(text.lower())
-                bigrams = map(" ".join, pairwise(words))
-                grams += [f"{index}{gram}" for gram in (*words, *bigrams)]
-        return grams or ["empty"]
-
-    def fit_transform(self, examples: Any) -> Any:
-        from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
-
-        if self.tf_idf:
-            self.vectorizer = TfidfVectorizer(analyzer=self.grams, sublinear_tf=True, dtype=np.float32)
-        else:
-            self.vectorizer = CountVectorizer(analyzer=self.grams, binary=True, dtype=np.float32)
-        return self.vectorizer.fit_transform(texts_of(examples))
-
-    def transform(self, examples: Any) -> Any:
-        return self.vectorizer.transform(texts_of(examples))
+def best_constant_labels(targets: Array) -> list[int]:
+    """The set of labels that has the best micro-F1 when it is given to every example."""
+    counts = targets.sum(axis=0)
+    order = np.argsort(-counts, kind="stable")
+    right, labels = np.cumsum(counts[order]), np.arange(1, len(order) + 1)
+    best = int(np.argmax(f1(right, labels * len(targets), np.array(counts.sum()))))
+    return [int(label) for label in order[: best + 1]]
 
 
-class PixelFeatures:
-    def __init__(self, *, binary: bool) -> None:
-        self.binary = binary
-
-    def transform(self, examples: Any) -> Any:
-        pixels = examples.values.reshape(len(examples), -1)
-        return (pixels > 127).astype(np.float32) if self.binary else pixels.astype(np.float32) / 255
-
-    fit_transform = transform
-
-
-class ColumnFeatures:
-    """Columns of numbers, standardized; missing values are replaced by the mean."""
-
-    def fit_transform(self, examples: Any) -> Any:
-        numbers = examples.values.astype(np.float64)
-        has_values = ~np.isnan(numbers).all(0)
-        self.mean, self.deviation = np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
-        self.mean[has_values] = np.nanmean(numbers[:, has_values], 0)
-        deviation = np.nanstd(numbers[:, has_values], 0)
-        self.deviation[has_values] = np.where(deviation > 0, deviation, 1.0)
-        return self.transform(examples)
-
-    def transform(self, examples: Any) -> Any:
-        return np.nan_to_num((examples.values - self.mean) / self.deviation)
+def constant_in_words(data: Labelled, problem: Problem) -> str:
+    """The answer of the majority baseline, which is the same for every example."""
+    targets, names = data.train.targets, data.train.labels.names
+    if problem == "regression":
+        return f"{float(targets.mean()):.3f}"
+    labels = best_constant_labels(targets) if problem == "multi" else [int(np.bincount(targets).argmax())]
+    return " and ".join(repr(names[label]) for label in labels[:3]) + (" ..." if len(labels) > 3 else "")
 
 
 def _fit_bayes(data: Labelled, problem: Problem, features: Features) -> tuple[Predict, int]:
@@ -170,7 +150,7 @@ def _fit_bayes(data: Labelled, problem: Problem, features: Features) -> tuple[Pr
     return _fit_classifier(estimator, features.fit_transform(data.train), features, data, problem)
 
 
-def _fit_linear(data: Labelled, problem: Problem, features: Features) -> tuple[Predict, int]:
+def _fit_linear(data: Labelled, problem: Problem, features: Features, c_values: Sequence[float]) -> tuple[Predict, int]:
     """Logistic or ridge regression with the regularization that is best on the validation set."""
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -188,7 +168,9 @@ def _fit_linear(data: Labelled, problem: Problem, features: Features) -> tuple[P
     def validation_score(candidate: tuple[Predict, int]) -> float:
         return score_examples(candidate[0](data.valid).astype(np.float32), data.valid, problem).value
 
-    return max(map(fit, C_VALUES if len(data.train) < MAX_TUNED_EXAMPLES else C_VALUES[1:2]), key=validation_score)
+    if len(c_values) == 1 or len(data.train) >= MAX_TUNED_EXAMPLES:
+        return fit(USUAL_C)
+    return max(map(fit, c_values), key=validation_score)
 
 
 def _fit_classifier(
@@ -228,7 +210,6 @@ class _Classifier:
 
 
 ENDING_LETTERS = 3
-HASHED_FEATURES = 2**18
 EPOCHS = 8
 SEED = 0
 
@@ -256,34 +237,9 @@ def _fit_usual_tag(data: Labelled) -> tuple[Predict, int]:
     return predict, sum(len(tags) for table in (by_word, by_ending) for tags in table.values())
 
 
-def word_features(words: Sequence[str]) -> Iterator[list[str]]:
-    """The features of each word of a sentence, with a letter for the kind of each feature."""
-    for position, word in enumerate(words):
-        lower = word.lower()
-        before = words[position - 1].lower() if position else "<s>"
-        after = words[position + 1].lower() if position + 1 < len(words) else "</s>"
-        shape = "".join("A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in word)
-        short_shape = "".join(c for index, c in enumerate(shape) if index == 0 or c != shape[index - 1])
-        affixes = [f"-{lower[-size:]}" for size in (1, 2, 3, 4)] + [f"{lower[:size]}-" for size in (2, 3)]
-        context = [f"b{before}", f"n{after}", f"s{short_shape}", f"p{before} {lower}", f"q{lower} {after}"]
-        yield [f"w{lower}", *context, *affixes, "1"]
-
-
-class _TaggedWordFeatures:
-    """The features of words, hashed into columns."""
-
-    def transform(self, examples: Any) -> Any:
-        from sklearn.feature_extraction import FeatureHasher
-
-        hasher = FeatureHasher(HASHED_FEATURES, input_type="string", dtype=np.float32)
-        return hasher.transform(row for words in sentences_of(examples) for row in word_features(words))
-
-    fit_transform = transform
-
-
 def _fit_logistic_tagger(data: Labelled) -> tuple[Predict, int]:
     from sklearn.linear_model import SGDClassifier
 
     estimator = partial(SGDClassifier, loss="log_loss", alpha=1e-6, max_iter=EPOCHS, tol=None, random_state=SEED)
-    features = _TaggedWordFeatures()
+    features = TaggedWordFeatures()
     return _fit_classifier(estimator, features.fit_transform(data.train), features, data, "single")

@@ -188,11 +188,13 @@ def interval_text(low: float | None, high: float | None, digits: int = 4, sign: 
     """Both ends of an interval, with as many more digits as tell them apart; empty where they are unknown."""
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    for more in range(digits, digits + 12):
-        ends = [f"{end:{sign}.{more}f}" for end in (low, high)]
-        if ends[0] != ends[1]:
-            break
-    return " to ".join(ends)
+    return " to ".join(f"{end:{sign}.{telling_digits(low, high, digits)}f}" for end in (low, high))
+
+
+def telling_digits(low: float, high: float, digits: int) -> int:
+    """So many digits after the point, or as many more as tell the two ends apart."""
+    enough = (more for more in range(digits, digits + 12) if f"{low:.{more}f}" != f"{high:.{more}f}")
+    return next(enough, digits + 12)
 
 
 class KindGroups:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,10 @@ from torch import nn
 
 from qkv.data.examples import Examples, TagExamples
 from qkv.evaluation import decisions
-from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore, class_score, multilabel_score
+from qkv.evaluation.classification_metrics import LEAST, ClassScore, MultilabelScore, class_score, multilabel_score
 from qkv.evaluation.decisions import Autocast
 from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, share_of_totals
+from qkv.evaluation.perplexity import parts
 from qkv.evaluation.regression import NumberScore, number_score
 from qkv.evaluation.spans import SpanScore, is_spans, span_score
 from qkv.objectives.classification import Problem
@@ -102,6 +104,25 @@ def score_answers(
             numbers = number_score(answers[:, 0], targets)
             error = numbers.squared_error.value
             return LabelledScore("pearson", numbers.pearson, float("nan") if error is None else error, numbers, answers)
+
+
+def row_losses(answers: NDArray[np.float32], targets: Array, problem: Problem) -> NDArray[np.float64]:
+    """The loss of each answer, whose mean is the loss of the score."""
+    if problem == "regression":
+        return (answers[:, 0].astype(np.float64) - targets) ** 2
+    if problem == "multi":
+        return -np.log(np.maximum(np.where(targets, answers, 1 - answers).astype(np.float64), LEAST)).mean(1)
+    return -np.log(np.maximum(answers[np.arange(len(targets)), targets].astype(np.float64), LEAST))
+
+
+def logged_scores(result: LabelledScore, targets: Array, problem: Problem) -> dict[str, Any]:
+    """What the log of a run holds of an evaluation. Of two models with equal scores, the one with the lower loss is
+    better. `parts` are the losses of some stretches of the rows: evaluations are compared part by part."""
+    criterion = 1 - result.value + 1e-4 * min(result.loss, 100.0)
+    macro = {"macro_f1": result.score.macro_f1.value} if isinstance(result.score, ClassScore) else {}
+    stretches = [float(f"{part:.6g}") for part in parts(row_losses(result.answers, targets, problem))]
+    scores = {"loss": result.loss, result.name: result.value, **macro, "criterion": criterion}
+    return {**scores, "parts": stretches, **result.own}
 
 
 def score_tags(answers: NDArray[np.float32], examples: TagExamples) -> LabelledScore:

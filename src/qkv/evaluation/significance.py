@@ -37,12 +37,13 @@ from qkv.evaluation.intervals import (
     share,
     share_of_totals,
 )
-from qkv.evaluation.labelled_evaluation import LabelledScore
+from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
 from qkv.evaluation.regression import NumberScore
+from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]
 ScoreOfTotals = Callable[[Array, int], Array]  # totals of statistics (B, K), and the number of rows -> scores (B,)
-NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte"}
+NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte", "squared_error": "mean squared error"}
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,15 @@ def row_statistics(result: LabelledScore, examples: Examples, metric: str = "aut
         rows = np.stack([_sentence_sums(score.correct, examples), examples.lengths], axis=1)
         return RowStatistics("accuracy", rows, share_of_totals)
     return RowStatistics("accuracy", score.correct[:, None].astype(np.int64), mean)
+
+
+def compared_statistics(answers: Array, examples: Examples, problem: Problem) -> RowStatistics:
+    """The statistics by which a model is compared with its baselines: the metric of the task and, for numbers, the
+    squared error, because the answers of a constant have no correlation."""
+    if problem == "regression":
+        errors = (answers[:, 0].astype(np.float64) - examples.targets) ** 2
+        return RowStatistics("squared_error", errors[:, None], mean, (0.0, float(errors.max(initial=0.0)) or 1.0))
+    return row_statistics(score_examples(answers, examples, problem), examples)
 
 
 def require_metric(metric: str, main_metric: str, classes: int) -> None:

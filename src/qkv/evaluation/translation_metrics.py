@@ -21,7 +21,7 @@ import numpy as np
 
 from qkv.errors import require_package
 from qkv.evaluation import intervals
-from qkv.evaluation.intervals import Array, Estimate, bootstrap_rows, interval_text, json_values, share_of_totals
+from qkv.evaluation.intervals import Array, Estimate, Verdict, bootstrap_rows, json_values, share_of_totals
 from qkv.visible import ShortRepr, ShownResult
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class NamedEstimate:
     @property
     def interval(self) -> str:
         low, high = self.estimate.low, self.estimate.high
-        return interval_text(low, high, self.digits)
+        return intervals.interval_text(low, high, self.digits)
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +96,7 @@ class Comparison:
 
     values: Mapping[str, object]
     sentence: str
+    verdict: Verdict  # how the first is compared with the second
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,9 +193,12 @@ class BleuOutputs(Outputs):
             assert isinstance(result, Result)
             p = float(result.p_value or 0.0)
         values = {"metric": "bleu", "first": scores[0], "second": scores[1], "p": p, "draws": DRAWS}
-        verdict = "not by chance" if p < SIGNIFICANT else "may be chance"
+        differing = sum(one != another for one, another in zip(first, second, strict=True))
+        verdict: Verdict = "not distinguishable" if differing else "equal"
+        if p < SIGNIFICANT and differing >= intervals.MIN_DIFFERING:
+            verdict = "better" if scores[0] > scores[1] else "worse"
         sentence = f"BLEU {scores[0]:.2f} against {scores[1]:.2f}; p = {p:.4f}: {verdict} (paired bootstrap)"
-        return Comparison(values, sentence)
+        return Comparison(values, sentence, verdict)
 
 
 class SymbolOutputs(Outputs):
@@ -241,9 +245,9 @@ class SymbolOutputs(Outputs):
         first, second = (outputs.counts[:, :2] for outputs in (self, other))
         rates = intervals.paired(first, second, share_of_totals)
         between = f"difference {rates.difference:+.4f}, from {rates.low:+.4f} to {rates.high:+.4f}"
-        verdict = "may be chance" if rates.noise else "not by chance"
+        verdict = rates.verdict(lower_is_better=True)
         sentence = f"symbol error rate {rates.first:.4f} against {rates.second:.4f}; {between}: {verdict}"
-        return Comparison({"metric": "symbol_error_rate", **rates.values()}, f"{sentence} (paired bootstrap)")
+        return Comparison({"metric": "symbol_error_rate", **rates.values()}, f"{sentence} (paired bootstrap)", verdict)
 
 
 OUTPUTS: dict[Metric, type[Outputs]] = {"bleu": BleuOutputs, "errors": SymbolOutputs}

@@ -56,7 +56,7 @@ class ClassifierDefaults:
     head: str = "linear"
     learning_rate: float = 2e-3
     batch: int = 64
-    epochs: float = 8.0  # after which more would not help
+    epochs: float = 8.0  # that a run has at most by default
     steps: int = 0  # which help even where they are more epochs
     weight_decay: float = 0.01
     layer_decay: float | None = None

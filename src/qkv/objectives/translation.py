@@ -8,6 +8,7 @@ ends with the separator, and the decoder also starts with it. Batches have about
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from qkv.objectives.objective import Batch, TensorBatch, cross_entropy, padded
 from qkv.objectives.order import ByTokens
 
 EVALUATED_TOGETHER = 64  # pairs in a batch of an evaluation
+PARTS = 16  # groups of pairs at least, by which two evaluations are compared
 
 
 @strict
@@ -106,8 +108,11 @@ def evenly_spread(count: int, limit: int) -> NDArray[np.int64]:
 
 
 @torch.inference_mode()
-def pairs_loss(model: nn.Module, pairs: PairRows, start: int, rows: int | NDArray[np.int64], device: str) -> float:
-    """The mean of -log p(target token), without smoothing, on these rows or on this number of them.
+def pairs_loss(
+    model: nn.Module, pairs: PairRows, start: int, rows: int | NDArray[np.int64], device: str
+) -> tuple[float, list[float]]:
+    """The mean of -log p(target token), without smoothing, on these rows or on this number of them; and the means of
+    some groups of these rows.
 
     Pairs that are longer than the context are left out.
     """
@@ -116,10 +121,11 @@ def pairs_loss(model: nn.Module, pairs: PairRows, start: int, rows: int | NDArra
     chosen = evenly_spread(len(pairs), rows) if isinstance(rows, int) else rows
     order = chosen[np.argsort(lengths[chosen], kind="stable")]
     order = order[lengths[order] <= model.context]
-    total, tokens = 0.0, 0
+    sums, tokens = [], []
+    groups = max(min(len(order), PARTS), -(-len(order) // EVALUATED_TOGETHER))
     with evaluating(model):
-        for part in np.array_split(order, -(-len(order) // EVALUATED_TOGETHER)) if len(order) else ():
+        for part in np.array_split(order, groups) if len(order) else ():
             batch = make_batch(pairs, part, start).to(device)
-            total += float(batch.loss(model))
-            tokens += batch.count
-    return total / max(1, tokens)
+            sums.append(float(batch.loss(model)))
+            tokens.append(batch.count)
+    return math.fsum(sums) / max(1, sum(tokens)), [own / max(1, count) for own, count in zip(sums, tokens, strict=True)]

@@ -103,14 +103,8 @@ def size_for(seconds: float, tokens: int) -> SizePreset:
 
 
 def useful_epochs(size: SizePreset) -> float:
-    """After how many epochs more time would not help."""
+    """How many epochs a run has at most; in the study, more brought nothing."""
     return DEEP_EPOCHS if size in DEEP_SIZES else math.inf
-
-
-def seen_enough(model: ModelConfig, epochs: float) -> bool:
-    """Whether a model of a deep size has gone through its text as often as helps it."""
-    deep = {(size.layers, size.width) for size in DEEP_SIZES}
-    return model.kind == "modern" and (model.layers, model.width) in deep and epochs >= 0.97 * DEEP_EPOCHS
 
 
 def dropout(epochs: float) -> float:

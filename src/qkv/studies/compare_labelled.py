@@ -25,7 +25,8 @@ from qkv.evaluation.spans import SpanScore
 from qkv.recipe import bundle
 from qkv.recipe.draft import Values
 from qkv.recipe.recipe import read_sections
-from qkv.studies.comparison import ComparedSystem, ScoredRun, SystemComparison, network_system, sorted_systems
+from qkv.studies.compared_system import ComparedSystem, ScoredRun, network_system, sorted_systems
+from qkv.studies.comparison import SystemComparison
 from qkv.studies.study import ComparisonPlan, TrainedRun, labelled_models
 from qkv.tasks.classification import report
 from qkv.tasks.classification.systems import PROBLEM_BY_TASK
@@ -142,7 +143,8 @@ def _score_network(plan: ComparisonPlan, run: TrainedRun, session: Session, mode
     speed = len(data.test) / max(time.perf_counter() - started_at, 1e-9)
     test_result = score_examples(answers, data.test, task.problem)
     results = {"valid": valid_result, "test": test_result}
-    write_card(session, report.card_content(session, task, results, report.remarks(session, task, results)))
+    remarks = report.remarks(session, task, results, None)  # the comparison has the baselines
+    write_card(session, report.card_content(session, task, results, remarks, None))
     return ScoredRun(
         run,
         row_statistics(test_result, data.test, plan.metric),

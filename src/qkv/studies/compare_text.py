@@ -31,7 +31,8 @@ from qkv.recipe import bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.origin import matched_width
 from qkv.recipe.recipe import language_model_section
-from qkv.studies.comparison import ComparedSystem, ScoredRun, SystemComparison, network_system, sorted_systems
+from qkv.studies.compared_system import ComparedSystem, ScoredRun, network_system, sorted_systems
+from qkv.studies.comparison import SystemComparison
 from qkv.studies.study import ComparisonPlan, TrainedRun
 from qkv.tasks.language_modelling.task import LanguageModellingTask
 from qkv.tasks.protocol import Session, expect

@@ -9,22 +9,18 @@ runs/compare-NAME/   compare.json  compare.md  compare.svg  runs/SYSTEM/ (one ru
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from qkv.evaluation.intervals import Difference, Estimate, interval_text
-from qkv.evaluation.significance import NAMES, RowStatistics, difference, estimate
+from qkv.evaluation.intervals import interval_text
+from qkv.evaluation.significance import NAMES, difference
 from qkv.safe_json import without_nonfinite
 from qkv.storage import write_file
 from qkv.studies import picture
-from qkv.studies.study import ComparisonPlan, TrainedRun
+from qkv.studies.compared_system import ComparedSystem, SystemDifference
+from qkv.studies.study import ComparisonPlan
 from qkv.tasks.registry import task_to_study
 from qkv.tasks.report import LinesSection, ReportSection, TableSection, markdown_cell
 from qkv.training.run_folder import create_run_folder
@@ -36,88 +32,6 @@ FLOPS = (
     "the run; a multiplication and an addition are two; lookups are not counted."
 )
 PICTURE = "compare.svg"
-
-
-@dataclass(frozen=True)
-class ComparedSystem:
-    """A system with its scores and costs, which are a row of the table."""
-
-    name: str
-    is_network: bool
-    statistics: tuple[RowStatistics, ...] = field(repr=False)  # of the reported rows, for each seed
-    held_out_score: float | None  # on rows held out of the training set, the mean over seeds
-    train_seconds: float  # the mean over seeds
-    macro_f1: float | None = None
-    parameters: int | None = None
-    flops: float | None = None  # of a training
-    predictions_per_second: float | None = None
-    more_values: dict[str, Any] = field(default_factory=dict)  # for JSON: all other scores, and the run folders
-
-    @cached_property
-    def score(self) -> Estimate:
-        return estimate(self.statistics)
-
-    def values(self) -> dict[str, Any]:
-        """For JSON."""
-        by_seed = [statistics.value for statistics in self.statistics]
-        return {
-            "system": self.name,
-            "learned": self.is_network,
-            **self.score.values(self.statistics[0].name),
-            "by_seed": by_seed if len(by_seed) > 1 else None,
-            "held_out": self.held_out_score,
-            "macro_f1": self.macro_f1,
-            "parameters": self.parameters,
-            "training_flops": self.flops,
-            "training_seconds": self.train_seconds,
-            "predictions_per_second": self.predictions_per_second,
-            **self.more_values,
-        }
-
-
-@dataclass(frozen=True)
-class ScoredRun:
-    """A trained run with its scores on the reported rows and on those held out of the training set."""
-
-    run: TrainedRun
-    statistics: RowStatistics
-    held_out_score: float
-    predictions_per_second: float
-    macro_f1: float | None = None
-    more_values: dict[str, Any] = field(default_factory=dict)
-
-
-def network_system(name: str, runs: Sequence[ScoredRun]) -> ComparedSystem:
-    """A network with the means over its runs, one per seed."""
-    held_out_score = float(np.mean([run.held_out_score for run in runs]))
-    macro_f1 = [run.macro_f1 for run in runs if run.macro_f1 is not None]
-    return ComparedSystem(
-        name=name,
-        is_network=True,
-        statistics=tuple(run.statistics for run in runs),
-        held_out_score=held_out_score if math.isfinite(held_out_score) else None,
-        train_seconds=float(np.mean([run.run.seconds for run in runs])),
-        macro_f1=float(np.mean(macro_f1)) if macro_f1 else None,
-        parameters=runs[-1].run.parameters,
-        flops=float(np.mean([run.run.flops for run in runs])),
-        predictions_per_second=float(np.mean([run.predictions_per_second for run in runs])),
-        more_values={"runs": [{**run.run.values, **run.more_values} for run in runs]},
-    )
-
-
-@dataclass(frozen=True)
-class SystemDifference:
-    """The difference between the scores of two systems on the reported rows."""
-
-    first: str
-    second: str
-    estimate: Difference
-
-    def sentence(self, metric: str) -> str:
-        end = "noise, other rows of this kind may reverse it" if self.estimate.noise else "more than noise"
-        interval = f"95 % interval {interval_text(self.estimate.low, self.estimate.high, sign='+')}"
-        pair = f"{self.first} compared with {self.second}"
-        return f"{pair}: {self.estimate.difference:+.4f} {metric} ({interval}), {end}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,7 +83,17 @@ class SystemComparison(ShownResult):
             f"({name} {best.held_out_score:.4f}); on the {self.reported_count:,} {self.unit} reported here: "
             f"{'undefined' if best.score.value is None else f'{best.score.value:.4f}'}."
         )
-        return [first, *(difference.sentence(name) for difference in self.differences())]
+        sentences = [first, *(difference.sentence(name) for difference in self.differences())]
+        learning = [system.name for system in self.systems if system.still_learning]
+        short = [system.name for system in self.systems if system.epochs is not None and system.epochs < 1]
+        if learning:
+            sentences.append(
+                f"Still learning when the time was over, so not to be judged by this table: {', '.join(learning)}. "
+                "Their loss on rows that were new to them fell in the second half of the run, by more than chance."
+            )
+        if short:
+            sentences.append(f"Trained on a part of the data only, for less than one epoch: {', '.join(short)}.")
+        return sentences
 
     def values(self) -> dict[str, Any]:
         """For JSON."""
@@ -197,7 +121,9 @@ class SystemComparison(ShownResult):
 
     def table(self) -> TableSection:
         """The scores and costs of all systems; the macro-F1 is left out if no system has one."""
-        columns = ["system", NAMES[self.metric], "95 %", "macro-F1", "weights", "FLOPs", "seconds", "answers/s"]
+        metric = NAMES[self.metric] + (", lower is better" if self.lower_is_better else "")
+        costs = ["weights", "steps", "epochs", "FLOPs", "seconds", "answers/s"]
+        columns = ["system", metric, "95 %", "macro-F1", *costs]
         rows = [self._cells(system) for system in self.systems]
         if all(system.macro_f1 is None for system in self.systems):
             for row in (columns, *rows):
@@ -212,6 +138,8 @@ class SystemComparison(ShownResult):
             interval_text(score.low, score.high, 3),
             "-" if system.macro_f1 is None else f"{system.macro_f1:.4f}",
             "-" if system.parameters is None else with_unit(float(system.parameters)),
+            "-" if system.steps is None else f"{system.steps:,.0f}",
+            "-" if system.epochs is None else f"{system.epochs:.2f}",
             "-" if system.flops is None else f"{system.flops:.1e}" if system.flops else "0",
             f"{system.train_seconds:.1f}",
             "-" if speed is None else with_unit(speed),
@@ -275,16 +203,6 @@ def compare(plan: ComparisonPlan) -> tuple[SystemComparison, Path]:
     write_file(folder / "compare.md", comparison.markdown())
     comparison.draw(folder / PICTURE)
     return comparison, folder
-
-
-def sorted_systems(systems: Iterable[ComparedSystem], *, lower_is_better: bool) -> tuple[ComparedSystem, ...]:
-    """Sort by the reported score, the best first; systems without a score come last."""
-
-    def key(system: ComparedSystem) -> tuple[bool, float]:
-        value = system.score.value
-        return value is None, 0.0 if value is None else value if lower_is_better else -value
-
-    return tuple(sorted(systems, key=key))
 
 
 def duration_text(minutes: float) -> str:

@@ -18,8 +18,10 @@ from qkv.recipe import bundle
 from qkv.recipe.draft import Values
 from qkv.tasks import named_task
 from qkv.tasks.classification import systems
+from qkv.tasks.curve import curve_diagnosis
 from qkv.tasks.protocol import Session
 from qkv.training import devices
+from qkv.training.diagnosis import Diagnosis
 from qkv.training.loop import training_flops
 from qkv.training.run import Event
 
@@ -86,6 +88,9 @@ class TrainedRun:
     context: int
     flops: float
     seconds: float
+    steps: int
+    epochs: float
+    diagnosis: Diagnosis
     values: dict[str, Any]  # for JSON
 
 
@@ -135,8 +140,10 @@ class ComparisonPlan(StudyPlan):
             seconds, training = time.perf_counter() - started_at, session.recipe.training
             model: Any = bundle.load(run, training.device).model
             flops = training_flops(model, session.objective, training.batch, session.state.samples)
-            run_values = {"run": str(run), "seed": seed, "steps": session.state.step, "epochs": session.epochs}
-            trained = TrainedRun(run, count(model), session.recipe.model.context, flops, seconds, run_values)
+            steps, epochs, diagnosis = session.state.step, session.epochs, curve_diagnosis(session)
+            run_values = {"run": str(run), "seed": seed, "steps": steps, "epochs": epochs, "curve": diagnosis.kind}
+            context = session.recipe.model.context
+            trained = TrainedRun(run, count(model), context, flops, seconds, steps, epochs, diagnosis, run_values)
             results.append(score(trained, session, model))
             del session, model
             devices.trim_heap()

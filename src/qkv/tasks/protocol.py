@@ -131,14 +131,14 @@ class Task(ABC):
 
     @abstractmethod
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
-        """The draft with everything chosen but the number of steps; and after how many epochs more would not help.
+        """The draft with everything chosen but the number of steps; and how many epochs a run has at most by default.
 
         A run with a time budget ends at `ends_at`, a value of `time.perf_counter`.
         """
 
     @abstractmethod
     def useful_steps(self, draft: Draft, epochs: float) -> int:
-        """The number of steps in this many epochs, after which more would not help."""
+        """The number of steps in this many epochs, which a run has at most by default."""
 
     def resolve_steps(self, draft: Draft, steps: int, *, timed: bool) -> Draft:
         """The draft with the number of steps and everything that follows from it."""

@@ -17,6 +17,7 @@ from qkv.version import __version__
 from qkv.visible import visible
 
 if TYPE_CHECKING:
+    from qkv.doctor.baseline_table import BaselineTable
     from qkv.evaluation.labelled_evaluation import LabelledScore
     from qkv.evaluation.masked_tokens import MaskedScore
     from qkv.evaluation.perplexity import Score
@@ -104,6 +105,23 @@ def own_section(scores: Mapping[str, float]) -> list[ReportSection]:
     return [lines(""), TableSection("", ("your metric", "value"), rows)] if rows else []
 
 
+def baseline_sections(table: BaselineTable) -> list[ReportSection]:
+    """The table of a model and its baselines, and which of them are left out."""
+    sections: list[ReportSection] = [
+        lines(""),
+        TableSection(table.title, table.columns, table.cells(), table.columns[3:]),
+    ]
+    return sections + [lines(f"left out: {name}, which {reason}") for name, reason in table.left_out.items()]
+
+
+def baseline_markdown(table: BaselineTable) -> str:
+    """The same for card.md."""
+    rows = [table.columns, ("---", "---:", "---:", "---"), *table.cells()]
+    left_out = "".join(f"\nLeft out: {name}, which {reason}.\n" for name, reason in table.left_out.items())
+    cells = "\n".join(f"| {' | '.join(map(markdown_cell, row))} |" for row in rows)
+    return f"{table.title.capitalize()}:\n\n{cells}\n{left_out}\n"
+
+
 def lines(*texts: str) -> LinesSection:
     """A section with these lines."""
     return LinesSection(texts)
@@ -177,9 +195,9 @@ def markdown_list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {visible(line)}" for line in lines)
 
 
-def doctor_section(lines: Iterable[str]) -> str:
-    """The doctor's section of a card, with nothing but these remarks."""
-    return f"## Doctor\n\n{markdown_list(lines)}\n\n"
+def doctor_section(lines: Iterable[str], table: BaselineTable | None = None) -> str:
+    """The doctor's section of a card: these remarks, and the comparison with baselines."""
+    return f"## Doctor\n\n{markdown_list(lines)}\n\n{'' if table is None else baseline_markdown(table)}"
 
 
 MAX_POINTS = 640  # an even number; the columns of a terminal cannot show more

@@ -3,24 +3,23 @@
 Rules are tried in order, and the first that applies gives the verdict: rules about data that make a loss meaningless
 come before rules about the loss. A change counts if it is larger than chance explains (`history.py`) and large enough
 to matter. Decision 0006 has the reasons, and the runs from which the thresholds below were chosen.
-
-`EarlyWarning` warns once during a run, at the evaluation that shows that it goes wrong.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from qkv.evaluation.intervals import DEVIATIONS
 from qkv.evaluation.text_baselines import Baselines
-from qkv.training.history import Change, History, LogLine, Stage, compare, merge, sampling_error
+from qkv.training.history import Change, History, Stage, compare, merge, sampling_error
 
 Kind = Literal[
     "learning",  # the validation loss is still falling: more time would help
-    "plateau",  # the loss falls no more, or hardly
-    "unclear",  # there is too little validation text to tell
+    "plateau",  # the validation loss neither falls nor rises: its curve is measured to be flat
+    "rising",  # the validation loss rose, and not because of the training text
+    "unclear",  # there are too few evaluations, or too few validation rows, to tell
     "overfitting",  # since a step, the loss grew on the validation text and fell on the training text
     "memorised",  # the same, and the training text is memorised
     "unstable",  # training losses rose for a while and came back
@@ -37,6 +36,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 # Fractions of the validation loss.
 MIN_FALL = 0.01  # a smaller fall counts as none
+FLAT = 0.025  # a curve is flat if its interval holds no larger change
 MIN_RISE = 0.025  # a smaller rise is not called overfitting
 MEMORISED = 0.3  # with a training loss below this, the text is memorised
 OVERFITTED = 0.7  # with a training loss below this, mostly the training text itself is learned
@@ -50,8 +50,29 @@ END = (0.85, 1.0)  # the last part of a run
 
 
 @dataclass(frozen=True)
+class Fall(Change):
+    """By how much a loss fell between two steps; a rise is a negative fall."""
+
+    of: Literal["validation", "training"] = "validation"
+    first: int = 0  # the steps
+    last: int = 0
+
+    @property
+    def known(self) -> bool:
+        return math.isfinite(self.error)
+
+    @property
+    def low(self) -> float:
+        return self.mean - DEVIATIONS * self.error
+
+    @property
+    def high(self) -> float:
+        return self.mean + DEVIATIONS * self.error
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """A verdict, and the values that it is based on. Losses are in nats per token."""
+    """A verdict, and the values that it is based on. Losses of language models are in nats per token."""
 
     kind: Kind
     since: int | None  # the step after which it went wrong
@@ -60,25 +81,31 @@ class Diagnosis:
     validation: float  # final validation loss of the best model, on more tokens than the evaluations during the run
     lowest: float  # validation loss of the best model during the run
     last: float  # validation loss after the last step, on the same tokens as `lowest`
-    fell: float  # by how much the validation loss fell in the second half of the run
-    enough: bool = False  # whether the text was seen as often as helps a model of this size, according to a study
+    fall: Fall  # of the loss, in the second half of the run
 
     @property
-    def gain(self) -> float:
-        """About how much a run twice as long would lower the loss: as much again, or half if text is memorised."""
-        if self.enough:
-            return 0.0
-        return max(0.0, self.fell) * (0.5 if self.training < PARTLY_MEMORISED * self.validation else 1.0)
-
-    @property
-    def more_helps(self) -> bool:
-        return self.kind in ("learning", "underfit", "unclear") and not self.enough
+    def more_may_help(self) -> bool:
+        return self.kind in ("learning", "underfit", "unclear")
 
 
 def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) -> Diagnosis:
     """`loss` is the final loss of the best model on the validation tokens of the baselines, `epoch` is in steps."""
+    return _diagnosis(history, verdict(history, baselines, loss, epoch), loss, epoch)
+
+
+def diagnose_curve(history: History, epoch: float) -> Diagnosis:
+    """The diagnosis by the losses alone, for tasks without baselines of the loss."""
+    loss = history.best.validation if history.best else math.nan
+    if (since := divergence_step(history)) is not None:
+        return _diagnosis(history, ("diverged", since), loss, epoch)
+    if (since := overfitting_step(history, epoch)) is not None:
+        return _diagnosis(history, ("overfitting", since), loss, epoch)
+    return _diagnosis(history, (trend(history, loss, epoch)[0], None), loss, epoch)
+
+
+def _diagnosis(history: History, found: tuple[Kind, int | None], loss: float, epoch: float) -> Diagnosis:
     best, last = history.best, history.stages[-1] if history.stages else None
-    kind, since = verdict(history, baselines, loss, epoch)
+    kind, since = found
     return Diagnosis(
         kind=kind,
         since=since,
@@ -87,7 +114,7 @@ def diagnose(history: History, baselines: Baselines, loss: float, epoch: float) 
         validation=loss,
         lowest=best.validation if best else math.nan,
         last=last.validation if last else math.nan,
-        fell=trend(history, loss, epoch)[1],
+        fall=trend(history, loss, epoch)[1],
     )
 
 
@@ -199,78 +226,28 @@ def jitter(groups: list[Stage]) -> float:
     return factor * math.sqrt(math.fsum(distance**2 for distance in distances) / (1.5 * len(distances)))
 
 
-def trend(history: History, loss: float, epoch: float) -> tuple[Kind, float]:
+def trend(history: History, loss: float, epoch: float) -> tuple[Kind, Fall]:
     """Whether the loss is still falling, and by how much it fell in the second half of the run.
 
     If there is too little validation text to tell, training losses decide, as long as no text was seen twice.
     """
     fall = validation_fall(history)
-    if 3 * fall.error > 0.05 * loss and history.steps <= epoch:
+    if 3 * fall.error > 0.05 * loss and history.steps <= epoch and len(history.bins) > 1:
         middle, end = history.training_losses(0.4, 0.6), history.training_losses(*END)
-        fall = Change(middle.mean - end.mean, math.hypot(middle.error, end.error))
-    if fall.is_above(MIN_FALL * loss):
-        return "learning", fall.mean
-    return "plateau" if 3 * fall.error < 0.05 * loss else "unclear", fall.mean
+        steps = history.steps // 2, history.steps
+        fall = Fall(middle.mean - end.mean, math.hypot(middle.error, end.error), "training", *steps)
+    if fall.is_above(MIN_FALL * loss, DEVIATIONS):
+        return "learning", fall
+    if fall.of == "validation" and Change(-fall.mean, fall.error).is_above(MIN_RISE * loss, DEVIATIONS):
+        return "rising", fall
+    return "plateau" if max(-fall.low, fall.high) < FLAT * loss else "unclear", fall
 
 
-def validation_fall(history: History) -> Change:
+def validation_fall(history: History) -> Fall:
     """By how much the validation loss fell from the middle of the run to its end."""
     groups = history.groups()
-    if not groups:
-        return Change(0.0, math.inf)
-    middle = min(groups, key=lambda group: abs(group.step - history.steps / 2))
-    return compare(groups[-1], middle) if middle is not groups[-1] else Change(0.0, math.inf)
-
-
-class EarlyWarning:
-    def __init__(self, epoch: float, earlier: Iterable[LogLine] = ()) -> None:
-        """`earlier` are the log lines of earlier sessions; steps that are done again after a resume are ignored."""
-        self.epoch = epoch
-        self.history = History()
-        self.warned = False
-        self.earlier = list(earlier)
-
-    def take(self, line: LogLine) -> str:
-        """Take a line of the log; a warning is returned if it is due, else an empty string."""
-        earlier, self.earlier = self.earlier, []
-        for old in earlier:
-            if old["step"] < line["step"]:
-                self.take(old)
-        self.history.add(line)
-        evaluations = len(self.history.stages)
-        # in long runs not every evaluation is examined
-        if self.warned or "validation_loss" not in line or evaluations % (1 + evaluations // 40):
-            return ""
-        warning = self._diverging() or self._overfitting() or self._memorising()
-        self.warned = bool(warning)
-        return warning
-
-    def _diverging(self) -> str:
-        if divergence_step(self.history) is None:
-            return ""
-        now = self.history.stages[-1].training.mean if self.history.stages else math.nan
-        before = self.history.rise.start or self.history.first_loss
-        return f"the training loss went up, from {before:.3f} to {now:.3f}: the learning rate may be too high"
-
-    def _overfitting(self) -> str:
-        since, best = overfitting_step(self.history, self.epoch), self.history.best
-        if since is None or best is None:
-            return ""
-        last = self.history.stages[-1]
-        return (
-            f"overfitting: since step {since:,} the validation loss went from {best.validation:.3f} to "
-            f"{last.validation:.3f} while the training loss fell; the model of step {since:,} is kept"
-        )
-
-    def _memorising(self) -> str:
-        """A warning by the training loss alone: it is far lower than the validation loss, and than it was at the best
-        evaluation."""
-        last, best = self.history.stages[-1], self.history.best
-        if best is None or best is last or self.history.steps <= self.epoch:
-            return ""
-        if last.training.mean > min(0.5 * last.validation, 0.75 * best.training.mean):
-            return ""
-        return (
-            f"the training text is being memorised: loss {last.training.mean:.3f} on it, "
-            f"{last.validation:.3f} on the validation text; the model of step {best.step:,} is kept"
-        )
+    middle = min(groups, key=lambda group: abs(group.step - history.steps / 2), default=None)
+    if middle is None or middle is groups[-1]:
+        return Fall(0.0, math.inf)
+    change = compare(groups[-1], middle)
+    return Fall(change.mean, change.error, "validation", middle.step, groups[-1].step)

@@ -13,17 +13,18 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Examples, ImageExamples, NumberExamples, TagExamples, TextExamples
 from qkv.data.findings import Progress
 from qkv.data.object_names import names_of
-from qkv.doctor import messages
+from qkv.doctor.baseline_table import BaselineTable
+from qkv.doctor.messages import curve_verdict, early_end
 from qkv.evaluation.classification_metrics import ClassScore
 from qkv.evaluation.intervals import interval_text
-from qkv.evaluation.labelled_evaluation import NAMES, LabelledScore
+from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
 from qkv.recipe.bundle import Bundle
-from qkv.tasks.classification.constant import constant_answer, not_significantly_better
 from qkv.tasks.classification.evaluate import evaluate_files
 from qkv.tasks.classification.systems import system_name
+from qkv.tasks.curve import curve_advice, curve_diagnosis
 from qkv.tasks.protocol import Session
 from qkv.tasks.report import (
     CardContent,
@@ -32,11 +33,13 @@ from qkv.tasks.report import (
     ReportSection,
     RunReport,
     TableSection,
+    baseline_sections,
     doctor_section,
     indented,
     lines,
 )
 from qkv.training import metrics_log
+from qkv.training.diagnosis import Diagnosis
 from qkv.visible import counted, shortened
 
 if TYPE_CHECKING:
@@ -45,18 +48,18 @@ if TYPE_CHECKING:
 MAX_LABELS = 30  # that the card lists
 MAX_CLASSES = 12  # that a confusion table shows
 MISTAKES = 5
+HIGH_DROPOUT = 0.3
 
 
 def plan(session: Session, task: ClassificationTask) -> list[str]:
     data, training = task.prepared.labelled, session.recipe.training
-    constant = constant_answer(data.train, data.valid)
     return [
         f"data    {len(data.train):,} examples to learn from, {len(data.valid):,} to check on"
         + (f", {len(data.test):,} to test with" if data.test is not None else ""),
         f"task    {data.task}" + (f", {counted(len(data.labels), 'label')}" if data.labels.names else ""),
         f"model   {model_summary(session.recipe.model)}, {session.size}",
         *session.plan_lines(counted(training.batch, "example"), training.batch),
-        f"baseline {'nothing is held out' if constant is None else constant.description}",
+        f"baseline {task.baselines(session).line()}",
         f"folder  {session.run.folder}",
     ]
 
@@ -64,13 +67,14 @@ def plan(session: Session, task: ClassificationTask) -> list[str]:
 def report(session: Session, task: ClassificationTask, results: dict[str, LabelledScore]) -> RunReport:
     """`results` are the scores by split."""
     folder, model = session.run.folder, session.recipe.model
-    doctor_lines = remarks(session, task, results)
+    table = baseline_table(session, task, results)
+    doctor_lines = remarks(session, task, results, table)
     sections: list[ReportSection] = []
     for split, result in results.items():
         total = len(getattr(task.prepared.labelled, split))
         name = {"valid": "validation", "test": "test"}[split]
         sections += [lines(""), *score_sections(result, task.scored_examples(split), name, total)]
-    sections += [lines(""), indented("doctor", doctor_lines)]
+    sections += [*baseline_sections(table), lines(""), indented("doctor", doctor_lines)]
     values = {
         **session.values,
         "encoder": getattr(model, "encoder", model).kind,
@@ -78,8 +82,9 @@ def report(session: Session, task: ClassificationTask, results: dict[str, Labell
         "validation": {**results["valid"].values(), **results["valid"].tables()},
         "test": {**results["test"].values(), **results["test"].tables()} if "test" in results else None,
         "doctor": doctor_lines,
+        "baselines": table.values(),
     }
-    card = card_content(session, task, results, doctor_lines)
+    card = card_content(session, task, results, doctor_lines, table)
     return RunReport(tuple(sections), next_commands(folder, task.prepared.labelled.valid), card, values)
 
 
@@ -181,8 +186,17 @@ def mistakes(result: LabelledScore, examples: Examples, limit: int = MISTAKES) -
     return rows
 
 
+def baseline_table(session: Session, task: ClassificationTask, results: Mapping[str, LabelledScore]) -> BaselineTable:
+    baselines = task.baselines(session)
+    return baselines.table(results[baselines.split], task.scored_examples(baselines.split))
+
+
 def card_content(
-    session: Session, task: ClassificationTask, results: Mapping[str, LabelledScore], doctor_lines: Sequence[str]
+    session: Session,
+    task: ClassificationTask,
+    results: Mapping[str, LabelledScore],
+    doctor_lines: Sequence[str],
+    table: BaselineTable | None,
 ) -> CardContent:
     recipe = session.recipe
     data, names = task.prepared.labelled, task.labels.names
@@ -204,42 +218,43 @@ def card_content(
     steps = f"{session.state.step} of {recipe.training.batch} examples"
     rows["steps"] = f"{steps}, {session.epochs:.2f} epochs"
     sentence = f"A {model_summary(recipe.model)} of {session.parameters:,} parameters for {data.task}"
-    return CardContent(sentence, rows, doctor_section(doctor_lines))
+    return CardContent(sentence, rows, doctor_section(doctor_lines, table))
 
 
-def remarks(session: Session, task: ClassificationTask, results: dict[str, LabelledScore]) -> list[str]:
-    """The doctor's lines: the score next to a constant answer's, which step was kept, warnings, and what to try."""
-    model = session.recipe.model
-    data, result = task.prepared.labelled, results["valid"]
+def remarks(
+    session: Session, task: ClassificationTask, results: dict[str, LabelledScore], table: BaselineTable | None
+) -> list[str]:
+    """The doctor's lines: the comparison with baselines, which step was kept, how the loss went, what to try."""
     log = metrics_log.read(session.run.folder / "metrics.jsonl")
     evaluations = [line for line in log if None not in (line.get("validation_criterion"), line.get("validation_loss"))]
-    constant = constant_answer(data.train, task.scored_examples("valid"))
-    assert constant is not None, "every run scores validation examples"
-    lines = [f"{score_in_words(result)}; without learning: {constant.description}"]
+    lines = [] if table is None else [" ".join(table.sentences())]
     if evaluations:  # a damaged log may have none
         best, last = min(evaluations, key=lambda line: line["validation_criterion"])["step"], evaluations[-1]["step"]
         if best == last:
-            lines.append(f"the model is of the last step, {last:,}, the best of {len(evaluations)} evaluations")
+            lines.append(
+                f"the model is of the last step, {last:,}, the best of {counted(len(evaluations), 'evaluation')}"
+            )
         else:
-            lines.append(f"the model is of step {best:,} of {last:,}; later ones were no better")
-    if not_significantly_better(result, constant):
-        lines.append("it may have learned nothing: one answer for all lies within its interval")
-    if evaluations and evaluations[-1]["validation_loss"] > 1.1 * min(line["validation_loss"] for line in evaluations):
-        lines.append("the validation loss rises: the model is too confident in its mistakes; more dropout may help")
-    clock = session.run.clock
-    if early := messages.early_end(clock):
-        lines.append(early)
-    if clock is not None and clock.extends and clock.flat is None:
-        lines.append(f"try: more time; {session.epochs:.1f} epochs were seen")
-    elif data.numeric:
+            lines.append(f"the model is of step {best:,} of {last:,}; no later evaluation was better")
+    diagnosis = curve_diagnosis(session, log)
+    early = early_end(session.run.clock)
+    return [*lines, curve_verdict(diagnosis), *([early] if early else []), f"try: {_advice(session, task, diagnosis)}"]
+
+
+def _advice(session: Session, task: ClassificationTask, diagnosis: Diagnosis) -> str:
+    model, training = session.recipe.model, session.recipe.training
+    if (general := curve_advice(session, diagnosis)) is not None:
+        return general
+    if diagnosis.kind in ("overfitting", "rising"):
+        has_dropout = getattr(model, "dropout", 1.0) < HIGH_DROPOUT
+        return "more examples" + (f"; or --set model.dropout={HIGH_DROPOUT}" if has_dropout else "")
+    if task.prepared.labelled.numeric:
         linear = model.kind == "linear-table"
         other = "--model mlp, which is not limited to straight lines" if linear else "--model linear, to compare with"
-        lines.append(f"try: more rows; {other}")
-    elif getattr(model, "encoder", model).kind in ("linear", "bag"):
-        lines.append("try: --model lstm or cnn, which see the order of words")
-    else:
-        lines.append("try: more examples; or `qkv finetune` from a model that was trained on more text")
-    return lines
+        return f"more rows; {other}"
+    if getattr(model, "encoder", model).kind in ("linear", "bag"):
+        return "--model lstm or cnn, which see the order of words"
+    return "more examples" if training.start else "more examples; or `qkv finetune` from a model of more text"
 
 
 def model_summary(model: Any) -> str:
@@ -255,16 +270,6 @@ def model_summary(model: Any) -> str:
         return f"linear {model.kind} on words and their {encoder.ngrams}-grams{context}"
     head = {"two-layer": ", two-layer head", "no-bias": ", no bias"}.get(getattr(model, "head", "linear"), "")
     return f"{kind} {shape} {model.kind}{pooling}{head}{context}"
-
-
-def score_in_words(result: LabelledScore) -> str:
-    """The score, with the same metrics as the description of a constant answer."""
-    match result.score:
-        case NumberScore():
-            return f"squared error {result.loss:.3f}, {NAMES[result.name]} {result.value:.4f}"
-        case SpanScore(accuracy=tags):
-            return f"{NAMES[result.name]} {result.value:.4f}, {tags:.1%} of tags right"
-    return f"{NAMES[result.name]} {result.value:.4f}"
 
 
 def evaluation_report(bundle: Bundle, config: ExamplesConfig, own: OwnMetrics, progress: Progress) -> EvaluationReport:

@@ -231,6 +231,14 @@ def token_spellings(tokenizer: Tokenizer | None) -> list[str]:
     return ["" if tokenizer.is_special(token) else tokenizer.piece(token) for token in ids]
 
 
+def set_image_sizes(encoder: MutableSection, shape: tuple[int, ...], given: Section) -> None:
+    """Set the sizes of an encoder of images of this shape and, unless it is given, that of its patches."""
+    encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
+    if encoder["kind"] == "patches" and "patch" not in given:
+        preferred = encoder.get("patch", IMAGE_ENCODERS["patches"]().patch)
+        encoder["patch"] = patch_size(shape[0], shape[1], preferred)
+
+
 def patch_size(height: int, width: int, preferred: int) -> int:
     """The side of square patches that divide the image, as near to the preferred one as possible."""
     sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]

@@ -19,13 +19,13 @@ from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples
 from qkv.data.findings import Assumption, Progress
 from qkv.data.prepare_examples import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
+from qkv.doctor.labelled import LabelledBaselines
 from qkv.errors import ConfigError
-from qkv.evaluation.classification_metrics import ClassScore
-from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled
+from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.defaults import ClassifierDefaults
-from qkv.models.registry import IMAGE_ENCODERS, LABELLED_MODELS, is_recurrent
+from qkv.models.registry import LABELLED_MODELS, is_recurrent
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
@@ -77,7 +77,8 @@ class ClassificationTask(Task):
     context: int = 0
     evaluation_count: int = field(default=MAX_EVALUATIONS, kw_only=True)
     evaluated_examples: int = MAX_EVALUATED
-    _rows: dict[tuple[str, int], Any] = field(default_factory=dict)  # by split and context
+    _rows: dict[tuple[str, int, int], Any] = field(default_factory=dict)  # by split, number of examples and context
+    _baselines: LabelledBaselines | None = None
     _scored: dict[str, Examples] = field(default_factory=dict)  # examples of the final score, by split
 
     @classmethod
@@ -121,7 +122,7 @@ class ClassificationTask(Task):
         return self._cached_rows(split, getattr(self.prepared.labelled, split))
 
     def _cached_rows(self, name: str, examples: Examples) -> Any:
-        key = (name, self.context)
+        key = (name, len(examples), self.context)
         if key not in self._rows:
             self._rows[key] = self.prepared.rows(examples, self.context)
         return self._rows[key]
@@ -159,11 +160,7 @@ class ClassificationTask(Task):
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]
         if isinstance(data.train, ImageExamples):
-            shape = data.train.all_values.shape[1:]
-            encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
-            if encoder["kind"] == "patches" and "patch" not in {**given, **given.get("encoder", {})}:
-                preferred = encoder.get("patch", IMAGE_ENCODERS["patches"]().patch)
-                encoder["patch"] = systems.patch_size(shape[0], shape[1], preferred)
+            systems.set_image_sizes(encoder, data.train.all_values.shape[1:], {**given, **given.get("encoder", {})})
         else:
             assert self.prepared.tokenizer is not None
             wanted = self.prepared.config.max_tokens or self.prepared.context
@@ -228,13 +225,15 @@ class ClassificationTask(Task):
 
     def score_split(self, recipe: Recipe, model: nn.Module, split: str, limit: int | None = None) -> LabelledScore:
         """The score on a split, or on `limit` of its examples, evenly spread as files are often sorted by label."""
-        examples: Examples = getattr(self.prepared.labelled, split)
-        rows = self.split_rows(split)
-        if limit is not None and limit < len(examples):
-            examples = examples.select(np.sort(even_order(len(examples), limit)))
-            rows = self._cached_rows(f"{split} {limit}", examples)
+        examples = self._sample(split, limit)
+        rows = self._cached_rows(split, examples)
         result = evaluate_labelled(model, rows, examples, self.problem, autocast_factory(recipe.training))
         return self.own.added_to(result, examples)
+
+    def _sample(self, split: str, limit: int | None) -> Examples:
+        examples: Examples = getattr(self.prepared.labelled, split)
+        every = limit is None or limit >= len(examples)
+        return examples if every else examples.select(np.sort(even_order(len(examples), limit)))
 
     def _portion_rows(self, split: str, examples: Examples) -> Any:
         complete = len(examples) == len(getattr(self.prepared.labelled, split))
@@ -248,10 +247,8 @@ class ClassificationTask(Task):
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         assert isinstance(recipe.task, ClassificationConfig | TaggingConfig)
         result = self.score_split(recipe, model, "valid", recipe.task.evaluation_examples)
-        # of two models with equal scores, the one with the lower loss is better
-        criterion = 1 - result.value + 1e-4 * min(result.loss, 100.0)
-        macro = {"macro_f1": result.score.macro_f1.value} if isinstance(result.score, ClassScore) else {}
-        return {"loss": result.loss, result.name: result.value, **macro, "criterion": criterion, **result.own}
+        targets = self._sample("valid", recipe.task.evaluation_examples).targets
+        return logged_scores(result, targets, self.problem)
 
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
@@ -275,6 +272,10 @@ class ClassificationTask(Task):
         cls, bundle: Bundle, corpus: CorpusSection, options: EvaluationOptions, device: str, progress: Progress
     ) -> EvaluationReport:
         return report.evaluation_report(bundle, expect(corpus, ExamplesConfig), options.own, progress)
+
+    def baselines(self, session: Session) -> LabelledBaselines:
+        self._baselines = self._baselines or LabelledBaselines(self.prepared.labelled, self.problem, session.run.clock)
+        return self._baselines
 
     def plan(self, session: Session, doctor: Doctor | None) -> list[str]:
         return report.plan(session, self)

@@ -22,6 +22,8 @@ from qkv.tasks.report import (
     ReportSection,
     RunReport,
     TableSection,
+    baseline_markdown,
+    baseline_sections,
     indented,
     lines,
     markdown_list,
@@ -34,7 +36,7 @@ DOCTOR = """\
 
 {lines}
 
-| by counting alone | nats per token | bits per byte |
+{table}| by counting alone | nats per token | bits per byte |
 | --- | --- | --- |
 {rows}
 
@@ -75,6 +77,7 @@ def report(session: Session, prepared: Prepared, doctor: Doctor, score: Score, b
             "",
         ),
         indented("doctor", doctor_report.lines()),
+        *baseline_sections(doctor_report.table),
     )
     values = {
         **session.values,
@@ -83,7 +86,7 @@ def report(session: Session, prepared: Prepared, doctor: Doctor, score: Score, b
         "validation": score.values(),
         "doctor": doctor_report.values(),
     }
-    commands = next_commands(session, prepared, longer_helps=doctor_report.diagnosis.more_helps)
+    commands = next_commands(session, prepared, longer_helps=doctor_report.diagnosis.more_may_help)
     card = card_content(session, prepared, score, doctor_report)
     return RunReport(sections, commands, card, values, samples_wanted=True)
 
@@ -161,6 +164,7 @@ def doctor_section_with_baselines(doctor_report: DoctorReport) -> str:
     rows += [f"| {name} | | {bits[key]:.4f} |" for key, name in compressors.items() if bits[key] is not None]
     return DOCTOR.format(
         lines=markdown_list(doctor_report.lines()),
+        table=baseline_markdown(doctor_report.table),
         rows="\n".join(rows),
         counted=f"Counted: {baselines.counted:,} of {baselines.of:,} training tokens, in {baselines.seconds:.1f} s. "
         "n-grams have Kneser-Ney smoothing.",

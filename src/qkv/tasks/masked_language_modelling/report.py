@@ -10,17 +10,30 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Progress, no_progress
 from qkv.data.object_names import names_of
 from qkv.data.prepare import Prepared, prepare, require, stream
+from qkv.doctor.baseline_table import BaselineTable, compared
+from qkv.doctor.messages import curve_verdict
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked_tokens
-from qkv.evaluation.intervals import interval_text
+from qkv.evaluation.intervals import interval_text, share_of_totals
 from qkv.evaluation.masked_tokens import MaskedScore
+from qkv.evaluation.significance import RowStatistics, estimate
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.masked import Masked, MaskedConfig
 from qkv.objectives.masked_language_modelling import MaskedLanguageModellingConfig, MaskingVocabulary
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.curve import curve_advice, curve_diagnosis
 from qkv.tasks.protocol import Session, expect
 from qkv.tasks.registry import training_recipe
-from qkv.tasks.report import CardContent, NextCommand, RunReport, TableSection, doctor_section, lines
+from qkv.tasks.report import (
+    CardContent,
+    NextCommand,
+    RunReport,
+    TableSection,
+    baseline_sections,
+    doctor_section,
+    indented,
+    lines,
+)
 
 PSEUDO_TOKENS = 1024  # tokens that are masked one by one, for the pseudo-perplexity
 
@@ -56,16 +69,17 @@ def plan(session: Session, prepared: Prepared, baseline_accuracy: float) -> list
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
         *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
-        f"baseline {baseline_accuracy:.1%} masked-token accuracy by always predicting the most frequent token",
+        f"baseline {baseline_accuracy:.1%} of the validation tokens are the most frequent token",
         f"folder  {session.run.folder}",
     ]
 
 
 def report(session: Session, prepared: Prepared, score: MaskedScore) -> RunReport:
     doctor_lines = remarks(session, score)
-    sections = (lines(""), score_table(score), lines(*(f"doctor  {line}" for line in doctor_lines)))
+    table = baseline_table(score)
+    sections = (lines(""), score_table(score), *baseline_sections(table), lines(""), indented("doctor", doctor_lines))
     command = NextCommand(("fill", str(session.run.folder), "The president of the United [MASK] ."))
-    values = {**session.values, "validation": score.values()}
+    values = {**session.values, "validation": score.values(), "doctor": doctor_lines, "baselines": table.values()}
     return RunReport(sections, (command,), card_content(session, prepared, score, doctor_lines), values)
 
 
@@ -79,21 +93,31 @@ def card_content(session: Session, prepared: Prepared, score: MaskedScore, docto
         "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens",
     }
     sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
-    return CardContent(sentence, rows, doctor_section(doctor_lines))
+    return CardContent(sentence, rows, doctor_section(doctor_lines, baseline_table(score)))
+
+
+def baseline_table(score: MaskedScore) -> BaselineTable:
+    """The accuracy compared with that of the most frequent token, on the same masked tokens."""
+    own, usual = (RowStatistics("accuracy", score.passages[:, [column, 3]], share_of_totals) for column in (1, 2))
+    baseline = compared("most frequent token", own, usual, lower_is_better=False)
+    rows = f"{score.masked_tokens:,} masked tokens of the validation text"
+    return BaselineTable("masked-token accuracy", rows, score.masked_tokens, estimate([own]), (baseline,))
 
 
 def remarks(session: Session, score: MaskedScore) -> list[str]:
-    """The doctor's lines: how the accuracy compares with the baseline, and whether a longer run would help."""
-    times = score.accuracy / max(score.baseline_accuracy, 1e-9)
-    lines = [f"{times:.1f} times the accuracy of always predicting the most frequent token"]
-    if score.accuracy_low <= score.baseline_accuracy:
-        lines = ["no more masked tokens are right than by always predicting the most frequent one: give it more time"]
+    """The doctor's lines: the comparison with the baseline, how the loss went, what to try."""
+    lines = [" ".join(baseline_table(score).sentences())]
     if score.pairs:
-        verb = "knows" if score.followed_low > 0.5 else "does not know yet"
-        lines.append(f"it {verb} which passage follows which")
-    if session.epochs < 10:
-        lines.append(f"try: more time; the text was seen {session.epochs:.1f} times")
-    return lines
+        interval = interval_text(score.followed_low, score.followed_high)
+        right = (
+            f"whether a passage follows is answered rightly for {score.followed_accuracy:.4f} ({interval}) of the pairs"
+        )
+        chance = score.followed_low <= 0.5 <= score.followed_high
+        below = "worse than" if score.followed_high < 0.5 else "better than"
+        lines.append(f"{right}: {'not distinguishable from' if chance else below} chance, 0.5")
+    diagnosis = curve_diagnosis(session)
+    advice = curve_advice(session, diagnosis) or "more text, which is new to the model"
+    return [*lines, curve_verdict(diagnosis), f"try: {advice}"]
 
 
 def score_table(score: MaskedScore) -> TableSection:

@@ -184,7 +184,7 @@ class MaskedLanguageModellingTask(Task):
         task = expect(recipe.task, MaskedLanguageModellingConfig)
         score = self.score_model(recipe, model, task.evaluation_tokens or MAX_EVALUATED)
         followed = {"followed_accuracy": score.followed_accuracy} if score.pairs else {}
-        return {"loss": score.loss, "accuracy": score.accuracy, **followed}
+        return {"loss": score.loss, "accuracy": score.accuracy, **followed, "parts": list(score.parts)}
 
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, context = len(self.prepared.valid.tokens), recipe.model.context

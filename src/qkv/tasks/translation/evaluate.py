@@ -133,7 +133,7 @@ class PairsEvaluator:
         if cut := int((rows.sources.lengths > model.context).sum()):
             self.notes.append(f"{cut:,} sources are longer than the context of {model.context:,} tokens; cut there.")
         outputs = translate_pairs(bundle, pairs, rows, self.metric, beams=beams, device=device, pace=pace)
-        return outputs, pairs_loss(model, rows, bundle.start_and_end[0], len(rows), device)
+        return outputs, pairs_loss(model, rows, bundle.start_and_end[0], len(rows), device)[0]
 
     def _tags(self, bundle: Bundle) -> list[str]:
         """The languages whose tags sources are to begin with; empty for a model, or sources, that need none added."""

@@ -10,10 +10,14 @@ from qkv.data.findings import Progress
 from qkv.data.object_names import names_of
 from qkv.data.prepare_examples import PreparedPairs
 from qkv.data.split import even_order
+from qkv.doctor.baseline_table import BaselineTable, ComparedBaseline
+from qkv.doctor.messages import curve_verdict
+from qkv.evaluation.intervals import Estimate
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.translation_metrics import Outputs, TranslationScore
 from qkv.objectives.translation import TranslationConfig
 from qkv.recipe.bundle import Bundle, load
+from qkv.tasks.curve import curve_advice, curve_diagnosis
 from qkv.tasks.protocol import EvaluationOptions, Session, expect
 from qkv.tasks.report import (
     CardContent,
@@ -22,7 +26,9 @@ from qkv.tasks.report import (
     ReportSection,
     RunReport,
     TableSection,
+    baseline_sections,
     doctor_section,
+    indented,
     lines,
 )
 from qkv.tasks.translation.evaluate import PairsEvaluator, TranslationEvaluation
@@ -30,11 +36,9 @@ from qkv.tasks.translation.predict import require_translator
 from qkv.training.loop import training_flops
 from qkv.visible import counted, shortened
 
-POOR_QUALITY = 0.1  # of the best possible score
 FLOPS_METHOD = "three times those of a forward pass, counted on batches of the run"
 EXAMPLES = 3
 WORST = 5
-BEAMS = 5
 BEAMS = 5
 
 
@@ -61,21 +65,23 @@ def report(
     flops = None
     if session.run.clock is None or session.run.clock.minutes_left():  # counting runs a few forward passes
         flops = training_flops(session.model, session.objective, session.recipe.training.batch, session.state.samples)
-    doctor_lines = remarks(session, scores)
+    table = baseline_table(outputs, scores)
+    doctor_lines = remarks(session, table)
     valid = outputs["valid"]
     sections: list[ReportSection] = [lines(""), *score_sections(scores, flops)]
     for split, translated in outputs.items():
         if translated.whole is not None:
             sections.append(lines(f"{split}: {len(translated):,} of {translated.whole:,} sources, evenly spread"))
     sections += [lines("", *example(valid, row)) for row in even_order(len(valid), EXAMPLES).tolist()]
-    sections += [lines(""), lines(*(f"doctor  {line}" for line in doctor_lines))]
+    sections += [*(baseline_sections(table) if table else []), lines(""), indented("doctor", doctor_lines)]
     commands = (
         NextCommand(("translate", str(folder), shortened(valid.sources[0], 60)), "translate any text"),
         NextCommand(("evaluate", str(folder), "SOURCE", "TARGET"), "score it on other pairs"),
     )
     values = {**session.values, "training_flops": flops}
     values |= {split: score.values() for split, score in scores.items()}
-    card = card_content(session, prepared, scores, outputs, flops, doctor_lines)
+    values |= {"doctor": doctor_lines, "baselines": table.values() if table else None}
+    card = card_content(session, prepared, scores, outputs, flops, doctor_section(doctor_lines, table))
     return RunReport(tuple(sections), commands, card, values)
 
 
@@ -126,7 +132,7 @@ def card_content(
     scores: Mapping[str, TranslationScore],
     outputs: Mapping[str, Outputs],
     flops: float | None,
-    doctor_lines: list[str],
+    doctor: str,
 ) -> CardContent:
     recipe, data, tokenizer = session.recipe, prepared.parallel, prepared.tokenizer
     rows: dict[str, str] = {}
@@ -147,18 +153,31 @@ def card_content(
         "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
     }
     sentence = f"A `{recipe.model.kind}` of {session.parameters:,} parameters that translates"
-    return CardContent(sentence, rows, doctor_section(doctor_lines))
+    return CardContent(sentence, rows, doctor)
 
 
-def remarks(session: Session, scores: Mapping[str, TranslationScore]) -> list[str]:
-    """The doctor's two lines: whether the model translates, and how often it saw the pairs."""
-    poor, epochs = scores["valid"].quality < POOR_QUALITY, session.epochs
-    return [
-        "hardly anything is translated yet: give it more time, or more pairs"
-        if poor
-        else "it translates; --beams and the text decide the rest",
-        f"the pairs were seen {epochs:.1f} times" + ("; try: more time" if epochs < 10 else ""),
-    ]
+def baseline_table(outputs: Mapping[str, Outputs], scores: Mapping[str, TranslationScore]) -> BaselineTable | None:
+    """The model compared with copies of the sources; None where a copy says nothing, as with letters and phonemes."""
+    split = "test" if "test" in outputs else "valid"
+    translated, own = outputs[split], scores[split].scores.get("bleu")
+    if not isinstance(own, Estimate):
+        return None
+    copy = replace(translated, translations=list(translated.sources))
+    copied, compared = copy.score().scores["bleu"], translated.compared_with(copy)
+    assert isinstance(copied, Estimate)
+    baseline = ComparedBaseline("copying the source", copied, compared.verdict)
+    names = {"valid": "validation", "test": "test"}
+    rows = f"{len(translated):,} {names[split]} sources"
+    return BaselineTable("BLEU", rows, len(translated), own, (baseline,), digits=2)
+
+
+def remarks(session: Session, table: BaselineTable | None) -> list[str]:
+    """The doctor's lines: the comparison with the baseline, how the loss went, what to try."""
+    lines = [] if table is None else [" ".join(table.sentences())]
+    diagnosis = curve_diagnosis(session)
+    advice = curve_advice(session, diagnosis) or "more pairs"
+    seen = f"the pairs were seen {session.epochs:.1f} times"
+    return [*lines, curve_verdict(diagnosis), seen, f"try: {advice}"]
 
 
 def evaluation_report(

@@ -63,7 +63,7 @@ PROBED_SENTENCES = 16  # sentences whose evaluation is timed
 FINAL_SENTENCES = 2000  # sentences of each held-out split that are translated after training
 MIN_BATCHES = 40  # in an epoch; where there are few pairs, batches have fewer tokens
 RECURRENT_SECONDS = 3600.0  # shorter runs learn more with rnn-translator (docs/measurements.md: one core, 29,000 pairs)
-SCORE_SECONDS = 0.001  # for BLEU, chrF and their intervals, for each sentence
+SCORE_SECONDS = 0.003  # for BLEU, chrF, their intervals and the comparison with copies, for each sentence
 FLOPS_STEPS = 2.0  # counting the run's FLOPs takes as long as this many steps: it runs a few forward passes
 
 
@@ -213,18 +213,22 @@ class TranslationTask(Task):
                 max_sources=max_sources, beams=beams, device=recipe.training.device, pace=pace,
             )  # fmt: skip
 
-    def loss(self, recipe: Recipe, model: nn.Module, split: str, rows: int | NDArray[np.int64]) -> float:
-        """The loss on these rows of a split, or on this number of them."""
+    def loss(
+        self, recipe: Recipe, model: nn.Module, split: str, rows: int | NDArray[np.int64]
+    ) -> tuple[float, list[float]]:
+        """The loss on these rows of a split, or on this number of them; and the losses of groups of them."""
         with autocast_factory(recipe.training)():
             return pairs_loss(model, self.split_rows(split), self.end, rows, recipe.training.device)
 
     def scores(self, recipe: Recipe, model: nn.Module) -> Scores:
         sentences = expect(recipe.task, TranslationConfig).evaluation_sentences or MAX_EVALUATED
-        loss = self.loss(recipe, model, "valid", LOSS_PAIRS * sentences)
+        loss, losses = self.loss(recipe, model, "valid", LOSS_PAIRS * sentences)
+        parts = [float(f"{part:.6g}") for part in losses]
         outputs = self.outputs(recipe, model, "valid", sentences)
         scores, own = outputs.quick(), self.own.of_outputs(outputs)
         # of two models with equal scores, such as two with no right word yet, the one with the lower loss is better
-        return {"loss": loss, **scores, "criterion": scores["criterion"] + 1e-4 * min(loss, 100.0), **own}
+        criterion = scores["criterion"] + 1e-4 * min(loss, 100.0)
+        return {"loss": loss, **scores, "criterion": criterion, "parts": parts, **own}
 
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid = len(self.split_rows("valid"))
@@ -284,6 +288,6 @@ class TranslationTask(Task):
             if outputs.whole is not None:
                 self.add_note(f"the {split} score is of {len(outputs):,} of {outputs.whole:,} sources, evenly spread.")
             self.final_outputs[split] = outputs
-            score = outputs.score(self.loss(recipe, best, split, np.array(outputs.rows)))
+            score = outputs.score(self.loss(recipe, best, split, np.array(outputs.rows))[0])
             scores[split] = replace(score, scores={**score.scores, **self.own.of_outputs(outputs)})
         return scores
