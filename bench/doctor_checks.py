@@ -278,11 +278,21 @@ def fall_is_wrong(found: re.Match[str], facts: Facts, verdict: str = "") -> str:
         return f"it fell by {fell}"
     apart = np.array(middle["validation_parts"]) - np.array(evaluations[-1]["validation_parts"])
     error = (1 + 2 / (len(apart) - 1)) * apart.std(ddof=1) / math.sqrt(len(apart))
+    error = math.hypot(error, math.sqrt(2) * scatter([line["validation_loss"] for line in evaluations]))
     ends = sorted((sign * (fell - 1.96 * error), sign * (fell + 1.96 * error)))
     slack = 0.06 * max(abs(ends[0]), abs(ends[1]), abs(fell)) + 1e-6
     if abs(value(found["low"]) - ends[0]) > slack or abs(value(found["high"]) - ends[1]) > slack:
         return f"the interval is {ends}"
     return ""
+
+
+def scatter(curve: list[float]) -> float:
+    """The standard deviation of evaluations around a smooth curve, by the distances to their neighbours' means."""
+    places = [place for place in range(1 + len(curve) // 2, len(curve) - 1) if place != int(np.argmin(curve))]
+    distances = np.array([curve[place] - (curve[place - 1] + curve[place + 1]) / 2 for place in places])
+    if not len(distances):
+        return 0.0
+    return (1 + 3 / len(distances)) * math.sqrt(float((distances**2).sum()) / (1.5 * len(distances)))
 
 
 def learning(found: re.Match[str], facts: Facts) -> str:

@@ -187,7 +187,8 @@ def divergence_step(history: History) -> int | None:
     end, rise = history.training_losses(0.9, 1.0), history.rise
     if rise.height > SPIKE * history.first_loss and end.mean > rise.start + 0.5 * rise.height:
         return rise.since
-    worse_than_untrained = end.mean > 1.05 * history.first_loss + 3 * end.error
+    chance = 3 * math.hypot(end.error, history.all_losses.noise)  # the first loss is that of a single step
+    worse_than_untrained = end.mean > 1.05 * history.first_loss + chance
     return 1 if worse_than_untrained and history.steps > 1 else None
 
 
@@ -244,10 +245,15 @@ def trend(history: History, loss: float, epoch: float) -> tuple[Kind, Fall]:
 
 
 def validation_fall(history: History) -> Fall:
-    """By how much the validation loss fell from the middle of the run to its end."""
+    """By how much the validation loss fell from the middle of the run to its end.
+
+    Two evaluations differ by chance because other rows would score otherwise, which the parts show, and because the
+    model moves from step to step, which the scatter of the curve shows.
+    """
     groups = history.groups()
     middle = min(groups, key=lambda group: abs(group.step - history.steps / 2), default=None)
     if middle is None or middle is groups[-1]:
         return Fall(0.0, math.inf)
     change = compare(groups[-1], middle)
-    return Fall(change.mean, change.error, "validation", middle.step, groups[-1].step)
+    error = math.hypot(change.error, math.sqrt(2) * jitter(groups))
+    return Fall(change.mean, error, "validation", middle.step, groups[-1].step)
