@@ -199,7 +199,7 @@ CURVES = {
 def test_every_verdict_on_a_curve_has_a_run_that_deserves_it_and_none_that_does_not(kind: str, seed: int) -> None:
     """The other curves are the controls: each gets its own verdict, so none gets this one."""
     training, validation = CURVES[kind]
-    history = History.of(metrics(training, validation, noise=0.01, scatter=0.002, seed=seed))
+    history = History.of(metrics(training, validation, noise=0.01, scatter=0.001, seed=seed))
     assert diagnose_curve(history, epoch=20.0).kind == kind
 
 
