@@ -94,7 +94,7 @@ def test_a_training_loop_stays_in_training(model: Any) -> None:
 
 def test_a_precision_that_hooks_forbid_is_refused_with_the_reason(model: Any) -> None:
     model.module.blocks[0].register_forward_hook(lambda *_: None)
-    with pytest.raises(InputError, match="int8: this model writes in f32 only, as it has forward hooks"):
+    with pytest.raises(InputError, match="int8: this model generates in f32 only, because it has forward hooks"):
         model.generate("the", precision="int8", length=2)
 
 

@@ -58,9 +58,9 @@ def test_a_compiler_that_fails_is_reported_once(
     opened = qkv.load(model)
     opened.generate("a", length=2)
     (note,) = opened.notes
-    assert note.startswith("the model writes more slowly, without compiled code: false could not compile decode.c")
+    assert note.startswith("text is generated more slowly, without compiled code: false could not compile decode.c")
     assert "exit code 1, without a message" in note
-    assert "CC names another compiler; QKV_NATIVE=0 does without one." in note
+    assert "Set CC to another compiler, or QKV_NATIVE=0 to use none." in note
     opened.generate("a", length=2)
     assert opened.notes == []
     assert run(["generate", model, "a", "--length", "2"], True) == 0
@@ -93,7 +93,7 @@ def test_a_verb_without_notes_reports_it_at_its_end(
 ) -> None:
     monkeypatch.setenv("CC", "false")
     assert run(["verify", model], True) == 0
-    assert capsys.readouterr().err.count("note: the model writes more slowly, without compiled code") == 1
+    assert capsys.readouterr().err.count("note: text is generated more slowly, without compiled code") == 1
 
 
 def test_folders_of_the_cache_are_for_one_user(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def main(kind: str, name: str, seed: str, count: str) -> None:
     from qkv.errors import MissingExtraError, RefusedError
     from qkv.interop import gguf, llama2c
 
-    qkv.text.foreign.survive = lambda *_: None  # its child process is tested elsewhere, and costs more than all else
+    # its child process is tested elsewhere, and costs more than all else
+    qkv.text.foreign.try_in_subprocess = lambda *_: None
     source = Path(name)
     data, found = source.read_bytes(), {"refused": 0, "opened": 0}
     faults: list[str] = []

@@ -107,7 +107,7 @@ def with_text(**changes: str) -> str:
     return json.dumps(rest)[:-1] + "".join(f', "{key}": {value}' for key, value in changes.items()) + "}"
 
 
-config("auto_map", "auto_map asks for a program", auto_map={"AutoModelForCausalLM": "modeling_evil.EvilModel"})
+config("auto_map", "auto_map names a program", auto_map={"AutoModelForCausalLM": "modeling_evil.EvilModel"})
 config("custom pipelines", "custom_pipelines asks", custom_pipelines={"x": {"impl": "evil.Pipeline"}})
 config("a kernel of another", "_attn_implementation_internal asks", _attn_implementation_internal="evil/kernel")
 config("quantised", "quantization_config", quantization_config={"quant_method": "bitsandbytes"})
@@ -517,7 +517,7 @@ older(
     vocab_json=GOOD_VOCABULARY,
     merges_txt="xx yy\n",
 )
-older("a word twice", r"vocab\.txt: the token 'a' is there twice", vocab_txt="[PAD]\na\na\n")
+older("a word twice", r"vocab\.txt: the token 'a' is listed twice", vocab_txt="[PAD]\na\na\n")
 older("no special words", r"vocab\.txt: ", vocab_txt="a\nb\nc\n")
 older("not UTF-8", r"vocab\.txt: not UTF-8", vocab_txt=b"\xff\xfe\n")
 

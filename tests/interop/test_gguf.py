@@ -147,7 +147,7 @@ def test_the_stretch_of_llama_3_is_found(tmp_path: Path) -> None:
 def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
     values = tiny.values_of("qwen3") | {"qwen3.new_thing": 7, "tokenizer.ggml.pre": "default"}
     notes = opened(tiny.assembled(values, tiny.tensors_of("qwen3")), tmp_path).notes
-    assert notes[0] == "not understood and left out: qwen3.new_thing"
+    assert notes[0] == "keys that are not known, and were ignored: qwen3.new_thing"
     assert "GPT-2's way is taken" in notes[1]
 
 
@@ -260,7 +260,7 @@ def test_hostile_files_are_refused_at_once(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"pre": "klingon"}, "'klingon': this way of cutting words is not known"),
+        ({"pre": "klingon"}, "'klingon': this pre-tokenizer is not known"),
         ({"merges": ["h e", "he"]}, r"merges\[1\]: 'he' is not a pair of tokens"),
         ({"merges": 7}, "merges: expected a list"),
         ({"token_type": [1]}, "token_type: 1 values"),

@@ -97,8 +97,8 @@ def test_a_head_of_its_own(tmp_path: Path, model: Path) -> None:
         (header(vocabulary=0), "sizes must be above 0"),
         (header(heads=3, key_heads=3), "does not divide into 3 heads"),
         (header(key_heads=3), "multiple of key_heads = 3"),
-        (header() + numbers()[:-4] + struct.pack("<f", float("nan")), "angles: holds values that are not numbers"),
-        (header() + struct.pack("<f", float("inf")) + numbers()[4:], "embedding.weight: holds values"),
+        (header() + numbers()[:-4] + struct.pack("<f", float("nan")), "angles: contains values that are not numbers"),
+        (header() + struct.pack("<f", float("inf")) + numbers()[4:], "embedding.weight: contains values"),
     ],
 )
 def test_hostile_models_are_refused(data: bytes, words: str, model: Path) -> None:

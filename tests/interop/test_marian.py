@@ -15,7 +15,7 @@ from qkv.blocks.positions import sinusoids
 from qkv.data.corpus import ParallelConfig
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.generation.beam import Search
-from qkv.interop.marian import TABLES, WAVES, marian
+from qkv.interop.marian import POSITIONS, TABLES, marian
 from qkv.interop.tensors import export_weights, import_weights
 from qkv.models.transformer import TransformerConfig
 from qkv.recipe.bundle import publish, save
@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "endless layers": ({"decoder_layers": 2**31}, "decoder_layers = 2147483648"),
     "layers beyond the tensors": ({"encoder_layers": 1000, "decoder_layers": 1000}, "layers, a context of"),
     "an endless context": ({"max_position_embeddings": 2**20, "d_model": 64}, "the memory of any machine"),
-    "a program": ({"auto_map": {"AutoModel": "evil.Evil"}}, "auto_map asks for a program"),
+    "a program": ({"auto_map": {"AutoModel": "evil.Evil"}}, "auto_map names a program"),
     "a list for a number": ({"vocab_size": [1]}, "vocab_size|vocabulary|wrong kind"),
     "a word for layers": ({"encoder_layers": "many"}, "layers"),
 }
@@ -103,14 +103,14 @@ def test_what_published_files_repeat(tmp_path: Path) -> None:
     """The shared table under every name, and the waves; what they say must be what is computed here."""
     weights = made.tensors(made.padded_words())
     shared, waves = weights["model.shared.weight"], sinusoids(64, 32, "concatenated")
-    more = {name: shared.clone() for name in TABLES} | {name: waves.half() for name in WAVES}
+    more = {name: shared.clone() for name in TABLES} | {name: waves.half() for name in POSITIONS}
     expected = qkv.load(made.folder(tmp_path / "plain", weights)).translate("The river", beams=2)
     assert qkv.load(made.folder(tmp_path / "more", weights | more)).translate("The river", beams=2) == expected
     only = {name: tensor for name, tensor in weights.items() if name != "model.shared.weight"}
     other = made.folder(tmp_path / "other name", only | {"lm_head.weight": shared})
     assert qkv.load(other).translate("The river", beams=2) == expected
     for number, (name, tensor) in enumerate(
-        {"lm_head.weight": shared + 1e-3, WAVES[0]: sinusoids(64, 32), WAVES[1]: waves[:9]}.items()
+        {"lm_head.weight": shared + 1e-3, POSITIONS[0]: sinusoids(64, 32), POSITIONS[1]: waves[:9]}.items()
     ):
         with pytest.raises(RefusedError, match=rf"model\.safetensors: tensor {name} "):
             qkv.load(made.folder(tmp_path / str(number), weights | {name: tensor.clone()}))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import save, save_file
 
-from qkv.text.pipelines import CUTS, byte_of_character
+from qkv.text.pipelines import PRE_TOKENIZERS, byte_of_character
 
 WIDTH, HEADS, HIDDEN, LAYERS, CONTEXT = 16, 2, 24, 2, 48
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -46,9 +46,9 @@ def tokenizer() -> dict[str, Any]:
         "padding": None,
         "added_tokens": [added(number, content) for number, content in enumerate(SPECIAL)],
         "normalizer": None,
-        "pre_tokenizer": CUTS["gpt-2"],
+        "pre_tokenizer": PRE_TOKENIZERS["gpt-2"],
         "post_processor": None,
-        "decoder": CUTS["gpt-2"],
+        "decoder": PRE_TOKENIZERS["gpt-2"],
         "model": {
             "type": "BPE",
             "vocab": {token: number for number, token in enumerate(TOKENS)},

@@ -201,7 +201,7 @@ def test_which_format() -> None:
     assert choose(own, "auto", "Qwen2.5-0.5B")[0] == "qwen2"
     assert choose(own, "auto", "somebody")[0] == "chatml"
     assert choose(tokenizer("llama3"))[0] == "llama3"
-    with pytest.raises(InputError, match="no chat format that is known"):
+    with pytest.raises(InputError, match="no known chat format fits"):
         choose(pieces())
     with pytest.raises(InputError, match="expected auto or one of"):
         choose(own, "evil")

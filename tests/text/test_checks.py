@@ -64,7 +64,7 @@ CRAFTED: list[tuple[str, str, Callable[[dict[str, Any]], None], str]] = [
     ("bpe", "an id that is a word", put("model", "vocab", "a", "seven"), "model.vocab"),
     ("bpe", "an id that is a truth", put("model", "vocab", "a", True), "model.vocab"),
     ("words", "an id twice", swap_ids, "model.vocab"),
-    ("bpe", "a byte missing", lambda tree: _rename(tree, "!", "xx!!"), "the bytes that text is made of"),
+    ("bpe", "a byte missing", lambda tree: _rename(tree, "!", "xx!!"), "it lacks tokens for some bytes"),
     ("words", "a hole in the ids", put("model", "vocab", "qqq", 5000), "model.vocab"),
     ("words", "half a character", put("model", "vocab", "\ud800", 10_000), "model.vocab"),
     ("words", "a token too long", put("model", "vocab", "x" * 5000, 10_000), "model.vocab"),

@@ -59,23 +59,23 @@ def _characters(options: Given) -> bool:
     return named == "characters" or (named is None and _without_files(options))
 
 
-NOT_DRAWN = "the likeliest token is taken each time"
-DRAWN = ("top_k", "top_p", "min_p", "seed")
-SAMPLED = ("top_k", "top_p", "seed")
+GREEDY_REASON = "the likeliest token is taken each time"
+SAMPLING_OPTIONS = ("top_k", "top_p", "min_p", "seed")
+TRANSLATION_SAMPLING_OPTIONS = ("top_k", "top_p", "seed")
 MODES: dict[str, tuple[Mode, ...]] = {
     "generate": (
         Mode(given("next"), "--next shows a table and writes nothing", allows=("model", "prompt", "next", "json")),
         Mode(given("greedy"), "--greedy takes the likeliest token", refuses=("temperature",)),
-        Mode(_greedy, NOT_DRAWN, refuses=DRAWN),
+        Mode(_greedy, GREEDY_REASON, refuses=SAMPLING_OPTIONS),
         Mode(_uncached, "without the cache all is computed in f32", refuses=("precision",)),
     ),
-    "chat": (Mode(_greedy, NOT_DRAWN, refuses=("top_p", "seed")),),
+    "chat": (Mode(_greedy, GREEDY_REASON, refuses=("top_p", "seed")),),
     "classify": (Mode(given("json"), "--json has the probabilities of all labels", refuses=("top",)),),
     "tag": (Mode(given("json"), "--json has the probabilities", refuses=("probabilities",)),),
     "translate": (
-        Mode(missing("temperature"), "it belongs to sampling", refuses=SAMPLED,
+        Mode(missing("temperature"), "it belongs to sampling", refuses=TRANSLATION_SAMPLING_OPTIONS,
              remedy="Give --temperature 1 as well, or leave it out."),
-        Mode(_greedy, NOT_DRAWN, refuses=SAMPLED),
+        Mode(_greedy, GREEDY_REASON, refuses=TRANSLATION_SAMPLING_OPTIONS),
         Mode(given("temperature"), "--temperature samples and does not search", refuses=("beams",)),
     ),
     "embed": (

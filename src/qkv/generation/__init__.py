@@ -1,1 +1,1 @@
-"""Writing: sampling and decoding."""
+"""Text generation: sampling and beam search."""

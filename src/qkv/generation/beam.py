@@ -1,14 +1,15 @@
-"""Decoding what a translator may write: greedy, drawn, or the best that a beam finds (Sutskever et al. 2014).
+"""Decodes translations: greedy decoding, sampling, or beam search (Sutskever et al. 2014).
 
-    score(y) = Σ_t log p(y_t | y_<t, x) / |y|^penalty        the end counted in |y|; penalty 0: the probability itself
+    score(y) = Σ_t log p(y_t | y_<t, x) / |y|^penalty        |y| includes the end token
 
-The division is Marian's and Hugging Face's; Wu et al. 2016, eq. 14, divide by ((5 + |y|) / 6)^α. A beam keeps the best
-`beams` unfinished texts of a source; it stops once as many have ended and the best unfinished one, divided by today's
-length, is no better than the worst of them. A beam of one is greedy.
+This length penalty is Marian's and Hugging Face's; Wu et al. 2016, eq. 14, divide by ((5 + |y|) / 6)^α. The search
+keeps the best `beams` unfinished hypotheses of each source. It stops when `beams` hypotheses are finished and the best
+unfinished one, with the penalty for its present length, is no better than the worst of them. With one beam it is
+greedy.
 
-Every source has one copy of its memory, whatever its rows; sources that are done leave the batch. The best next tokens
-of each row come from compiled C, `beam.c`, which reads the scores and writes the few candidates, or from torch, which
-writes a table of all log p first. Letters: R rows, n for each of B sources, V tokens.
+The encoder's output for a source is stored once, however many hypotheses (rows) it has, and finished sources leave the
+batch. The best next tokens of each row are found by compiled C (`beam.c`), which needs no table of all log
+probabilities, or else by torch. Letters: R rows, n for each of B sources, V tokens.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from qkv.generation.compiler import address, library
 from qkv.generation.sampling import NEVER, Sampling, pick
 from qkv.objectives.objective import padded
 
-BLOCK = 32  # scores of the vocabulary whose maximum torch takes first
+BLOCK = 32  # `largest` first finds the maximum of each block of this many scores
 Candidates = tuple[Float[Tensor, "R m"], Int[Tensor, "R m"]]
 
 
 def candidates(logits: Float[Tensor, "R V"], count: int, never: Int[Tensor, " n"]) -> Candidates:
-    """The log-probabilities of the best `count` tokens of each row, and the tokens; `never` are those that must not be
-    written. Of equals C takes the first."""
+    """The log-probabilities of the best `count` tokens of each row, and the tokens. `never` are tokens that must not be
+    generated. Of equally good tokens, C takes the first."""
     enough = logits.size(1) >= count + len(never)
     if logits.device.type != "cpu" or logits.dtype != torch.float32 or not enough or library() is None:
         return largest(logits.log_softmax(-1).index_fill_(1, never, NEVER), count)
@@ -51,8 +52,8 @@ def candidates(logits: Float[Tensor, "R V"], count: int, never: Int[Tensor, " n"
 
 
 def largest(scores: Float[Tensor, "R V"], count: int) -> Candidates:
-    """The largest of each row and their places. Of a large vocabulary only the blocks with the largest maxima are
-    sorted: all others are looked at once."""
+    """The largest scores of each row and their positions. In a large vocabulary only the blocks with the largest maxima
+    are searched further."""
     vocabulary = scores.size(1)
     blocks = vocabulary // BLOCK
     if blocks < 2 * count:
@@ -60,11 +61,11 @@ def largest(scores: Float[Tensor, "R V"], count: int) -> Candidates:
     whole = blocks * BLOCK
     parts = scores[:, :whole].reshape(-1, blocks, BLOCK)
     chosen = parts.amax(2).topk(count).indices
-    places = (chosen.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=scores.device)).flatten(1)
+    positions = (chosen.unsqueeze(2) * BLOCK + torch.arange(BLOCK, device=scores.device)).flatten(1)
     rest = torch.arange(whole, vocabulary, device=scores.device).expand(len(scores), -1)
-    places = torch.cat([places, rest], 1)
-    top, which = scores.gather(1, places).topk(count)
-    return top, places.gather(1, which)
+    positions = torch.cat([positions, rest], 1)
+    top, index = scores.gather(1, positions).topk(count)
+    return top, positions.gather(1, index)
 
 
 GREEDY = Sampling(temperature=0.0)
@@ -72,9 +73,9 @@ GREEDY = Sampling(temperature=0.0)
 
 @runtime_checkable
 class Translator(Protocol):
-    """What a model of sources and targets offers. Of R rows, neighbours share one of the B memories.
+    """The interface of a translation model. Several neighbouring rows share the memory (encoder output) of one source.
 
-    It has no `vocabulary`, which language models have: what writes without a source must not take it for one.
+    Unlike a language model it has no `vocabulary`, so that it is not mistaken for one.
     """
 
     context: int
@@ -92,7 +93,8 @@ class Translator(Protocol):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One translation: its ids without start and end, their log-probability, the end's included, and its score."""
+    """One translation: its ids without the start and end tokens, their log-probability (with the end token), its
+    score."""
 
     tokens: list[int]
     logprob: float
@@ -102,7 +104,8 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Search:
-    """How to search. With `sampling`, `best` texts are drawn instead, each from its own generator."""
+    """The settings of the search. With `sampling`, `best` translations are sampled, each with its own random
+    generator."""
 
     beams: int = 1
     penalty: float = 1.0
@@ -111,7 +114,7 @@ class Search:
     seed: int = 0
     ratio: float = 2.0  # a translation has at most ratio · source + room tokens, and never more than the context
     room: int = 10
-    never: Collection[int] = field(default=())  # ids that are not written: padding, or a start that is not the end
+    never: Collection[int] = field(default=())  # ids that are not generated: padding, or a start that is not the end
 
     def __post_init__(self) -> None:
         ranges.BEAMS.require("beams", self.beams)
@@ -136,20 +139,20 @@ def translate(
     device: str = "cpu",
     watch: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The translations of each source, best first, in the order of the sources. Batches are of about one length;
+    """The translations of each source, best first, in the order of the sources. A batch has sources of similar length;
     `watch` is called with the number of sources that are done.
 
-    Of drawn ones each source has its own random numbers, by its number: its place, where there are no `numbers`.
+    For sampling, each source has its own random numbers, which depend on its number: its index, or that in `numbers`.
     """
     by_source: list[list[Hypothesis]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
-    steps = branching(model)  # asked before the weights are packed: packing replaces `forward` of the linear layers
+    steps = branching(model)  # before the weights are packed, which replaces `forward` of the linear layers
     with torch.inference_mode(), packed(model) if isinstance(model, nn.Module) else nullcontext():
         for first in range(0, len(order), rows):
             batch = order[first : first + rows]
             source, present = (table.to(device) for table in padded([sources[number] for number in batch], end))
             limits = [search.limit(len(sources[number]), model.context) for number in batch]
-            rest = Rest(steps, steps.encode(source, present), present, limits, start)
+            rest = UnfinishedSources(steps, steps.encode(source, present), present, limits, start)
             drawn = batch if numbers is None else [numbers[number] for number in batch]
             texts = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
             for number, hypotheses in zip(batch, texts, strict=True):
@@ -159,8 +162,8 @@ def translate(
     return by_source
 
 
-class Rest:
-    """The sources that are not done: their memories, the state of their rows, and what comes next."""
+class UnfinishedSources:
+    """The sources of a batch that are not done: their memories, the state of their rows, and the last tokens."""
 
     def __init__(self, model: Translator, memory: Tensor, present: Tensor, limits: list[int], start: int) -> None:
         self.model, self.memory, self.present, self.limits = model, memory, present, limits
@@ -174,7 +177,7 @@ class Rest:
         return self.model.decode(self.tokens, self.memory, self.present, self.state)[:, -1].float()
 
     def keep(self, open_: list[int], rows: list[int], tokens: Int[Tensor, "R"]) -> None:
-        """Go on with these of the sources, and these of the rows, each with its new token."""
+        """Keep only the `open_` sources and these rows, each with its new token. All indices count the present ones."""
         if not open_:
             self.sources = []
             return
@@ -187,7 +190,7 @@ class Rest:
         self.tokens = tokens.unsqueeze(1)
 
 
-def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
+def beam_search(rest: UnfinishedSources, search: Search, end: int) -> list[list[Hypothesis]]:
     """The best translations of each source, best first."""
     beams, device = search.beams, rest.memory.device
     never = torch.tensor(list(search.never), dtype=torch.long, device=device)
@@ -198,8 +201,8 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
         top, tokens = candidates(rest.logits(), 2 * beams, never)  # twice as many: half of them may end
         divisor = rest.length**search.penalty
         sums = (top.view(*totals.shape, -1) + totals.unsqueeze(2)).flatten(1)  # (R, m) -> (B, n m)
-        best, places = sums.topk(min(2 * beams, sums.size(1)))
-        beam, token = places // top.size(1), tokens.view(len(totals), -1).gather(1, places)
+        best, positions = sums.topk(min(2 * beams, sums.size(1)))
+        beam, token = positions // top.size(1), tokens.view(len(totals), -1).gather(1, positions)
         over = torch.tensor(rest.limits, device=device).unsqueeze(1) <= rest.length
         ending = (token == end) | over
         longer = torch.cat([written.take_along_dim(beam.unsqueeze(2), 1), token.unsqueeze(2)], 2)
@@ -223,7 +226,7 @@ def beam_search(rest: Rest, search: Search, end: int) -> list[list[Hypothesis]]:
 
 
 def can_win(score: float, finished: list[Hypothesis], beams: int) -> bool:
-    """Whether an unfinished text of this score may yet be among the best."""
+    """Whether an unfinished hypothesis with this score may still become one of the best."""
     return score > NEVER and (len(finished) < beams or score > finished[-1].score)
 
 
@@ -232,10 +235,11 @@ def hypothesis(ids: list[int], logprob: float, score: float, end: int) -> Hypoth
     return Hypothesis(ids[:-1] if ended else ids, logprob, score, ended)
 
 
-def sample(rest: Rest, search: Search, end: int, numbers: Sequence[int]) -> list[list[Hypothesis]]:
-    """`search.best` texts of each source, as they were drawn; of temperature 0, the likeliest token at each step.
+def sample(rest: UnfinishedSources, search: Search, end: int, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+    """`search.best` sampled translations of each source, not sorted. At temperature 0 each step takes the likeliest
+    token.
 
-    A source draws by its number, so what it gets does not depend on the others of its batch.
+    The random numbers depend on the number of the source, so its translations do not depend on the rest of the batch.
     """
     sampling, best = search.sampling or GREEDY, search.best
     device, count = rest.memory.device, len(rest.sources) * best

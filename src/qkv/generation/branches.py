@@ -1,9 +1,9 @@
-"""The attention of a beam's rows in compiled C, `beam.c`: keys and values are never moved.
+"""Attention for beam search in compiled C (`beam.c`), which never copies keys and values.
 
-A beam chooses rows after every token. What a row remembers is only where its keys and values lie: `Branches` holds the
-address of each position, so that choosing rows moves addresses, and rows that share a beginning share its keys. The
-products stay the model's own. Where there is no compiler, or hooks or open attention are in use, all is done
-by torch, and the results are the same up to rounding. Letters: R rows, B sources, D width.
+Beam search reorders and drops rows after every token. The state of a row, `Branches`, therefore contains only the
+memory addresses of the keys and values of its positions: only addresses are copied, and rows with a common beginning
+share its keys. The model's own linear layers compute the matrix products. Without a compiler, or with hooks or open
+attention, torch computes everything, with the same results up to rounding. Letters: R rows, B sources, D width.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ M = TypeVar("M")
 
 
 def addresses(pairs: Float[Tensor, "R T D2"]) -> Int[Tensor, "R T"]:
-    """Where the keys of each position begin; its values lie behind them."""
+    """The address of the keys of each position; its values follow them."""
     first, stride = pairs.data_ptr(), pairs.size(2) * pairs.element_size()
     return torch.arange(first, first + pairs.size(0) * pairs.size(1) * stride, stride).view(pairs.shape[:2])
 
 
 class Branches:
-    """What a self-attention remembers: for every row the addresses of its positions, (R, capacity), and what lies
-    there, blocks of keys with their values, one for each call."""
+    """The state of a self-attention: for every row the addresses of its positions, (R, capacity), and the tensors at
+    these addresses, a block of keys and values from each call."""
 
     def __init__(self, rows: int, capacity: int) -> None:
         self.counts = torch.zeros(rows, dtype=torch.long)
@@ -49,7 +49,7 @@ class Branches:
         return self.counts.tolist()
 
     def append(self, pairs: Float[Tensor, "R 1 D2"]) -> None:
-        """One position more of every row."""
+        """Add one position to every row."""
         longest, capacity = int(self.counts.max()) + 1, self.places.size(1)
         if longest > capacity:
             raise ValueError(f"the state holds {capacity} positions, {longest} were asked for; start a new one")
@@ -70,7 +70,7 @@ class Branches:
 
 
 class SourceState(MemoryState):
-    """What a cross-attention remembers of the sources: addresses (B, S) and lengths (B) as its pair, and the block."""
+    """The state of a cross-attention: the addresses (B, S) and lengths (B) of the sources, and the tensor there."""
 
     block: Tensor
 
@@ -100,7 +100,8 @@ class Residual:
 
 
 class Attention(Residual):
-    """One attention of the decoder: keys and values by one product, and between the model's own products C."""
+    """An attention of the decoder: the model's linear layers, with keys and values in one product, and attention in
+    C."""
 
     def __init__(self, part: nn.Module) -> None:
         super().__init__(part)
@@ -113,7 +114,7 @@ class Attention(Residual):
         self.pairs = PackedLinear(weight, bias) if AVAILABLE else lambda x: F.linear(x, weight, bias)
 
     def to_target(self, x: Step, state: Branches) -> Step:
-        """Attention to what the row itself has written, with its newest position."""
+        """Attention of the newest position to all positions of its row."""
 
         def attend(y: Step) -> Step:
             state.append(self.pairs(y))
@@ -122,7 +123,7 @@ class Attention(Residual):
         return self(x, attend)
 
     def to_source(self, x: Step, memory: Memory, present: Present, state: SourceState) -> Step:
-        """Attention to the source, which neighbouring rows share, without its padding."""
+        """Attention to the source, without its padding. Neighbouring rows share a source."""
         if state.pair is None:
             state.block = self.pairs(memory)
             state.pair = addresses(state.block), present.sum(1)
@@ -140,7 +141,7 @@ class Attention(Residual):
 
 
 class Branching:
-    """A translator for use, not for training: the model, with its single steps by `Attention`."""
+    """A translator for inference: the model, but `Attention` computes steps of one token."""
 
     def __init__(self, model: Transformer) -> None:
         self.model, self.context, self.encode = model, model.context, model.encode
@@ -154,7 +155,7 @@ class Branching:
     def decode(
         self, tokens: Int[Tensor, "R 1"], memory: Memory, present: Present, state: DecoderState[Branches] | None = None
     ) -> Float[Tensor, "R 1 V"]:
-        """As the model's own, one token a row."""
+        """The same as the model's `decode`, for one token in each row."""
         model, held = self.model, self.state(len(tokens), 1) if state is None else state
         x = model._embed(tokens, next_positions(held, 1, tokens.device)[0])
         states = held.layers(len(memory))
@@ -167,7 +168,8 @@ class Branching:
 
 
 def branching(model: M) -> M | Branching:
-    """The model with its steps in C, where it is a standard model in f32 on a CPU without hooks."""
+    """The model with its steps in C if it is a standard model in f32 on the CPU without hooks; else the model
+    itself."""
     if isinstance(model, Transformer) and _fits(model) and library() is not None:
         return Branching(model)
     return model
@@ -196,7 +198,7 @@ def _standard(block: nn.Module) -> bool:
 
 
 def _plain(module: object) -> bool:
-    """An attention whose parts are the standard ones: none of them adapted, quantized or taken apart."""
+    """Whether all parts of an attention are the standard ones: none has LoRA, is quantized, or has been replaced."""
     return (
         type(module) is MultiHeadAttention
         and module.key_heads == module.heads

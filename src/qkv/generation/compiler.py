@@ -1,4 +1,4 @@
-"""`decode.c` and `beam.c` as one library: compiled once with the machine's C compiler, kept in the cache, and its types
+"""Compiles `decode.c` and `beam.c` into one library with the machine's C compiler, caches it, and declares its types
 for ctypes."""
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ SOURCES = [Path(__file__).with_name(name) for name in ("decode.c", "beam.c")]
 HEADER = Path(__file__).with_name("norm.h")
 NAME = "decode.so"
 COMPILERS = ("cc", "gcc", "clang")
-# sums may be reordered, so that they run side by side; the linker must not see it, or it changes how torch rounds
+# -ffast-math lets sums be vectorized; it is only for compiling, because the linker would change torch's rounding with
+# it
 COMPILE = ("-O3", "-march=native", "-ffast-math", "-fPIC", "-std=c11", "-c")
 THREADS = "-fopenmp"
-PATIENCE = 600  # seconds for one step: a guard against a compiler that hangs, never reached on a busy machine
+TIMEOUT = 600  # seconds for one step: stops a compiler that hangs, but not one on a busy machine
 MAX_MESSAGE_LENGTH = 200  # characters of the compiler's message
 ROOM = "native"
 
@@ -87,7 +88,7 @@ _unreported: list[str] = []
 
 
 def unreported() -> list[str]:
-    """Why there is no compiled library although there is a compiler: given once, to whoever asks first."""
+    """Why there is no compiled library although there is a compiler. Only the first call returns the messages."""
     messages = _unreported.copy()
     _unreported.clear()
     return messages
@@ -95,7 +96,7 @@ def unreported() -> list[str]:
 
 @cache
 def library() -> Any:
-    """The compiled library; None without a compiler, where it fails (`unreported`), or where QKV_NATIVE is 0."""
+    """The compiled library; None without a compiler, if it fails (see `unreported`), or if QKV_NATIVE is 0."""
     compiler = os.environ.get("CC") or next(filter(shutil.which, COMPILERS), None)
     if os.environ.get("QKV_NATIVE") == "0" or not compiler:
         return None
@@ -104,10 +105,10 @@ def library() -> Any:
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
     try:
         compiled = ctypes.CDLL(str(_obtained(key, compiler)))
-    except (QkvError, OSError) as error:  # the model itself writes, only slower
+    except (QkvError, OSError) as error:  # the model generates without the library, only more slowly
         _unreported.append(
-            f"the model writes more slowly, without compiled code: {str(error).rstrip('.')}. "
-            "CC names another compiler; QKV_NATIVE=0 does without one."
+            f"text is generated more slowly, without compiled code: {str(error).rstrip('.')}. "
+            "Set CC to another compiler, or QKV_NATIVE=0 to use none."
         )
         return None
     for name, letters in SIGNATURES.items():
@@ -118,7 +119,8 @@ def library() -> Any:
 
 
 def _obtained(key: str, compiler: str) -> Path:
-    """The library's file in the cache; in this user's own one, where other users can write to the shared one."""
+    """The library's file in the cache, compiled if it is missing. If other users can write to the folder, it is refused
+    or another one is used."""
     for place in dict.fromkeys((root(), default_root())):
         top = place.absolute().resolve()
         try:
@@ -138,7 +140,7 @@ def _obtained(key: str, compiler: str) -> Path:
 
 
 def _build(compiler: str, folder: Path) -> None:
-    """With threads where the compiler knows them, else without."""
+    """Compile the library, with OpenMP threads if the compiler supports them."""
     folder.chmod(0o700)
     objects = [folder / f"{source.stem}.o" for source in SOURCES]
     for threads in ((THREADS,), ()):
@@ -158,9 +160,9 @@ def _build(compiler: str, folder: Path) -> None:
 
 
 def _failure(compiler: str, words: list[str | Path]) -> str | None:
-    """Run one step of the compiler; gives what it says went wrong, in a line."""
+    """Run one step of the compiler; return its error message in one line, or None."""
     try:
-        done = subprocess.run([*shlex.split(compiler), *words], capture_output=True, timeout=PATIENCE, text=True)
+        done = subprocess.run([*shlex.split(compiler), *words], capture_output=True, timeout=TIMEOUT, text=True)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # ValueError: CC has a quote without its end
         return getattr(error, "strerror", None) or str(error)
     if not done.returncode:
@@ -171,7 +173,7 @@ def _failure(compiler: str, words: list[str | Path]) -> str | None:
 
 
 def _processor() -> str:
-    """What -march=native depends on: a cache may be shared between machines."""
+    """The processor, on which -march=native depends: machines may share a cache."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith(("flags", "Features")):

@@ -1,17 +1,17 @@
-"""Native decoding: one more token through a model of blocks (gpt, modern) in one call of compiled C, `decode.c`.
+"""Native decoding: one call of compiled C (`decode.c`) computes the next token of a model of blocks (gpt, modern).
 
-Writing a token costs the reading of every weight once, so weights are kept small and read in order:
+Every token needs all weights to be read from memory once, so they are stored in few bits and read in order:
 
-    f32     as they are
+    f32     the original weights
     bf16    the upper half of an f32
-    int8    each row as whole numbers times a factor, |w - s·q| <= s/2 with s = max|w| / 127; the vectors stay f32
+    int8    each row as integers times a factor, |w - s·q| <= s/2 with s = max|w| / 127; activations stay f32
 
-Queries, keys and values are one matrix, so are gate and up; an RMSNorm's scale goes into the matrix after it. Prompts
-go through the model itself and fill the same state. The machine's C compiler builds `decode.c` once; where there is
-none, the model itself writes. `bench/products.py` has the other ways that were tried.
+Queries, keys and values are computed by one matrix, and so are gate and up; the scale of an RMSNorm is multiplied into
+the matrix after it. Prompts are computed by the model itself, which fills the same state. The machine's C compiler
+compiles `decode.c` once; without a compiler, the model itself generates. `bench/products.py` measures alternatives.
 
-`decode.c` knows equal blocks of attention and feed-forward after their norms, without a window, in f32 on the CPU, with
-every part as it was built. Anything else is computed by the model's own modules.
+`decode.c` supports models of equal pre-norm blocks of attention and feed-forward, without a window, in f32 on the CPU,
+with no part replaced. Other models are computed by their own modules.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from qkv.blocks.state import KeyValueState, LayerStates, State, next_positions
 from qkv.generation.compiler import DecodeLayer, DecodeMatrix, DecodeModel, address, f32_on_cpu, library
 from qkv.models.language_model import LanguageModel
 
-ROWS = 4  # of a matrix are summed at once; sizes must be multiples
+ROWS = 4  # rows of a matrix that C computes together; sizes must be multiples of it
 
 
 def fits(model: object) -> bool:
-    """Whether a model's steps can be taken in C."""
+    """Whether C can compute the steps of a model."""
     return not obstacle(model)
 
 
 def obstacle(model: object) -> str:
-    """Why a model's steps cannot be taken in C, as the end of a sentence about it; empty: they can."""
+    """Why C cannot compute the steps of a model, as the end of a sentence about it; empty if it can."""
     if not isinstance(model, nn.Module) or not isinstance(getattr(model, "blocks", None), nn.ModuleList):
         return "is not made of blocks"
     if getattr(model, "window", False):
-        return "looks back through a window only"
+        return "has an attention window"
     if not f32_on_cpu(model):
         return "is not in f32 on the CPU"
     if problem := changed(model):
         return problem
     if forms(model) is None:
-        return "has parts for which there is no compiled step"
+        return "has parts that the compiled code does not support"
     return "" if library() is not None else "finds no working C compiler"
 
 
 def forms(model: nn.Module) -> tuple[object, ...] | None:
-    """The numbers and kinds of parts that C computes with, besides the weights; None where it does not know a part."""
+    """The kinds and numbers of parts that C needs to know, besides the weights; None if it does not support a part."""
     parts: Any = model
     embedding, head = (getattr(model, name, None) for name in ("embedding", "head"))
     if type(embedding) is not nn.Embedding or embedding.max_norm is not None or type(head) not in (nn.Linear, TiedHead):
@@ -71,7 +71,7 @@ def forms(model: nn.Module) -> tuple[object, ...] | None:
         return None
     own, *others = {_form(block) for block in parts.blocks} or {None}
     final = _norm_form(parts.norm, nn.LayerNorm, RMSNorm)
-    if others or own is None or own[0] != final:  # one form for all of them
+    if others or own is None or own[0] != final:  # all blocks must have one form
         return None
     return (len(parts.blocks), type(head), learned is not None, final, *own)
 
@@ -89,7 +89,7 @@ def _form(block: Any) -> tuple[object, ...] | None:
     if any(type(part) is not nn.Linear for part in (*projections, heads.output, *into, out)):
         return None
     if any(len({part.bias is None for part in joined}) > 1 for joined in (projections, into)):
-        return None  # what is joined to one matrix has biases everywhere or nowhere
+        return None  # layers that become one matrix must all have a bias, or none
     sizes = heads.query.in_features, heads.head_width, into[0].out_features
     norms = {_norm_form(part.norm, nn.LayerNorm, RMSNorm) for part in (block.attention, block.feedforward)}
     head_norms = {_norm_form(norm, nn.Identity, RMSNorm) for norm in (heads.query_norm, heads.key_norm)}
@@ -107,7 +107,7 @@ def _form(block: Any) -> tuple[object, ...] | None:
 
 
 def _norm_form(norm: Any, *kinds: type[nn.Module]) -> tuple[object, ...] | None:
-    """The kind and the epsilon of a norm; None where it is of another kind, or lacks a weight."""
+    """The kind and the epsilon of a norm; None if it is of another kind, or lacks a weight."""
     if type(norm) not in kinds:
         return None
     if type(norm) is nn.Identity:
@@ -117,7 +117,7 @@ def _norm_form(norm: Any, *kinds: type[nn.Module]) -> tuple[object, ...] | None:
 
 
 def contents(model: nn.Module) -> tuple[int, ...]:
-    """A fingerprint of every weight and table as they are now: version counters do not see `weight.data.mul_(2)`."""
+    """A hash of each weight and table; torch's version counters do not notice changes such as `weight.data.mul_(2)`."""
     tensors = [tensor.detach().contiguous() for tensor in (*model.parameters(), *model.buffers())]
     sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
     threads = torch.get_num_threads()
@@ -127,24 +127,24 @@ def contents(model: nn.Module) -> tuple[int, ...]:
 
 
 def versions(model: nn.Module) -> list[int]:
-    """How often torch has seen each weight changed; those made in inference mode are not counted."""
+    """torch's version counter of each weight: the number of changes; tensors created in inference mode have none."""
     return [0 if tensor.is_inference() else tensor._version for tensor in (*model.parameters(), *model.buffers())]
 
 
 Format = Literal["f32", "bf16", "int8"]
-LEVELS = 127  # of a weight, to each side of zero
-MANY = 4_000_000  # weights; fewer are read faster than the next token is chosen
-TOGETHER = 16  # rows of a batch for which the weights are read once
+LEVELS = 127  # the largest integer of a quantized weight
+MIN_COMPRESSED = 4_000_000  # weights; with fewer, reading them takes less time than choosing the next token
+TOGETHER = 16  # rows of a batch that are computed with one reading of the weights
 
 
 def quantized(weight: Float[Tensor, "N D"]) -> tuple[Tensor, Tensor]:
-    """Whole numbers (N, D) of one byte and the factor of each row (N,)."""
+    """The weights as int8 (N, D), and the factor of each row (N,)."""
     factors = weight.abs().amax(1).clamp_min(1e-30) / LEVELS
     return (weight / factors.unsqueeze(1)).round().to(torch.int8), factors
 
 
 class NativeState(LayerStates):
-    """Keys and values of every layer in one buffer each, (rows, 2, G, capacity, K), seen by torch and by C alike."""
+    """Keys and values of each layer in one buffer, (rows, 2, G, capacity, K), which both torch and C use."""
 
     def __init__(self, buffers: list[Tensor], lengths: list[int]) -> None:
         self.buffers = buffers
@@ -159,7 +159,7 @@ class NativeState(LayerStates):
 
 
 class Native:
-    """A language model for use, not for training: the model, with its single steps in C."""
+    """A language model for inference: the model, but C computes steps of one token."""
 
     training = False
 
@@ -170,7 +170,7 @@ class Native:
         self.format: Format = format
         self.vocabulary, self.context = model.vocabulary, model.context
         self.decode = library().decode
-        self.kept: list[object] = []  # what C points to must live as long as we do
+        self.referenced: list[object] = []  # the tensors to which C has pointers; they must not be freed
         with torch.no_grad():
             self._take_apart()
         self.made_of = forms(self.model), contents(self.model)
@@ -179,11 +179,12 @@ class Native:
         self.attentions = [part for part in self.model.modules() if isinstance(part, MultiHeadAttention)]
 
     def current(self) -> bool:
-        """Whether the model is still the one that was copied: its parts, and every number of its weights."""
+        """Whether the model has still the parts and the weights from which this copy was made."""
         return fits(self.model) and self.made_of == (forms(self.model), contents(self.model))
 
-    def _undisturbed(self) -> bool:
-        """The same as far as it can be asked at every token: no hook, no other mix, no weight that torch saw change."""
+    def _is_unchanged(self) -> bool:
+        """A faster check for every token: there is no hook and no other `mix`, and torch's version counters are the
+        same."""
         return (
             not any(self.hooks)
             and all(part.mix is fused for part in self.attentions)
@@ -207,7 +208,7 @@ class Native:
             model.vocabulary, int(gated), model.norm.eps, getattr(heads.query_norm, "eps", 0.0) or 0.0, heads.scale,
             cosines, sines, final[1], final[2], self._matrix([head], final[0]), layers,
         )  # fmt: skip
-        self.kept.append(layers)
+        self.referenced.append(layers)
         sizes = (heads.heads + 2 * heads.key_heads) * heads.head_width, heads.heads * heads.head_width, hidden
         self.room = sum(sizes)  # floats a row on the way
 
@@ -230,21 +231,22 @@ class Native:
         )
 
     def _norm(self, norm: nn.Module) -> tuple[Tensor | None, ctypes.c_void_p | None, ctypes.c_void_p | None]:
-        """What an RMSNorm leaves to the matrix after it; a LayerNorm's scale and shift."""
+        """The scale that goes into the matrix after an RMSNorm, or the scale and the shift of a LayerNorm."""
         if isinstance(norm, nn.RMSNorm):
             return norm.weight.detach(), None, None
         assert isinstance(norm, nn.LayerNorm)
         return None, self._keep(norm.weight), self._keep(norm.bias)
 
     def _rotary(self, positions: nn.Module) -> tuple[ctypes.c_void_p | None, ctypes.c_void_p | None]:
-        """Tables for x cos + swap(x) sin, (context, K) each: the halves swapped, the first with its sign turned."""
+        """The tables of rotary positions, (context, K) each, for x cos + swap(x) sin. `swap` exchanges the halves of x,
+        so the first half of the sines has the opposite sign."""
         if not isinstance(positions, RotaryPositions):
             return None, None
         cosines, sines = positions.cosines, positions.sines
         return self._keep(torch.cat([cosines, cosines], 1)), self._keep(torch.cat([-sines, sines], 1))
 
     def _matrix(self, linears: Sequence[nn.Linear | nn.Embedding], scale: Tensor | None = None) -> DecodeMatrix:
-        """Several linear layers of one input as one matrix, in the format, its rows padded."""
+        """One matrix for several linear layers with the same input, in the number format, with padded rows."""
         weight = torch.cat([linear.weight.detach() for linear in linears])
         weight = weight if scale is None else weight * scale
         biases = [bias.detach() for linear in linears if (bias := getattr(linear, "bias", None)) is not None]
@@ -264,7 +266,7 @@ class Native:
     def _keep(self, tensor: Tensor | None) -> ctypes.c_void_p | None:
         if tensor is None:
             return None
-        self.kept.append(tensor := tensor.detach().contiguous())
+        self.referenced.append(tensor := tensor.detach().contiguous())
         return address(tensor)
 
     def eval(self) -> Native:
@@ -272,7 +274,7 @@ class Native:
         return self
 
     def train(self, mode: bool = True) -> Native:
-        raise TypeError("a native model only writes; train the model it was made from")
+        raise TypeError("a native model is for inference only; train the model that it was made from")
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         return iter(self.model.parameters(recurse))
@@ -283,9 +285,10 @@ class Native:
         return NativeState([torch.zeros(shape) for _ in self.model.blocks], [0] * rows)
 
     def __call__(self, tokens: Int[Tensor, "B T"], state: State | None = None) -> Float[Tensor, "B 1 V"]:
-        """The scores after the last token alone: with a long prompt the others would cost more than all the rest."""
+        """The scores after the last token only: after a long prompt, those of the other tokens would take most of the
+        time."""
         state = self.state(len(tokens), tokens.size(1)) if state is None else state
-        if not self._undisturbed():  # while a text is being written: the model itself goes on, with the same state
+        if not self._is_unchanged():  # changed while a text is generated: the model itself goes on with the same state
             return self.model(tokens, state)[:, -1:]
         assert isinstance(state, NativeState)
         if tokens.size(1) > 1:
@@ -293,12 +296,13 @@ class Native:
         return self._step(tokens, state).unsqueeze(1)
 
     def _prompt(self, tokens: Tensor, state: NativeState) -> Tensor:
-        """By the model's own parts, many tokens at once."""
+        """Compute many tokens at once with the model's modules."""
         scores: Tensor = self.model.head(self.model.vectors(tokens, state)[:, -1:])
         return scores
 
     def _step(self, tokens: Tensor, state: NativeState) -> Tensor:
-        """Rows in groups, each of which is computed as if it were alone: a text does not depend on its neighbours."""
+        """Compute one token of each row. Each row is computed as if it were alone, so texts do not depend on each
+        other."""
         capacity, lengths = state.buffers[0].size(3), state.lengths
         assert len(lengths) == len(tokens), f"a state of {len(lengths)} rows, tokens of {len(tokens)}"
         if max(lengths) >= min(capacity, self.context):
@@ -326,7 +330,8 @@ class Native:
 
 
 def choose(model: LanguageModel, passed: bool) -> Format:
-    """A fixed rule, so that writing repeats: few weights as they are, many as int8 where it was checked, else bf16."""
-    if sum(parameter.numel() for parameter in model.parameters()) < MANY:
+    """The default number format: f32 for small models; for larger ones int8 if it has passed its check, else bf16. It
+    does not depend on the machine, so that results are repeatable."""
+    if sum(parameter.numel() for parameter in model.parameters()) < MIN_COMPRESSED:
         return "f32"
     return "int8" if passed else "bf16"

@@ -1,4 +1,4 @@
-"""Choosing the next token. Each setting is a function from logits to logits, in the order of `steps`.
+"""Chooses the next token. Each setting is a function from logits to logits; they are applied in the order of `steps`.
 
 repetition penalty (Keskar et al. 2019), temperature, top-k (Fan et al. 2018), top-p (Holtzman et al. 2020), min-p
 (Nguyen et al. 2024). Temperature 0 is greedy: always the likeliest token.
@@ -17,17 +17,17 @@ from qkv import ranges
 from qkv.errors import InputError
 
 NEVER = float("-inf")
-TEMPERATURE = 0.8  # the default of whatever writes text: the library, `qkv generate`, `qkv chat`
-COLDEST = 1e-6  # logits divided by less leave the range of f32
+TEMPERATURE = 0.8  # the default of the library, `qkv generate` and `qkv chat`
+MIN_TEMPERATURE = 1e-6  # division by a smaller one may exceed the range of f32
 
 
 @dataclass(frozen=True)
 class Sampling:
     temperature: float = 1.0
     top_k: int = 0  # keep the k likeliest; 0: all
-    top_p: float = 1.0  # keep the likeliest that together reach this share
-    min_p: float = 0.0  # keep those at least this share of the likeliest one's probability
-    repetition_penalty: float = 1.0  # above 1, tokens already written become less likely
+    top_p: float = 1.0  # keep the likeliest tokens whose probabilities together reach this
+    min_p: float = 0.0  # keep tokens with at least this fraction of the largest probability
+    repetition_penalty: float = 1.0  # above 1, tokens that are already in the text become less likely
 
     def __post_init__(self) -> None:
         ranges.TEMPERATURE.require("temperature", self.temperature)
@@ -35,8 +35,8 @@ class Sampling:
         ranges.POSITIVE_FRACTION.require("top-p", self.top_p)
         ranges.FRACTION.require("min-p", self.min_p)
         ranges.REPETITION_PENALTY.require("repetition-penalty", self.repetition_penalty)
-        if 0 < self.temperature < COLDEST:
-            raise InputError(f"temperature {self.temperature}: expected 0 (greedy), or {COLDEST} and more.")
+        if 0 < self.temperature < MIN_TEMPERATURE:
+            raise InputError(f"temperature {self.temperature}: expected 0 (greedy), or {MIN_TEMPERATURE} and more.")
 
 
 Logits = Float[Tensor, "B V"]
@@ -53,26 +53,26 @@ def keep_top_k(logits: Logits, k: int) -> Logits:
 
 
 def keep_top_p(logits: Logits, p: float) -> Logits:
-    """The likeliest tokens whose shares before them do not yet reach p; the first always stays."""
+    """Keep a token if the probabilities of all likelier tokens do not yet sum to p; the likeliest always stays."""
     ordered, order = logits.sort(descending=True)
-    shares = ordered.softmax(-1)
-    dropped = shares.cumsum(-1) - shares >= p
+    probabilities = ordered.softmax(-1)
+    dropped = probabilities.cumsum(-1) - probabilities >= p
     return logits.masked_fill(dropped.scatter(1, order, dropped), NEVER)
 
 
 def keep_min_p(logits: Logits, p: float) -> Logits:
-    shares = logits.softmax(-1)
-    return logits.masked_fill(shares < p * shares.amax(-1, keepdim=True), NEVER)
+    probabilities = logits.softmax(-1)
+    return logits.masked_fill(probabilities < p * probabilities.amax(-1, keepdim=True), NEVER)
 
 
 def keep_best(logits: Logits) -> Logits:
-    """The likeliest token alone; of several alike, the first."""
+    """Keep only the likeliest token; if several are equally likely, the first."""
     best = logits.argmax(-1, keepdim=True)
     return torch.full_like(logits, NEVER).scatter(1, best, logits.gather(1, best))
 
 
 def steps(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> Iterator[tuple[str, float | int, Logits]]:
-    """Each setting that has an effect, in order: its name, its value, and the logits after it."""
+    """Apply each setting that has an effect, in order; yield its name, its value, and the logits after it."""
     if sampling.repetition_penalty != 1.0:
         logits = penalize(logits, written, sampling.repetition_penalty)
         yield "repetition penalty", sampling.repetition_penalty, logits
@@ -99,18 +99,21 @@ def adjust(logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"]) -> L
 
 
 def draw(logits: Logits, uniform: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """The token at which the running sum of probabilities passes a number from 0 to 1: one number a row, no more."""
-    shares = logits.double().softmax(-1)
-    passed = torch.searchsorted(shares.cumsum(-1), uniform.double().unsqueeze(-1), right=True).squeeze(-1)
-    if bool((passed < shares.size(-1)).all()):
-        return passed
-    last = (shares > 0).double().cumsum(-1).argmax(-1)  # rounding must never lead past the last possible token
-    return torch.minimum(passed, last)
+    """Sample a token for each row with one random number from 0 to 1 (inverse transform sampling): the first token at
+    which the cumulative probability is above this number."""
+    probabilities = logits.double().softmax(-1)
+    sampled = torch.searchsorted(probabilities.cumsum(-1), uniform.double().unsqueeze(-1), right=True).squeeze(-1)
+    if bool((sampled < probabilities.size(-1)).all()):
+        return sampled
+    # by rounding, the sum of all probabilities may be below the number: then take the last possible token
+    last = (probabilities > 0).double().cumsum(-1).argmax(-1)
+    return torch.minimum(sampled, last)
 
 
 def pick(
     logits: Logits, sampling: Sampling, written: Int[Tensor, "B T"], uniform: Float[Tensor, "B"]
 ) -> Int[Tensor, "B"]:
-    """The next token of each row. Greedy needs no probabilities, which cost more than a small model's whole step."""
+    """Choose the next token of each row. Greedy decoding skips the softmax, which may take longer than a small
+    model."""
     adjusted = adjust(logits, sampling, written)
     return adjusted.argmax(-1) if sampling.temperature == 0 else draw(adjusted, uniform)

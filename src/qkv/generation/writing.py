@@ -1,8 +1,8 @@
-"""Writing: one token after the other, with the state or without it, to the same result; and filling masks (deck 002).
+"""Generates text token by token, with or without a key-value cache (the state), and fills masks (deck 002).
 
-Longer than the context: when the window is full, its last half is encoded again, with and without the state alike.
-Every row draws from its own generator, so sample 3 is the same whether 4 or 400 are asked for. A compiled copy writes
-for a model as long as it is true to the model; else the model itself does.
+When a text becomes longer than the context, the last half of the window is encoded again; so the results with and
+without the state are the same. Every row has its own random generator, so sample 3 is the same among 4 or 400 samples.
+A compiled copy of the model generates as long as the model has not changed; else the model itself does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from qkv.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Picked:
-    """One token of one row: its id and its log-probability under the model, before any knob."""
+    """One token of one row: its id, and its log-probability under the model before temperature, top-k and so on."""
 
     token: int
     logprob: float
@@ -75,9 +75,9 @@ def write(
     vocabulary: int | None = None,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[list[Picked | None]]:
-    """Yield, for each step, what every row wrote; None for a row that has ended. Stops when all have.
+    """Yield, for each step, the new token of every row; None for a row that has ended. Stop when all have ended.
 
-    Of a model that has more rows than its tokenizer has tokens, the first `vocabulary` are meant.
+    `vocabulary` is the number of tokens of the tokenizer, if the model's embedding has more rows.
     """
     assert prompt, "a prompt needs at least one token"
     generators = [torch.Generator().manual_seed(seed * 1_000_003 + row) for row in range(rows)]
@@ -93,8 +93,8 @@ def write(
             logprobs = logits.log_softmax(-1).gather(1, chosen.unsqueeze(1)).squeeze(1)
             window.append(chosen.to(window.device))
             written = torch.cat([written, chosen.to(window.device).unsqueeze(1)], 1)
-        tokens, shares = chosen.tolist(), logprobs.tolist()
-        yield [Picked(tokens[row], shares[row]) if running[row] else None for row in range(rows)]
+        tokens, values = chosen.tolist(), logprobs.tolist()
+        yield [Picked(tokens[row], values[row]) if running[row] else None for row in range(rows)]
         running = [alive and token not in ends for alive, token in zip(running, tokens, strict=True)]
         if not any(running):
             return
@@ -123,23 +123,24 @@ Precision = Literal["auto", "f32", "bf16", "int8"]
 
 
 class Writers:
-    """The compiled copies of one model, one for each number format that was asked for."""
+    """The compiled copies of a model, one for each number format that was used."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
         self.copies: dict[str, Native] = {}
 
     def writer(self, precision: Precision = "auto", *, int8_passed: bool = False) -> LanguageModel:
-        """A model with hooks, replaced parts or another `mix` writes by its own modules; weights that have changed are
-        copied again. `int8_passed`: whether int8 was seen to keep this model's quality, so that `auto` may choose
+        """The compiled copy in this number format, which is made again if the weights have changed; the model itself if
+        it has hooks, replaced parts or another `mix`. `int8_passed`: int8 has passed its check, so `auto` may choose
         it."""
         if precision not in get_args(Precision):
             raise InputError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}.")
         if problem := obstacle(self.model):
             if precision not in ("auto", "f32"):
                 raise InputError(
-                    f"precision {precision}: this model writes in f32 only, as it {problem}. bf16 and int8 need a "
-                    "modern, gpt, llama or qwen2 model as it was built, without a window, the CPU, and a C compiler."
+                    f"precision {precision}: this model generates in f32 only, because it {problem}. bf16 and int8 "
+                    "need a modern, gpt, llama or qwen2 model with no part replaced and no window, the CPU, and a C "
+                    "compiler."
                 )
             return self.model
         chosen = choose(self.model, int8_passed) if precision == "auto" else precision
@@ -149,13 +150,13 @@ class Writers:
         return copy
 
 
-BLANK = "___"  # or more strokes: what people write for a mask
+BLANK = "___"  # three or more underscores may be written for a mask
 EXAMPLE = "Paris is the capital of [MASK]."
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A text whose masks are filled, and for each mask its likeliest tokens, the best first."""
+    """A text with its masks filled, and for each mask its likeliest tokens, the best first."""
 
     text: str
     gaps: tuple[tuple[Next, ...], ...]
@@ -163,11 +164,11 @@ class Filled:
 
 @torch.inference_mode()
 def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled:
-    """What may stand under the masks of `text`: the tokenizer's own [MASK], or ___. All are filled in one pass."""
+    """Predict the tokens for all masks in `text`, which are the tokenizer's [MASK] or ___, in one forward pass."""
     if not isinstance(model, Masked):
         raise InputError("this model does not fill gaps; that needs a masked language model, such as BERT.")
     if tokenizer.mask is None:
-        raise InputError(f"the model's {tokenizer.kind} tokenizer has no [MASK]; filling gaps needs one that has.")
+        raise InputError(f"the model's {tokenizer.kind} tokenizer has no [MASK], which filling gaps needs.")
     if top < 1:
         raise InputError(f"top {top}: expected at least 1.")
     parts = split_masks(tokenizer, text)
@@ -183,10 +184,10 @@ def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled
         )
     device = next(model.parameters()).device
     vectors = model.eval().encoder(torch.tensor([tokens], device=device))[0, places]
-    shares = model.head(vectors).float().softmax(-1)[:, : tokenizer.vocabulary]
+    probabilities = model.head(vectors).float().softmax(-1)[:, : tokenizer.vocabulary]
     special = [number for number in range(tokenizer.vocabulary) if tokenizer.is_special(number)]
-    shares[:, special] = -1.0  # nothing that fills a mask
-    best = shares.topk(min(top, tokenizer.vocabulary - len(special)))
+    probabilities[:, special] = -1.0  # a special token never fills a mask
+    best = probabilities.topk(min(top, tokenizer.vocabulary - len(special)))
     gaps = tuple(
         tuple(Next(tokenizer.piece(token), token, share) for token, share in zip(ids, chances, strict=True))
         for ids, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -195,14 +196,14 @@ def fill(model: object, tokenizer: Tokenizer, text: str, top: int = 5) -> Filled
 
 
 def split_masks(tokenizer: Tokenizer, text: str) -> list[str]:
-    """What stands before, between and behind the masks; one part where there is none, or the tokenizer has none."""
+    """The parts of a text before, between and after the masks. Without a mask, the text is one part."""
     if tokenizer.mask is None:
         return [text]
     return re.split(rf"{re.escape(tokenizer.token(tokenizer.mask))}|{BLANK}_*", text)
 
 
 def encode_parts(tokenizer: Tokenizer, parts: list[str]) -> tuple[list[int], list[int]]:
-    """The ids with what the model expects around them, and the places of the masks."""
+    """The ids, with the special tokens around them, and the positions of the masks."""
     assert tokenizer.mask is not None
     tokens, places = list(tokenizer.opening), []
     for number, ids in enumerate(tokenizer.encode_batch(parts)):
@@ -214,7 +215,7 @@ def encode_parts(tokenizer: Tokenizer, parts: list[str]) -> tuple[list[int], lis
 
 
 def _joined(parts: list[str], pieces: list[str]) -> str:
-    """The text as it was given, with the tokens in place of its masks; ##s is joined to what stands before it."""
+    """The text with tokens in place of its masks; a token such as ##s is joined to the word before it."""
     text = parts[0]
     for piece, part in zip(pieces, parts[1:], strict=True):
         text = (text.rstrip() + piece[2:] if piece.startswith("##") and len(piece) > 2 else text + piece) + part

@@ -1,11 +1,13 @@
-"""Architectures of Hugging Face, and which class of theirs a model of ours equals, with a head or without.
+"""Architectures of Hugging Face: which class of `transformers` computes the same as a model of qkv.
 
-config.json names the class; where it does not, the bare encoder or the language model is meant. Theirs knows a label by
-its number (`id2label`), ours by its place. Of the heads around a decoder (gpt2, llama, qwen2, qwen3):
+config.json names the class; if it names none, it is the encoder without a head, or the language model. transformers has
+a table from numbers to labels (`id2label`), qkv a list of labels. The heads around a decoder (gpt2, llama, qwen2,
+qwen3):
 
     classifier: score · x, x the vector of the last token that is not padding        tagger: score · x + b at each token
 
-Theirs finds that token by its id: the last one that is not `pad_token_id`. What closes every text must be another.
+transformers finds that token by its id: the last one that is not `pad_token_id`. So the token that ends every text must
+not be the padding.
 """
 
 from __future__ import annotations
@@ -31,87 +33,89 @@ from qkv.text.tokenizer import Tokenizer
 
 Classifying = ClassifierConfig | TaggerConfig
 Config = BertConfig | MaskedConfig | Classifying | GPTConfig | LlamaConfig | ModernConfig
-ENCODERS = ("bert", "gpt", "modern", "llama", "qwen2")  # around which theirs has classifiers and taggers
+ENCODERS = ("bert", "gpt", "modern", "llama", "qwen2")  # transformers has classifiers and taggers around these
 
-TEXTS = "texts"  # in config.json: how many texts are classified together; theirs leaves it to whoever asks
+TEXTS = "texts"  # a key of qkv in config.json: how many texts are classified together; transformers has no such key
 PROBLEMS = {
     "single": "single_label_classification",
     "multi": "multi_label_classification",
     "regression": "regression",
 }
-HEADS = ("score.", "classifier.")  # how names in theirs begin that are not the decoder's
+HEADS = ("score.", "classifier.")  # beginnings of the names of tensors that are not part of the decoder
 
 ConfigT = TypeVar("ConfigT")
 
 
 class Architecture(ABC, Generic[ConfigT]):
-    """One architecture of theirs, or several of one form, and the model of ours that equals it."""
+    """An architecture of transformers, or several similar ones, and the model of qkv that computes the same."""
 
     name: str
     model_types: tuple[str, ...]
-    sizes: ClassVar[Mapping[str, str]]  # our field and their key
-    copies: ClassVar[Mapping[str, str]] = {}  # a further key of theirs that must say the same, and our field
-    defaults: ClassVar[Settings] = {}  # what theirs means where a key is absent
-    fixed: ClassVar[Settings]  # what our model has and theirs may depart from
+    sizes: ClassVar[Mapping[str, str]]  # a field of qkv's config -> a key of config.json
+    copies: ClassVar[Mapping[str, str]] = {}  # another key of config.json -> a field that must have the same value
+    defaults: ClassVar[Settings] = {}  # the values of absent keys
+    fixed: ClassVar[Settings]  # keys with only one value that qkv's model supports
 
     @abstractmethod
     def table(self, config: ConfigT) -> Table: ...
     @abstractmethod
     def import_config(self, values: Settings) -> ConfigT:
-        """The values of a config.json as a config of ours; what our models do not have is refused."""
+        """Turn the values of a config.json into a config of qkv; values that its models do not support are refused."""
 
     @abstractmethod
     def export_config(self, config: ConfigT) -> Values:
-        """The values of a config.json; what theirs does not have is refused."""
+        """The values of a config.json; a config without an equivalent in transformers is refused."""
 
     @abstractmethod
     def tidy(self, config: ConfigT, names: Iterable[str]) -> dict[str, str]:
-        """Which tensors of a published file are taken, and their names in the table."""
+        """The tensors of a published file that are read, and their names in the table."""
 
     def confirm(self, config: ConfigT, files: TensorFiles) -> None:
-        """Refuse files in which what `tidy` leaves out is not what is computed here."""
+        """Refuse files whose tensors left out by `tidy` differ from what qkv computes in their place."""
         return
 
     def read_sizes(self, values: Settings) -> Values:
-        """Their sizes under our names, once all else is as our model has it."""
+        """The sizes in a config.json by the fields of qkv's config; refuse other values that its model does not
+        have."""
         values = {**values, **{key: value for key, value in self.defaults.items() if values.get(key) is None}}
         sizes = renamed(values, self.sizes)
-        same = {theirs: sizes[ours] for theirs, ours in self.copies.items()}
+        same = {key: sizes[field] for key, field in self.copies.items()}
         require(values, {**self.fixed, "model_type": self.model_types[0], **same}, self.name)
         return sizes
 
     def write_sizes(self, config: Any) -> Values:
-        """What `read_sizes` reads."""
-        keys = [*((theirs, ours) for ours, theirs in self.sizes.items()), *self.copies.items()]
-        sizes = {theirs: getattr(config, ours) for theirs, ours in keys}
+        """The inverse of `read_sizes`."""
+        keys = [*((key, field) for field, key in self.sizes.items()), *self.copies.items()]
+        sizes = {key: getattr(config, field) for key, field in keys}
         return {"model_type": self.model_types[0], "dtype": "float32", **sizes, **self.fixed}
 
 
 def require(values: Settings, expected: Settings, architecture: str) -> None:
-    """Refuse a foreign config that asks for what our model does not have; a key that is absent is as expected."""
+    """Refuse a config.json with a value that qkv's model does not support. An absent key has the expected value."""
     for key, value in expected.items():
         if values.get(key, value) != value:
             raise ConfigError(f"{architecture}: {key} = {values[key]!r} is not supported; expected {value!r}.")
 
 
 def renamed(values: Settings, names: Mapping[str, str]) -> Values:
-    """Their values under our names; `names` pairs ours with theirs."""
-    for theirs in names.values():
-        if values.get(theirs) is None:
-            raise ConfigError(f"config.json: {theirs} is missing.")
-    return {ours: values[theirs] for ours, theirs in names.items()}
+    """The values of a config.json by the fields of qkv's config; `names` maps fields to keys of config.json."""
+    for key in names.values():
+        if values.get(key) is None:
+            raise ConfigError(f"config.json: {key} is missing.")
+    return {field: values[key] for field, key in names.items()}
 
 
 @dataclass(frozen=True)
 class Counterpart:
-    """A model of ours: its config, and the values of it and of its encoder that make it equal to theirs."""
+    """A model of qkv that computes the same as a class of transformers: its config class, and the values that the
+    config and that of its encoder must have."""
 
     config: type[Config]
     values: Mapping[str, str] = field(default_factory=dict)
     encoder: Mapping[str, str] = field(default_factory=dict)
 
 
-Family = Mapping[str, Counterpart]  # by the names of their classes; the first is meant where none is named
+Family = Mapping[str, Counterpart]  # by the classes of transformers; the first is the default
 NO_POOLER, POOLER = {"pooler": "none"}, {"pooler": "first"}
 
 BERT: Family = {
@@ -145,8 +149,8 @@ QWEN2 = _decoder("Qwen2", LlamaConfig, "Qwen2ForCausalLM")
 QWEN3 = _decoder("Qwen3", ModernConfig, "Qwen3ForCausalLM")
 
 
-def inside(config: Any) -> Any:
-    """The encoder of a model, which may be the model itself; a head around another encoder cannot be exported."""
+def encoder_of(config: Any) -> Any:
+    """The config of a model's encoder, or of the model itself; a head around another encoder cannot be exported."""
     encoder = getattr(config, "encoder", config)
     if encoder.kind not in ENCODERS:
         raise ConfigError(
@@ -158,8 +162,8 @@ def inside(config: Any) -> Any:
 
 
 def class_name(config: Config, family: Family) -> str:
-    """The name of their class that equals our model."""
-    encoder = inside(config)
+    """The class of transformers that computes the same as a model of qkv."""
+    encoder = encoder_of(config)
     fitting = {name: other for name, other in family.items() if isinstance(config, other.config)}
     for name, other in fitting.items():
         pairs = [(config, other.values), (encoder, other.encoder)]
@@ -186,9 +190,9 @@ def class_name(config: Config, family: Family) -> str:
 def read_head(
     values: Settings, family: Family, encoder: Settings, dropout: Mapping[type, Any], others: str = ""
 ) -> Any:
-    """The config of ours that the class named in `values` asks for, around the encoder's values.
+    """The config of qkv for the class that a config.json (`values`) names. `encoder` are the values of the encoder.
 
-    `dropout` is that of each kind of head. A class that is not listed is refused, or taken for `others`.
+    `dropout` is that of each kind of head. A class that is not in `family` is read as the class `others`, or refused.
     """
     named = values.get("architectures") or [next(iter(family))]
     name = str(named[0]) if isinstance(named, list) and len(named) == 1 else ""
@@ -221,20 +225,21 @@ def _labels(values: Settings) -> list[str]:
 
 
 def _problem(values: Settings, labels: int) -> str:
-    """Theirs may leave it open until it sees the targets; a single output then means a number."""
+    """The problem of a classifier. Without one in config.json, transformers treats a single output as regression."""
     given = values.get("problem_type")
     if given is None:
         return "regression" if labels == 1 else "single"
-    for ours, theirs in PROBLEMS.items():
-        if given == theirs:
-            return ours
+    for problem, foreign_name in PROBLEMS.items():
+        if given == foreign_name:
+            return problem
     raise ConfigError(
         f"config.json: problem_type = {given!r} is not known; expected one of {', '.join(PROBLEMS.values())}."
     )
 
 
 def write_head(config: Config, family: Family) -> Values:
-    """The name of the class, and `id2label`, `label2id` and `problem_type` for models that have labels."""
+    """The values of a config.json about a head: the class, and for models with labels `id2label`, `label2id` and
+    `problem_type`."""
     values: Values = {"architectures": [class_name(config, family)]}
     if isinstance(config, Classifying):
         values["id2label"] = {str(index): label for index, label in enumerate(config.labels)}
@@ -245,7 +250,8 @@ def write_head(config: Config, family: Family) -> Values:
 
 
 def fold_scale(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our tensors with what theirs has no place for inside the last layer: scores to numbers as people give them."""
+    """The weights of a model, for regression with the scale of the targets multiplied into the last layer: transformers
+    has no other place for it."""
     tensors = dict(weights)
     if not isinstance(config, ClassifierConfig) or (config.center, config.spread) == (0.0, 1.0):
         return tensors
@@ -257,17 +263,17 @@ def fold_scale(config: Any, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def rows(config: Any, decoder: Table, tagger_head: str = "score") -> Table:
-    """The table of a language model, or of a head around a decoder; of a tagger theirs calls it `tagger_head`."""
+    """The table of a language model, or of a head around a decoder. `tagger_head` is the foreign name of a tagger's."""
     if not isinstance(config, Classifying):
         return decoder
-    inner = tuple(replace(row, ours=f"encoder.{row.ours}") for row in decoder)
+    inner = tuple(replace(row, name=f"encoder.{row.name}") for row in decoder)
     if isinstance(config, ClassifierConfig):
         return (*inner, Row("head.weight", "score.weight"))
     return (*inner, Row("head.weight", f"{tagger_head}.weight"), Row("head.bias", f"{tagger_head}.bias"))
 
 
 def require_end(config: Any, tokenizer: Tokenizer) -> None:
-    """Refuse a classifier by the last token whose texts all end with what theirs takes for padding."""
+    """Refuse a classifier by the last token if texts end with the padding token: transformers would skip this token."""
     decides = isinstance(config, ClassifierConfig) and config.pooling == "last"
     if decides and tokenizer.closing and tokenizer.closing[-1] == tokenizer.filler:
         name = tokenizer.token(tokenizer.closing[-1])

@@ -1,8 +1,8 @@
-"""BERT and DistilBERT: models/bert.py and what is built on it, and Hugging Face's models of these names.
+"""BERT and DistilBERT of Hugging Face: models/bert.py, with a masked language model, classifier or tagger on top.
 
-Tensor for tensor the same, only the names differ; DistilBERT has no segments and no pooler. The last layer over the
-vocabulary is the embedding, in both: it is saved once. Published files are older than today's names, and hold a little
-more; `tidy` says which tensor of a file is meant.
+The tensors are the same and only their names differ; DistilBERT has no segments and no pooler. The last layer over the
+vocabulary is tied to the embedding, so it is saved once. Published files have older names and a few more tensors;
+`tidy` finds the right ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from qkv.errors import ConfigError
 from qkv.interop import architectures
-from qkv.interop.architectures import Architecture, Classifying, Family, inside, read_head, write_head
+from qkv.interop.architectures import Architecture, Classifying, Family, encoder_of, read_head, write_head
 from qkv.interop.tensors import Row, Settings, Table, Values, pairs
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
@@ -25,12 +25,12 @@ LINEAR = pairs(("head", "classifier"))
 
 
 class BertArchitecture(Architecture[Config]):
-    """What both share; the attributes are BERT's."""
+    """The common code of BERT and DistilBERT; the attributes are those of BERT."""
 
     name, model_types = "BERT", ("bert",)
     family: Family = architectures.BERT
-    prefix = "bert."  # of the encoder's tensors, where something is built on it
-    inner = ("embeddings.", "encoder.", "pooler.")  # how they begin without it
+    prefix = "bert."  # of the encoder's tensors, in a model with a head
+    inner = ("embeddings.", "encoder.", "pooler.")  # beginnings of the encoder's tensors without this prefix
     layer = "encoder.layer.{i}."
     parts: tuple[str, ...] = (
         "attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
@@ -45,7 +45,8 @@ class BertArchitecture(Architecture[Config]):
         "context": "max_position_embeddings",
         "segments": "type_vocab_size",
         "norm_epsilon": "layer_norm_eps",
-        "dropout": "hidden_dropout_prob",  # theirs has another for the weights of attention; ours has one for both
+        # transformers has another dropout for attention weights; qkv has one for both
+        "dropout": "hidden_dropout_prob",
     }
     defaults: ClassVar[Settings] = {
         "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
@@ -57,25 +58,29 @@ class BertArchitecture(Architecture[Config]):
         "add_cross_attention": False,
         "tie_word_embeddings": True,
     }
-    always: ClassVar[Settings] = {}  # of our encoder, where theirs has no choice
+    always: ClassVar[Settings] = {}  # values of qkv's encoder that are fixed in this architecture
 
     def table(self, config: Config) -> Table:
-        encoder = self.encoder(inside(config))
+        encoder = self.encoder(encoder_of(config))
         if isinstance(config, BertConfig):
             return encoder
-        return (*(Row(f"encoder.{row.ours}", self.prefix + row.theirs) for row in encoder), *self.head(config))
+        rows = (Row(f"encoder.{row.name}", self.prefix + row.foreign_name) for row in encoder)
+        return (*rows, *self.head(config))
 
     def encoder(self, config: BertConfig) -> Table:
         attention, feedforward = "blocks.{i}.attention.", "blocks.{i}.feedforward."
-        ours = [f"{attention}sublayer.{part}" for part in ("query", "key", "value", "output")]
-        ours += [f"{attention}norm", *(f"{feedforward}{part}" for part in ("sublayer.inner", "sublayer.outer", "norm"))]
+        names = [f"{attention}sublayer.{part}" for part in ("query", "key", "value", "output")]
+        names += [
+            f"{attention}norm",
+            *(f"{feedforward}{part}" for part in ("sublayer.inner", "sublayer.outer", "norm")),
+        ]
         segments = Row("segments.table.weight", "embeddings.token_type_embeddings.weight")
         return (
             Row("embedding.weight", "embeddings.word_embeddings.weight"),
             Row("positions.table.weight", "embeddings.position_embeddings.weight"),
             *((segments,) if config.segments else ()),
             *pairs(("embedding_norm", "embeddings.LayerNorm")),
-            *pairs(*zip(ours, (self.layer + part for part in self.parts), strict=True)),
+            *pairs(*zip(names, (self.layer + part for part in self.parts), strict=True)),
             *(pairs(("pooler.dense", "pooler.dense")) if config.pooler == "first" else ()),
         )
 
@@ -88,10 +93,10 @@ class BertArchitecture(Architecture[Config]):
         return (*masked, last, *(order if config.next_sentence == "linear" else ()))
 
     def tidy(self, config: Config, names: Iterable[str]) -> dict[str, str]:
-        """Which tensors of a published file are taken, and their names in the table; the others have no place here.
+        """The tensors of a published file that are read, and their names in the table.
 
-        Left out: counted positions, the tied table's second name, and what other heads than this model's have left
-        behind (bert-base-uncased holds a pooler and a next-sentence head that its `BertForMaskedLM` does not have).
+        Left out are the position numbers, the second name of the tied embedding, and tensors of heads that this model
+        does not have (bert-base-uncased contains a pooler and a next-sentence head; `BertForMaskedLM` has neither).
         """
         published = list(names)
         bare, prefixed = isinstance(config, BertConfig), any(name.startswith(self.prefix) for name in published)
@@ -108,21 +113,21 @@ class BertArchitecture(Architecture[Config]):
         return kept
 
     def left_out(self, config: Config, heads: bool) -> tuple[str, ...]:
-        """How names begin that are not taken; `heads`: all of them, since only the encoder is read."""
+        """Beginnings of names that are not read; with `heads` those of all heads, because only the encoder is read."""
         left_out = ["cls.", "classifier."] if heads else ["cls.predictions.decoder."]
         if isinstance(config, MaskedConfig) and config.next_sentence == "none":
             left_out += ["cls.seq_relationship."]
-        if inside(config).pooler == "none":
+        if encoder_of(config).pooler == "none":
             left_out += ["bert.pooler.", "pooler."]
         return (*left_out, *(["cls."] if isinstance(config, Classifying) else []))
 
     def export_config(self, config: Config) -> Values:
-        encoder = inside(config)
+        encoder = encoder_of(config)
         values = {**self.write_sizes(encoder), self.sizes["hidden"]: encoder.hidden or 4 * encoder.width}
         return {**values, **self.special(config, encoder), **write_head(config, self.family)}
 
     def special(self, config: Config, encoder: BertConfig) -> Values:
-        """The values that BERT and DistilBERT name differently; what theirs does not have is refused."""
+        """The values that BERT and DistilBERT name differently; a value without an equivalent is refused."""
         if not encoder.segments:
             raise ConfigError("segments = 0 has no equivalent in BERT; DistilBERT is the one without segments.")
         classifier = {"classifier_dropout": config.dropout} if isinstance(config, Classifying) else {}
@@ -156,7 +161,7 @@ class DistilBertArchitecture(BertArchitecture):
         "width": "dim",
         "hidden": "hidden_dim",
         "context": "max_position_embeddings",
-        "dropout": "dropout",  # theirs has another for the weights of attention; ours has one for both
+        "dropout": "dropout",  # transformers has another dropout for attention weights; qkv has one for both
     }
     defaults: ClassVar[Settings] = {"max_position_embeddings": 512, "dropout": 0.1}
     fixed: ClassVar[Settings] = {"activation": "gelu", "tie_word_embeddings": True}

@@ -1,8 +1,9 @@
-"""GPT-2 (models/gpt.py), Llama and Qwen2 (models/llama.py) and Qwen3 (models/modern.py), with heads and without.
+"""GPT-2 (models/gpt.py), Llama and Qwen2 (models/llama.py) and Qwen3 (models/modern.py) of Hugging Face, with and
+without the head of a classifier or a tagger.
 
-Tensor for tensor the same, only the names differ; GPT-2 has a linear layer as (inputs, outputs), the transpose of ours,
-and queries, keys and values in one. A tied head is the embedding, in both: it is saved once. Ids of special tokens are
-the tokenizer's: the caller adds them.
+The tensors are the same and only their names differ; but GPT-2 stores the matrix of a linear layer transposed, and one
+matrix for queries, keys and values. A tied head is saved once, as the embedding. The caller adds the ids of special
+tokens, which the tokenizer has.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 from qkv.blocks.initialization import outline
 from qkv.errors import ConfigError
 from qkv.interop import architectures
-from qkv.interop.architectures import Architecture, Classifying, Family, inside, renamed, require
+from qkv.interop.architectures import Architecture, Classifying, Family, encoder_of, renamed, require
 from qkv.interop.tensors import THIRDS, TRANSPOSED, TRANSPOSED_THIRDS, Row, Settings, Table, Values, pairs
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.gpt import GPTConfig
@@ -21,27 +22,28 @@ from qkv.models.llama import LlamaConfig
 from qkv.models.modern import ModernConfig
 from qkv.models.tagger import TaggerConfig
 
-DROPOUT = "classifier_dropout"  # theirs drops before the scores of tokens only; it keeps the value of a classifier
+# transformers applies it in taggers only; in a classifier's config.json it just keeps qkv's value
+DROPOUT = "classifier_dropout"
 
 
 def read_decoder(values: Settings, family: Family, decoder: Values) -> Any:
-    """The decoder itself, or the classifier or tagger around it that config.json names."""
+    """The config of the class that config.json names: the decoder itself, or a classifier or tagger around it."""
     given = values.get(DROPOUT)
-    dropout = {ClassifierConfig: 0.0, TaggerConfig: 0.1} if given is None else dict.fromkeys(HEADED, given)
+    dropout = {ClassifierConfig: 0.0, TaggerConfig: 0.1} if given is None else dict.fromkeys(CONFIGS_WITH_HEADS, given)
     return architectures.read_head(values, family, decoder, dropout, others=next(iter(family)))
 
 
 def write_decoder(config: Any, family: Family) -> Values:
-    """What config.json says of a head around a decoder."""
+    """The values of config.json about the class and its head."""
     if isinstance(config, ClassifierConfig) and config.center:
         raise ConfigError(
             f"center = {config.center} is not supported there, where nothing is added to scores; expected 0."
         )
-    dropout = {DROPOUT: config.dropout} if inside(config) is not config else {}
+    dropout = {DROPOUT: config.dropout} if encoder_of(config) is not config else {}
     return {**architectures.write_head(config, family), **dropout}
 
 
-HEADED = (ClassifierConfig, TaggerConfig)
+CONFIGS_WITH_HEADS = (ClassifierConfig, TaggerConfig)
 GPT2_ATTENTION, GPT2_FEEDFORWARD = "blocks.{i}.attention.sublayer.", "blocks.{i}.feedforward.sublayer."
 GPT2_LAYER = "transformer.h.{i}."
 GPT2_TABLE = (
@@ -85,13 +87,13 @@ class GPT2Architecture(Architecture[GPTConfig | Classifying]):
         return architectures.rows(config, GPT2_TABLE, tagger_head="classifier")
 
     def tidy(self, config: GPTConfig | Classifying, names: Iterable[str]) -> dict[str, str]:
-        """The published files have no prefix; masks of attention and a second copy of the tied table may be in them."""
+        """Published files have no prefix, and may contain attention masks and a second copy of the tied embedding."""
         masks, prefixes = (".attn.bias", ".attn.masked_bias"), ("transformer.", *architectures.HEADS)
         kept = [name for name in names if not name.endswith(masks) and name != "lm_head.weight"]
         return {name: name if name.startswith(prefixes) else f"transformer.{name}" for name in kept}
 
     def export_config(self, config: GPTConfig | Classifying) -> Values:
-        decoder = inside(config)
+        decoder = encoder_of(config)
         if decoder.window:
             raise ConfigError(
                 f"window = {decoder.window} has no equivalent in GPT-2; train with window = 0, or modern."
@@ -107,7 +109,7 @@ class GPT2Architecture(Architecture[GPTConfig | Classifying]):
 
 
 Rotary = LlamaConfig | ModernConfig
-# of Llama, Qwen2 and Qwen3, within a layer: our name, Hugging Face's and GGUF's
+# tensors in a layer of Llama, Qwen2 and Qwen3: their names in qkv, in transformers and in GGUF
 ROTARY_LAYER = (
     ("attention.norm.weight", "input_layernorm.weight", "attn_norm.weight"),
     ("attention.sublayer.query.weight", "self_attn.q_proj.weight", "attn_q.weight"),
@@ -119,7 +121,7 @@ ROTARY_LAYER = (
     ("feedforward.sublayer.up.weight", "mlp.up_proj.weight", "ffn_up.weight"),
     ("feedforward.sublayer.down.weight", "mlp.down_proj.weight", "ffn_down.weight"),
 )
-ROTARY_MORE = {  # what a kind has besides
+ROTARY_MORE = {  # further tensors of some kinds
     "qwen2": (
         ("attention.sublayer.query.bias", "self_attn.q_proj.bias", "attn_q.bias"),
         ("attention.sublayer.key.bias", "self_attn.k_proj.bias", "attn_k.bias"),
@@ -133,10 +135,10 @@ ROTARY_MORE = {  # what a kind has besides
 
 
 def rotary_tensors(config: Rotary) -> Iterator[tuple[str, str, str]]:
-    """Our name, Hugging Face's and GGUF's of every tensor of such a language model."""
+    """The names of every tensor of such a language model in qkv, in transformers and in GGUF."""
     yield "embedding.weight", "model.embed_tokens.weight", "token_embd.weight"
-    for ours, huggingface, gguf in (*ROTARY_LAYER, *ROTARY_MORE.get(config.kind, ())):
-        yield f"blocks.{{i}}.{ours}", f"model.layers.{{i}}.{huggingface}", f"blk.{{i}}.{gguf}"
+    for name, huggingface, gguf in (*ROTARY_LAYER, *ROTARY_MORE.get(config.kind, ())):
+        yield f"blocks.{{i}}.{name}", f"model.layers.{{i}}.{huggingface}", f"blk.{{i}}.{gguf}"
     yield "norm.weight", "model.norm.weight", "output_norm.weight"
     if config.head == "own":
         yield "head.weight", LM_HEAD, "output.weight"
@@ -168,27 +170,28 @@ class RotaryArchitecture(Architecture[Rotary | Classifying]):
     optional: ClassVar[Mapping[str, str]] = {  # only Qwen3's files always have them
         "key_heads": "num_key_value_heads",
         "head_width": "head_dim",
-        "dropout": "attention_dropout",  # theirs has no other; ours also drops what joins the stream
+        "dropout": "attention_dropout",  # the only dropout of transformers; qkv also drops outputs of sublayers
     }
 
     def table(self, config: Rotary | Classifying) -> Table:
-        names = (Row(ours, theirs) for ours, theirs, _ in rotary_tensors(inside(config)))
-        return architectures.rows(config, tuple(row for row in names if row.theirs != LM_HEAD or self.own_head(config)))
+        names = (Row(name, foreign_name) for name, foreign_name, _ in rotary_tensors(encoder_of(config)))
+        rows = tuple(row for row in names if row.foreign_name != LM_HEAD or self.has_untied_head(config))
+        return architectures.rows(config, rows)
 
-    def own_head(self, config: Rotary | Classifying) -> bool:
-        """Whether there is a head over the vocabulary that is not the embedding."""
+    def has_untied_head(self, config: Rotary | Classifying) -> bool:
+        """Whether the model has a head over the vocabulary that is not tied to the embedding."""
         return not isinstance(config, Classifying) and config.head == "own"
 
     def tidy(self, config: Rotary | Classifying, names: Iterable[str]) -> dict[str, str]:
-        """Of the published tensors, those that count: no angles of positions, and a tied head not twice."""
+        """The published tensors without the rotary frequencies and without a second copy of a tied head."""
         kept = (name for name in names if not name.endswith(".rotary_emb.inv_freq"))
-        return {name: name for name in kept if name != LM_HEAD or self.own_head(config)}
+        return {name: name for name in kept if name != LM_HEAD or self.has_untied_head(config)}
 
     def export_config(self, config: Rotary | Classifying) -> Values:
-        decoder, qwen = inside(config), self.kind != "llama"
+        decoder, qwen = encoder_of(config), self.kind != "llama"
         if decoder.window and not qwen:
             raise ConfigError(f"window = {decoder.window} has no equivalent in Llama; train with window = 0, or qwen2.")
-        with outline():  # the built model knows the sizes that the config leaves to it
+        with outline():  # some sizes are chosen only when the model is built
             block = decoder.build().blocks[0]
         attention, gate = block.get_submodule("attention.sublayer"), block.get_submodule("feedforward.sublayer.gate")
         values = {**self.write_sizes(decoder), "intermediate_size": gate.out_features}
@@ -210,7 +213,7 @@ class RotaryArchitecture(Architecture[Rotary | Classifying]):
             require(values, {"rope_scaling": None}, self.name)
             sizes |= renamed(values, self.optional)
         else:
-            sizes |= {ours: values.get(theirs) or 0 for ours, theirs in self.optional.items()}
+            sizes |= {field: values.get(key) or 0 for field, key in self.optional.items()}
         sizes["head"] = "tied" if values.get("tie_word_embeddings", False) else "own"
         sizes["window"] = _window(values, self.name) if self.kind != "llama" else 0
         decoder: Rotary | Classifying = read_decoder(values, self.family, sizes)
@@ -221,11 +224,11 @@ def _rope(config: Rotary) -> Values:
     base = {"rope_type": "default", "rope_theta": config.rotary_base}
     if isinstance(config, ModernConfig) or config.rotary_factor == 1.0:
         return base
-    return base | {"rope_type": "llama3"} | {theirs: getattr(config, ours) for ours, theirs in STRETCH.items()}
+    return base | {"rope_type": "llama3"} | {key: getattr(config, field) for field, key in STRETCH.items()}
 
 
 def _rotary(values: Settings, architecture: str, stretched: bool) -> Values:
-    """Base and stretch of the rotary angles; before transformers 5 they stood apart."""
+    """The base and the scaling of rotary positions; before transformers 5 they were separate keys."""
     scaling = values.get("rope_parameters") or values.get("rope_scaling") or {}
     if not isinstance(scaling, dict):
         raise ConfigError(f"{architecture}: rope_parameters = {scaling!r} does not fit; expected an object.")
@@ -241,7 +244,7 @@ def _rotary(values: Settings, architecture: str, stretched: bool) -> Values:
 
 
 def _window(values: Settings, architecture: str) -> Any:
-    """Theirs may have a window in some layers only; ours has one in all or in none."""
+    """The attention window. transformers may have one in some layers only; qkv has one in all layers or in none."""
     if not values.get("use_sliding_window", False):
         return 0
     kinds = values.get("layer_types")

@@ -1,7 +1,8 @@
 """A model as a Hugging Face folder: config.json, model.safetensors, the tokenizer, generation settings, a model card.
 
-It is written aside, opened again by our own reader, and by `transformers` where that is installed; only when all give
-the original's answers does it get its name. `transformers` 5 opens it with its Auto classes, offline.
+The folder is written under a temporary name and read again by qkv, and by `transformers` if that is installed. It gets
+its name only if all give the same outputs as the original model. `transformers` 5 opens it with its Auto classes,
+offline.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from qkv.errors import InputError, RefusedError
 from qkv.generation.beam import Translator
 from qkv.interop import architectures, huggingface, marian
 from qkv.interop.architectures import fold_scale
-from qkv.interop.parity import SENTENCES, Exportable, Parity, Reader, compare, judges_pairs, reads
+from qkv.interop.parity import SENTENCES, Exportable, Parity, Reader, classifies_pairs, compare, reader_of
 from qkv.interop.tensors import build_model, export_weights
 from qkv.models.language_model import LanguageModel, count
 from qkv.safe_json import require_replaceable
@@ -38,8 +39,8 @@ FORMATS = ("huggingface",)
 def write(
     folder: Path, bundle: Exportable, name: str, story: str = "", *, force: bool = False, outside: bool = True
 ) -> list[Parity]:
-    """Write `folder`, compare, and give it its name. `outside`: also open it with transformers, if it is installed."""
-    values = huggingface.architecture_of(bundle.config).export_config(bundle.config)  # or refused before all else
+    """Write `folder` and compare its outputs. With `outside`, also open it with transformers if that is installed."""
+    values = huggingface.architecture_of(bundle.config).export_config(bundle.config)  # first, because it may refuse
     architectures.require_end(bundle.config, bundle.tokenizer)
     if folder.exists() or folder.is_symlink():
         require_replaceable(folder, huggingface.CONFIG, force)
@@ -61,20 +62,20 @@ def write(
 
 
 def _vocabulary(bundle: Exportable) -> dict[str, bytes]:
-    """The files that theirs reads a vocabulary from."""
+    """The files from which transformers reads the vocabulary."""
     tokenizer = bundle.tokenizer
     if tokenizer.kind == "own":
         raise InputError("a tokenizer of your own cannot be exported: transformers has no class for it.")
     if tokenizer.kind == "unigram":
         return marian.files(tokenizer, bundle.target_tokenizer)
     closing = end_of(tokenizer) if isinstance(bundle.model, Translator) else None
-    # a tokenizer that closes texts has its own way with pairs, BERT's
-    middle = end_of(tokenizer) if judges_pairs(bundle) and not tokenizer.closing else None
+    # a tokenizer that adds a token at the end of texts, like BERT's, already has a template for pairs
+    middle = end_of(tokenizer) if classifies_pairs(bundle) and not tokenizer.closing else None
     return {"tokenizer.json": tokenizer.published(bundle.opening, closing, middle).encode()}
 
 
 def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
-    """The model's tensors by their names elsewhere."""
+    """The model's weights with their names in transformers."""
     architecture = huggingface.architecture_of(bundle.config)
     own = {name: tensor.detach().cpu() for name, tensor in bundle.model.state_dict().items()}
     tensors = export_weights(architecture.table(bundle.config), fold_scale(bundle.config, own))
@@ -82,11 +83,11 @@ def huggingface_weights(bundle: Exportable) -> dict[str, Tensor]:
 
 
 def check(folder: Path, bundle: Exportable, outside: bool = True) -> list[Parity]:
-    """Open the folder again, by our reader and by transformers where it is installed, and compare."""
+    """Open the folder with qkv's reader, and with transformers if it is installed, and compare the outputs."""
     again = huggingface.read(folder)
     copy = build_model(again.config, again.weights, "cpu")
-    theirs = _transformers(folder, bundle) if outside else {}
-    return compare(bundle, {"read again by qkv": reads(copy), **theirs})
+    others = _transformers(folder, bundle) if outside else {}
+    return compare(bundle, {"read again by qkv": reader_of(copy), **others})
 
 
 def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
@@ -101,7 +102,7 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
     with quiet():
         build: Callable[..., Any] = getattr(transformers, values["architectures"][0]).from_pretrained
         model = build(folder, local_files_only=True, dtype=torch.float32).eval()
-        if bundle.tokenizer.kind != "unigram" or find_spec("sentencepiece"):  # which theirs needs for them
+        if bundle.tokenizer.kind != "unigram" or find_spec("sentencepiece"):  # MarianTokenizer needs this package
             words = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
             _same_ids(words, bundle, folder)
     writes = isinstance(bundle.model, LanguageModel)
@@ -109,7 +110,7 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
     third = "decoder_input_ids" if isinstance(bundle.model, Translator) else third
 
     def read(tokens: Tensor, present: Tensor, more: Tensor | None = None) -> Tensor:
-        # a decoder is asked row by row as it stands: padding at the end changes nothing before it
+        # a language model needs no mask: padding at the end does not change the outputs before it
         inputs = {} if writes else {"attention_mask": present.long()}
         with quiet():
             output = model(tokens, **inputs, **({third: more} if third and more is not None else {}))
@@ -119,11 +120,11 @@ def _transformers(folder: Path, bundle: Exportable) -> dict[str, Reader]:
     return {f"opened by transformers {transformers.__version__}": read}
 
 
-SCORES = ("logits", "prediction_logits", "last_hidden_state")  # what theirs calls them
+SCORES = ("logits", "prediction_logits", "last_hidden_state")  # names of outputs in transformers
 
 
 def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
-    """Their tokenizer must cut real sentences as ours does, with what stands around them and tags before them."""
+    """Refuse a folder whose tokenizer in transformers gives other ids than qkv's, special tokens and tags included."""
     tokenizer = bundle.tokenizer
     before, after, languages = tokenizer.opening, tokenizer.closing, [""]
     if isinstance(bundle.model, LanguageModel):
@@ -134,21 +135,21 @@ def _same_ids(words: Any, bundle: Exportable, folder: Path) -> None:
     for text, tag in itertools.product(SENTENCES, languages):
         named = [tokenizer.named[tag]] if tag else []
         cases.append(((tag + text,), [*before, *named, *tokenizer.encode(text), *after]))
-    if judges_pairs(bundle):
+    if classifies_pairs(bundle):
         first, second = SENTENCES[:2]
         together = [*tokenizer.encode(first), *end_of(tokenizer), *tokenizer.encode(second)]
         cases.append(((first, second), [*before, *together, *after]))
-    for texts, ours in cases:
-        theirs = words(*texts)["input_ids"]
-        if ours != theirs:
-            at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), -1)
+    for texts, expected in cases:
+        ids = words(*texts)["input_ids"]
+        if ids != expected:
+            at = next((i for i, pair in enumerate(zip(expected, ids, strict=False)) if pair[0] != pair[1]), -1)
             shown = " and ".join(ascii(text[:40]) for text in texts)
-            raise RefusedError(f"{folder}: not written: transformers cuts {shown} differently from token {at} on.")
+            raise RefusedError(f"{folder}: not written: transformers tokenizes {shown} differently from token {at} on.")
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Another library's remarks are not ours."""
+    """Suppress the warnings and the log of another library."""
     import logging
 
     before = logging.root.manager.disable
@@ -161,11 +162,11 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-TEMPERATURE = 0.8  # as `qkv generate` has it
-BEAMS, PENALTY = 5, 1.0  # as `qkv translate` has them
+TEMPERATURE = 0.8  # the default of `qkv generate`
+BEAMS, PENALTY = 5, 1.0  # the defaults of `qkv translate`
 ASKED = 'print(model(**tokenizer("Once", return_tensors="pt"))'
 WRITES = 'model.generate(**tokenizer("Once", return_tensors="pt")'
-# how each kind is opened there, what it is for, and a first line
+# for each kind of model: the class that opens it, its task, and a first line of code
 OPENED = {
     "language model": (
         "AutoModelForCausalLM",
@@ -185,7 +186,7 @@ OPENED = {
 
 
 def settings(bundle: Exportable, values: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The JSON files by their names; `values` are those of config.json that come from our config."""
+    """The JSON files by name; `values` are the values of config.json that the architecture has exported."""
     config, tokenizer = bundle.config, bundle.tokenizer
     sizes = getattr(config, "encoder", config)
     padding = tokenizer.filler
@@ -201,7 +202,7 @@ def settings(bundle: Exportable, values: dict[str, Any]) -> dict[str, dict[str, 
     inputs = ["input_ids", *(["token_type_ids"] if getattr(sizes, "segments", 0) else []), "attention_mask"]
     words = {key: tokenizer.token(number) for key, number in named.items()}
     tokenizer_config: dict[str, Any] = {
-        # without the class, transformers 5 builds the model type's own tokenizer, with other ids
+        # without this class, transformers 5 builds the default tokenizer of the model type, which gives other ids
         "tokenizer_class": marian.CLASS if tokenizer.kind == "unigram" else "PreTrainedTokenizerFast",
         "model_max_length": config.context,
         "clean_up_tokenization_spaces": False,
@@ -221,10 +222,10 @@ def settings(bundle: Exportable, values: dict[str, Any]) -> dict[str, dict[str, 
 
 
 def _translating(bundle: Exportable, values: dict[str, Any], padding: int) -> dict[str, dict[str, Any]]:
-    """Where a translator starts and ends, and how it searches."""
+    """The start and end tokens of a translator, and the settings of its beam search."""
     start, end = bundle.start_and_end
     ids: dict[str, Any] = {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": padding}
-    # named, since theirs has others by default
+    # written, because the defaults of transformers are others
     none = {"bos_token_id": None, "forced_eos_token_id": None}
     search: dict[str, Any] = {"num_beams": BEAMS, "length_penalty": PENALTY, "early_stopping": False}
     search |= {"do_sample": False, "max_length": bundle.config.context}
@@ -234,7 +235,7 @@ def _translating(bundle: Exportable, values: dict[str, Any], padding: int) -> di
 
 
 def card(bundle: Exportable, architecture: str, name: str, story: str) -> str:
-    """README.md: what it is, and how it is opened."""
+    """The text of README.md: what the model is, and how to open it."""
     kind, languages = bundle.config.kind, ""
     if isinstance(bundle.model, LanguageModel):
         kind = "language model"

@@ -1,8 +1,8 @@
 """GGUF, llama.cpp's format: Llama and Qwen2 (models/llama.py) and Qwen3 (models/modern.py), one file each.
 
-The config comes from the file's values (`llama.block_count` and its kin), the tokenizer from its lists (byte-level
-merges, "gpt2", or sentencepiece's scores, "llama"), the weights tensor by tensor, as f32. For Llama llama.cpp keeps the
-rows of queries and keys in another order, so that it can turn neighbours; here they are put back.
+The config comes from the file's values (such as `llama.block_count`), the tokenizer from its lists (byte-level merges,
+"gpt2", or sentencepiece's scores, "llama"), and the weights are converted to f32. For Llama, llama.cpp stores the rows
+of queries and keys in another order, because it rotates neighbouring rows; this module restores the order.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from qkv.safe_json import Refusals, visible_excerpt
 from qkv.text.foreign import byte_bpe, sentencepiece
 from qkv.text.tokenizer import Roles, Tokenizer
 
-CHUNK = 2**20  # bytes of a file that are turned into numbers at a time
+CHUNK = 2**20  # bytes of a file that are converted to numbers at a time
 
 
 def table(config: Rotary) -> Table:
-    """Which of our tensors is which of theirs."""
+    """The names of qkv's tensors and of GGUF's."""
     heads = {"query": config.heads, "key": config.key_heads or config.heads} if config.kind == "llama" else {}
-    turned = {f"blocks.{{i}}.attention.sublayer.{name}.weight": interleaved(count) for name, count in heads.items()}
-    return tuple(Row(ours, theirs, turned.get(ours, PLAIN)) for ours, _, theirs in rotary_tensors(config))
+    reordered = {f"blocks.{{i}}.attention.sublayer.{name}.weight": interleaved(count) for name, count in heads.items()}
+    return tuple(Row(name, gguf, reordered.get(name, PLAIN)) for name, _, gguf in rotary_tensors(config))
 
 
 class Weights(LazyTensors):
-    """The tensors of a file under its own names."""
+    """The tensors of a file, by their names in the file."""
 
     def __init__(self, file: BinaryIO, tensors: dict[str, Stored], refuse: Refusals) -> None:
         self.file, self.names, self.refuse = file, tensors, refuse
 
     def shapes(self) -> dict[str, Tensor]:
         for layout in {stored.layout for stored in self.names.values()}:
-            reader(layout)  # or the package is missing that reads it
+            reader(layout)  # raises an error if the package that reads this format is missing
         return {name: torch.empty(stored.shape, device="meta") for name, stored in self.names.items()}
 
     def __getitem__(self, name: str) -> Tensor:
@@ -56,7 +56,7 @@ class Weights(LazyTensors):
         numbers = np.empty((stored.size // layout.size, layout.numbers), np.float32)
         step = max(1, CHUNK // layout.size)
         self.file.seek(stored.place)
-        with np.errstate(all="ignore"):  # what is no number is refused below
+        with np.errstate(all="ignore"):  # values that are not numbers are refused below
             for first in range(0, len(numbers), step):
                 part = numbers[first : first + step]
                 data = self.file.read(len(part) * layout.size)
@@ -64,7 +64,7 @@ class Weights(LazyTensors):
                     raise self.refuse(name, "the file was cut short while it was read")
                 part[:] = turn(np.frombuffer(data, np.uint8).reshape(len(part), layout.size))
                 if not np.isfinite(part).all():
-                    raise self.refuse(name, "holds values that are not numbers")
+                    raise self.refuse(name, "contains values that are not numbers")
         return torch.from_numpy(numbers).view(stored.shape)
 
 
@@ -75,7 +75,7 @@ def read(path: Path) -> Imported:
         values, tensors = read_header(file, size, refuse)
         weights = Weights(file, tensors, refuse)
         config, notes = read_config(values, weights, refuse)
-        tensors.pop(FREQUENCIES, None)  # the config says the same
+        tensors.pop(FREQUENCIES, None)  # `read_config` has turned them into values of the config
         tokenizer, more = read_tokenizer(values, config.vocabulary, refuse)
         name = values.get("general.name")
         shown = visible_excerpt(name, 100) if isinstance(name, str) and name else path.stem
@@ -102,8 +102,9 @@ OPTIONAL = {
     "rotary_base": "rope.freq_base",
 }
 
-# What would be another figure; a value that changes nothing is let pass.
-ELSEWHERE: dict[str, tuple[Any, ...]] = {
+# Features that qkv's models do not have: only these values of a key, with which the feature has no effect, are
+# accepted.
+UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "attention.sliding_window": (0,),
     "attention.causal": (True,),
     "attention.scale": (0,),
@@ -115,23 +116,23 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
     "embedding_scale": (0, 1),
     "residual_scale": (0, 1),
 }
-# Known, and repeated by shapes, lists or other values.
-SILENT = {"vocab_size", "rope.dimension_count", "attention.value_length", "tensor_data_layout", "expert_used_count"}
+# Keys that need not be read, because shapes, lists or other values say the same.
+REDUNDANT = {"vocab_size", "rope.dimension_count", "attention.value_length", "tensor_data_layout", "expert_used_count"}
 
 EMBEDDING, FREQUENCIES = "token_embd.weight", "rope_freqs.weight"
-STRETCH = (1.0, 4.0, 8192)  # Llama 3.1 to 3.3: below one turn in 8192 places, above four
-TABLES = 2**26  # bytes that rotary angles may take in any case
+STRETCH = (1.0, 4.0, 8192)  # Llama 3.1 to 3.3: low and high frequency factor, and the original context
+TABLES = 2**26  # bytes that tables of rotary angles may always need
 
 
 def read_config(values: Settings, weights: Weights, refuse: Refusals) -> tuple[Rotary, tuple[str, ...]]:
-    """Our config, and a note about what was not understood."""
+    """The config of qkv, and a note about unknown keys."""
     architecture = values.get("general.architecture")
     if not isinstance(architecture, str) or architecture not in KINDS:
         known = ", ".join(KINDS)
         raise refuse("general.architecture", f"{str(architecture)[:80]!a} is not supported; expected one of {known}")
     section = f"{architecture}."
     own = {key.removeprefix(section): value for key, value in values.items() if key.startswith(section)}
-    for key, neutral in ELSEWHERE.items():
+    for key, neutral in UNSUPPORTED.items():
         if key in own and own[key] not in neutral:
             raise refuse(section + key, f"{str(own[key])[:80]} is not supported; expected {neutral[-1]}")
     absent = [section + key for key in NEEDED.values() if key not in own]
@@ -139,7 +140,7 @@ def read_config(values: Settings, weights: Weights, refuse: Refusals) -> tuple[R
     if absent:
         raise refuse(absent[0], "missing")
     kind, name = KINDS[architecture]
-    sizes = {ours: own[theirs] for ours, theirs in (NEEDED | OPTIONAL).items() if theirs in own}
+    sizes = {field: own[key] for field, key in (NEEDED | OPTIONAL).items() if key in own}
     sizes |= {"kind": name, "vocabulary": weights.names[EMBEDDING].shape[0]}
     sizes["head"] = "own" if "output.weight" in weights else "tied"
     try:
@@ -151,14 +152,15 @@ def read_config(values: Settings, weights: Weights, refuse: Refusals) -> tuple[R
         if own.get(key, config.head_width) != config.head_width:
             wanted = f"expected the head's width, {config.head_width}"
             raise refuse(key, f"{str(own[key])[:80]} is not supported; {wanted}")
-    unknown = sorted(own.keys() - {*NEEDED.values(), *OPTIONAL.values(), *ELSEWHERE, *SILENT})
+    unknown = sorted(own.keys() - {*NEEDED.values(), *OPTIONAL.values(), *UNSUPPORTED, *REDUNDANT})
     names = ", ".join(section + key for key in unknown)
-    notes = [visible_excerpt(f"not understood and left out: {names}")] if unknown else []
+    notes = [visible_excerpt(f"keys that are not known, and were ignored: {names}")] if unknown else []
     return _stretched(config, weights, refuse) if FREQUENCIES in weights else config, tuple(notes)
 
 
 def _stretched(config: Rotary, weights: Weights, refuse: Refusals) -> LlamaConfig:
-    """Llama 3.1 comes with how many times slower each pair turns; the file does not say by which rule."""
+    """The config with the rotary scaling of Llama 3.1. A file contains a factor for each frequency but not the rule
+    that they come from, so they are compared with those of the rule."""
     shape = weights.names[FREQUENCIES].shape
     if not isinstance(config, LlamaConfig) or config.kind != "llama" or shape != (config.head_width // 2,):
         raise refuse(FREQUENCIES, f"shape {shape} is not supported in {config.kind}")
@@ -173,7 +175,7 @@ def _stretched(config: Rotary, weights: Weights, refuse: Refusals) -> LlamaConfi
 
 
 SECTION = "tokenizer.ggml."
-CUTS = {
+PRE_TOKENIZERS = {  # names in GGUF -> names in text/pipelines.py
     "gpt-2": "gpt-2",
     "default": "gpt-2",
     "smollm": "smollm",
@@ -188,7 +190,7 @@ ENDS = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "</s>")
 
 
 def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refusals) -> tuple[Tokenizer, tuple[str, ...]]:
-    """The tokenizer, and what was decided, in words."""
+    """The tokenizer, and notes on what was assumed."""
     own = {key.removeprefix(SECTION): value for key, value in values.items() if key.startswith(SECTION)}
     model = own.get("model")
     if model not in ("gpt2", "llama"):
@@ -196,9 +198,10 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refusals)
     tokens = _listed(own, "tokens", str, vocabulary, refuse)
     types = _listed(own, "token_type", int, vocabulary, refuse) if "token_type" in own else [1] * vocabulary
     special = {number for number, kind in enumerate(types) if kind in (UNKNOWN, CONTROL)}
-    cut = own.get("pre", "default")
-    opens = model == "llama" or cut in ("llama-bpe", "llama-v3", "llama3")  # where the file does not say
-    roles = _roles(own, tokens, special, opens, refuse)
+    pre_tokenizer = own.get("pre", "default")
+    # whether a token begins every text, if the file does not say
+    adds_start = model == "llama" or pre_tokenizer in ("llama-bpe", "llama-v3", "llama3")
+    roles = _roles(own, tokens, special, adds_start, refuse)
     special |= {n for n in (roles.start, *roles.ends) if n is not None}
     where = str(refuse.where)
     if model == "llama":
@@ -206,13 +209,13 @@ def read_tokenizer(values: Mapping[str, Any], vocabulary: int, refuse: Refusals)
             raise refuse(SECTION + "add_space_prefix", "false is not supported; expected true")
         scores = _listed(own, "scores", float, vocabulary, refuse)
         if not all(map(math.isfinite, scores)):
-            raise refuse(SECTION + "scores", "holds values that are not numbers")
+            raise refuse(SECTION + "scores", "contains values that are not numbers")
         return sentencepiece(tokens, scores, special, roles, where), ()
-    if not isinstance(cut, str) or cut not in CUTS:
-        known = ", ".join(CUTS)
-        raise refuse(SECTION + "pre", f"{str(cut)[:80]!a}: this way of cutting words is not known; expected {known}")
-    notes = ("the file does not say how words are cut: GPT-2's way is taken",) if cut == "default" else ()
-    return byte_bpe(tokens, own.get("merges"), CUTS[cut], special, roles, where), notes
+    if not isinstance(pre_tokenizer, str) or pre_tokenizer not in PRE_TOKENIZERS:
+        expected = f"this pre-tokenizer is not known; expected {', '.join(PRE_TOKENIZERS)}"
+        raise refuse(SECTION + "pre", f"{str(pre_tokenizer)[:80]!a}: {expected}")
+    notes = ("the file names no pre-tokenizer: that of GPT-2 is used",) if pre_tokenizer == "default" else ()
+    return byte_bpe(tokens, own.get("merges"), PRE_TOKENIZERS[pre_tokenizer], special, roles, where), notes
 
 
 def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: Refusals) -> list[Any]:
@@ -223,7 +226,7 @@ def _listed(own: Mapping[str, Any], name: str, kind: type, length: int, refuse: 
     return values
 
 
-def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], opens: bool, refuse: Refusals) -> Roles:
+def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], adds_start: bool, refuse: Refusals) -> Roles:
     def number(name: str) -> int | None:
         value = own.get(name)
         if value is not None and (type(value) is not int or not 0 <= value < len(tokens)):
@@ -233,7 +236,7 @@ def _roles(own: Mapping[str, Any], tokens: list[str], special: set[int], opens: 
     start, end = number("bos_token_id"), number("eos_token_id")
     named = [token for token in sorted(special) if tokens[token] in ENDS]
     ends = [n for n in (end, number("eot_token_id"), number("eom_token_id"), *named) if n is not None]
-    adds = own.get("add_bos_token", opens)
+    adds = own.get("add_bos_token", adds_start)
     if adds is not True and adds is not False:
         raise refuse(SECTION + "add_bos_token", f"{str(adds)[:80]}, expected true or false")
     opening = (start,) if adds and start is not None else ()

@@ -1,16 +1,17 @@
-"""The container of GGUF, versions 2 and 3: values by key, then names, shapes and places of tensors, then their bytes.
+"""The container of GGUF, versions 2 and 3: values by key, then names, shapes and offsets of tensors, then their bytes.
 
     "GGUF", version, number of tensors, number of keys;  key, type, value ...;  name, sizes, type, offset ...;  data
 
-Everything is little-endian. A file is somebody else's: each count, length, shape and place is compared with what the
-file can hold before anything is allocated, and whatever does not fit is refused with its field. Numbers are stored
-whole, or in blocks of a few bits with a factor each:
+Everything is little-endian. A file may be malicious: each count, length, shape and offset is compared with the size of
+the file before anything is allocated, and an error names the field that does not fit. Numbers are stored one by one, or
+in quantized blocks with a factor for each block:
 
     Q8_0   32 numbers: d (f16), q (int8)               d · q
     Q4_0   32 numbers: d (f16), q (4 bits)             d · (q - 8)          the low halves of 16 bytes, then the high
     Q4_1   32 numbers: d, m (f16), q (4 bits)          d · q + m
 
-These are read here, bit for bit as the `gguf` package does it; the others (K-quants and their kin) by that package.
+This module reads these formats, and gives the same bits as the `gguf` package; that package reads the others (such as
+K-quants).
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", FLOAT32: "f", BOOLEAN
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a tensor lies and in what form."""
+    """The position, the shape and the number format of a tensor in the file."""
 
-    shape: tuple[int, ...]  # as torch writes it: the innermost size last
+    shape: tuple[int, ...]  # in torch's order: the innermost size last
     layout: Layout
     place: int  # the first byte, from the start of the file
     size: int  # bytes
@@ -53,7 +54,7 @@ class Stored:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """A file for reading and its size; a folder, a pipe or what cannot be read is refused."""
+    """Open a file for reading, and give it with its size. Folders, pipes and unreadable files are refused."""
     try:
         if not path.is_file():
             raise InputError(f"{path}: no such file. Give the name of one file.")
@@ -64,7 +65,7 @@ def opened(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 class Cursor:
-    """Reads forward and never beyond the end."""
+    """Reads a file forward, and refuses to read beyond its end."""
 
     def __init__(self, file: BinaryIO, size: int, refuse: Refusals) -> None:
         self.file, self.end, self.refuse = file, size, refuse
@@ -83,10 +84,11 @@ class Cursor:
         return struct.unpack("<" + letter, self.take(struct.calcsize("<" + letter), field))[0]
 
     def count(self, field: str, largest: int, smallest: int) -> int:
-        """A number of things that take at least `smallest` bytes each."""
+        """Read the number of items that follow, of at least `smallest` bytes each; refuse more than fit into the
+        file."""
         count: int = self.number("Q", field)
         if count > largest or count * smallest > self.end - self.place:
-            raise self.refuse(field, f"{count:,} is more than the file holds, or than the {largest:,} that are read")
+            raise self.refuse(field, f"{count:,} is more than fit into the file, or than the {largest:,} that are read")
         return count
 
     def text(self, field: str, longest: int = LONGEST_TEXT) -> str:
@@ -127,7 +129,7 @@ class Cursor:
         return list(struct.unpack(f"<{count}{letter}", self.take(count * smallest, field)))
 
     def _texts(self, count: int, field: str) -> list[str]:
-        """A vocabulary has many: as `text`, in a short loop."""
+        """Read many texts. It does the same as `text`, but faster, because a vocabulary has many texts."""
         end, length_of = min(self.end, LARGEST_HEADER), struct.Struct("<Q").unpack
         values: list[str] = []
         try:
@@ -145,7 +147,7 @@ class Cursor:
 
 
 def read_header(file: BinaryIO, size: int, refuse: Refusals) -> tuple[dict[str, Any], dict[str, Stored]]:
-    """The values by key and the tensors by name: all that stands before the data."""
+    """Read everything before the data: the values by key, and the tensors by name."""
     cursor = Cursor(file, size, refuse)
     if size < 4 or cursor.take(4, "magic") != b"GGUF":
         raise refuse("magic", "not a GGUF file")
@@ -173,7 +175,7 @@ def read_header(file: BinaryIO, size: int, refuse: Refusals) -> tuple[dict[str, 
 
 
 def _stored(cursor: Cursor, name: str, alignment: int) -> Stored:
-    """A tensor's line; its place still counts from the start of the data."""
+    """Read the entry of a tensor; its `place` is still counted from the start of the data."""
     dimensions = cursor.number("I", f"dimensions of {name}")
     if not 1 <= dimensions <= 4:
         raise cursor.refuse(name, f"{dimensions} dimensions, expected 1 to 4")
@@ -193,7 +195,8 @@ def _stored(cursor: Cursor, name: str, alignment: int) -> Stored:
 
 
 def _placed(tensors: dict[str, Stored], start: int, end: int, refuse: Refusals) -> dict[str, Stored]:
-    """Every tensor inside the file and none on another: a small file cannot ask for much memory."""
+    """The tensors with places counted from the start of the file. Each must lie inside the file, and no two may
+    overlap; otherwise a small file could demand much memory."""
     last = start
     for name, stored in sorted(tensors.items(), key=lambda item: item[1].place):
         place = start + stored.place
@@ -211,14 +214,14 @@ Numbers = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Layout:
-    """A number format: blocks of so many numbers in so many bytes."""
+    """A number format: the numbers and the bytes of a block."""
 
     name: str
     numbers: int
     size: int
 
 
-# by the number that stands in a file
+# by the number of the format in a file
 LAYOUTS = {
     0: Layout("F32", 1, 4),
     1: Layout("F16", 1, 2),
@@ -268,7 +271,7 @@ READERS: dict[str, Callable[[Bytes], Numbers]] = {
 
 
 def reader(layout: Layout) -> Callable[[Bytes], Numbers]:
-    """What turns blocks of bytes (blocks, size) into f32 numbers (blocks, numbers)."""
+    """A function that turns blocks of bytes (blocks, size) into f32 numbers (blocks, numbers)."""
     if layout.name in READERS:
         return READERS[layout.name]
     require_package("gguf", f"reading {layout.name} weights")
@@ -277,6 +280,6 @@ def reader(layout: Layout) -> Callable[[Bytes], Numbers]:
 
     kind: Any = getattr(gguf.GGMLQuantizationType, layout.name, None)
     if kind is None or gguf.GGML_QUANT_SIZES.get(kind) != (layout.numbers, layout.size):
-        raise RefusedError(f"the installed gguf package does not know {layout.name} weights as here. Upgrade gguf.")
+        raise RefusedError(f"the installed gguf package has another layout of {layout.name} weights. Upgrade gguf.")
 
     return partial(gguf.quants.dequantize, qtype=kind)

@@ -1,10 +1,10 @@
-"""Fetching a model from a hub of Hugging Face's kind: each file continued where it broke off and checked by its hash.
+"""Downloads a model from the Hugging Face hub. A broken download is continued, and every file is checked by its hash.
 
-    hf:org/name          the newest
+    hf:org/name          the newest version
     hf:org/name@v1.0     a branch, a tag or a commit
 
-HF_ENDPOINT names another hub, HF_TOKEN a key for closed models: both are Hugging Face's own names. Only what our reader
-opens is fetched; pickles and programs stay where they are.
+The environment variables are those of Hugging Face: HF_ENDPOINT is the address of another hub, HF_TOKEN a key for
+closed models. Only files that qkv reads are downloaded, and no pickles or programs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def is_address(source: str) -> bool:
 
 
 def fetch(source: str, progress: Progress = no_progress) -> Path:
-    """Bring the model's files into the cache and give their folder."""
+    """Download the model's files into the cache, and return their folder."""
     match = NAME.fullmatch(source)
     if not match or ".." in source:
         raise InputError(f"{source}: expected hf:org/name, or hf:org/name@revision, in ASCII letters, digits and ._-")
     name, revision = match["name"], match["revision"] or "main"
     hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    without = re.sub(r"//[^/]*@", "//***@", hub)  # a password is not shown
+    without = re.sub(r"//[^/]*@", "//***@", hub)  # the address without a password, for messages
     if not re.fullmatch(r"https?://[!-.0-~]+(/[!-~]*)?", hub):
         raise InputError(f"HF_ENDPOINT = {without!a}: expected the address of a hub, as https://huggingface.co.")
     if without != hub:
@@ -58,7 +58,7 @@ def fetch(source: str, progress: Progress = no_progress) -> Path:
     listed = _list(f"{hub}/api/models/{name}/revision/{revision}?blobs=true", offline)
     commit, files = listed.get("sha"), listed.get("siblings")
     if not isinstance(commit, str) or not re.fullmatch(r"[0-9a-f]{40}", commit) or not isinstance(files, list):
-        raise InputError(f"{hub}: what it says about {name} is not a list of files. Check the name.")
+        raise InputError(f"{hub}: the answer about {name} contains no list of files. Check the name.")
     folder = cache_folder("hub", *name.split("/"), commit)
     for entry in _chosen(files, name):
         _one(
@@ -76,7 +76,7 @@ def _list(address: str, offline: str) -> dict[str, Any]:
         raise InputError(f"{address}: the hub answers {error.code} {error.reason}.{closed} Check the name.") from None
     except UNREACHABLE as error:
         raise InputError(f"{address}: cannot be reached ({getattr(error, 'reason', error)}). {offline}") from None
-    except ValueError as error:  # as a port that is no number
+    except ValueError as error:  # such as a port that is not a number
         raise InputError(f"{address}: not an address ({error}). Check HF_ENDPOINT.") from None
     try:
         values = parse_bounded_json(body.decode("utf-8"))
@@ -93,7 +93,8 @@ def _key() -> dict[str, str]:
 
 
 def _chosen(files: list[Any], name: str) -> list[dict[str, Any]]:
-    """The files that are opened, smallest first, so that a model that does not fit is known before its weights come."""
+    """The files that are needed, the smallest first, so that an unsupported model is refused before its weights
+    come."""
     there = {e["rfilename"]: e for e in files if isinstance(e, dict) and isinstance(e.get("rfilename"), str)}
     weights = [WEIGHTS] if WEIGHTS in there else [file for file in there if file == INDEX or SHARD.fullmatch(file)]
     if not weights or "config.json" not in there:
@@ -110,19 +111,19 @@ def _chosen(files: list[Any], name: str) -> list[dict[str, Any]]:
 
 def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, offline: str) -> None:
     size = entry["size"]
-    if final.is_file() and final.stat().st_size == size and _right(final, entry):
+    if final.is_file() and final.stat().st_size == size and _has_listed_hash(final, entry):
         return
     part = final.with_name(final.name + PART_SUFFIX)
     with download_lock(final), storage_remedy(REMEDY), storage_errors(final, size):
         download(address, part, size, progress, offline, _key())
-        if not _right(part, entry):
+        if not _has_listed_hash(part, entry):
             part.unlink()
-            raise InputError(f"{address}: what came is not the file that the hub lists (its hash differs). Try again.")
+            raise InputError(f"{address}: the downloaded file has another hash than the hub lists. Try again.")
         os.replace(part, final)
 
 
-def _right(path: Path, entry: dict[str, Any]) -> bool:
-    """Large files carry their sha256, small ones the name that git gives to their content."""
+def _has_listed_hash(path: Path, entry: dict[str, Any]) -> bool:
+    """Whether a file has the hash that the hub lists: the sha256 of large files, git's blob hash of small ones."""
     lfs = entry.get("lfs")
     if isinstance(lfs, dict) and isinstance(lfs.get("sha256"), str):
         return sha256(path) == lfs["sha256"]

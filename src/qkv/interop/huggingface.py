@@ -1,7 +1,6 @@
-"""A Hugging Face folder: config.json, safetensors (one file or several), a tokenizer. Nothing in it is run.
+"""Reads a Hugging Face folder: config.json, safetensors (one file or several), a tokenizer. No code in it is run.
 
-`ARCHITECTURES` says which file of this package knows which `model_type`. Needs only safetensors and tokenizers;
-`transformers` is for tests.
+`ARCHITECTURES` has the architecture of each `model_type`. The `transformers` package is not needed.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ARCHITECTURES: dict[str, Architecture[Any]] = {
     for architecture in (gpt2, llama, qwen2, qwen3, bert, distilbert, marian.marian)
 }
 
-# what asks for a program that lies in the folder or elsewhere; nothing here would run it, and no honest reading is left
+# keys of config.json that name a program; qkv would not run it, and cannot know what the model computes without it
 PROGRAMS = ("auto_map", "custom_pipelines", "_attn_implementation_internal")
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt", ".msgpack", ".h5")
 
@@ -57,12 +56,12 @@ def read(folder: Path) -> Imported:
 
 
 def settings(folder: Path) -> dict[str, Any]:
-    """config.json, of a model type that is known here and without a program in it."""
+    """Read config.json; refuse an unknown model type, and a config that names a program."""
     path = plain_file(folder, CONFIG, LARGEST_CONFIG)
     values = read_json(path)
     for key in PROGRAMS:
         if key in values:
-            raise RefusedError(f"{path}: {key} asks for a program; models are data here. Use one without it.")
+            raise RefusedError(f"{path}: {key} names a program, and programs are not run. Use a model without one.")
     if "quantization_config" in values:
         raise RefusedError(f"{path}: quantization_config: quantised weights are read from GGUF files only.")
     kind = values.get("model_type")
@@ -87,14 +86,14 @@ def weight_files(folder: Path) -> list[Path]:
     if pickled:
         raise RefusedError(
             f"{folder / pickled[0]}: weights in this format may hold programs and are not read. Get the model as "
-            "safetensors; most are offered so."
+            "safetensors; most models are published in this format."
         )
     raise RefusedError(f"{folder / WEIGHTS}: missing. Expected the weights as safetensors.")
 
 
 def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer | None]:
-    """Marian's files of two languages, or tokenizer.json, or GPT-2's and BERT's older files; which token ends a text is
-    in the settings next to it. The second tokenizer is that of targets, where it is another."""
+    """Read the tokenizer from Marian's files of two languages, from tokenizer.json, or from GPT-2's or BERT's older
+    files. The second tokenizer is that of a translator's targets, if it is another one."""
     names, target = {path.name for path in folder.iterdir()}, None
     settings = {name: read_json(plain_file(folder, name, 2**24)) for name in (TOKENIZER, GENERATION) if name in names}
     tokenizer_settings, translates = settings.pop(TOKENIZER, {}), config["model_type"] == "marian"
@@ -117,14 +116,15 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, 
         )
     if tokenizer.kind != "wordpiece":
         roles = _roles(tokenizer, {**settings, CONFIG: config}, tokenizer_settings, folder, translates)
-        tokenizer, target = tokenizer.playing(roles), target.playing(roles) if target is not None else None
+        tokenizer, target = tokenizer.with_roles(roles), target.with_roles(roles) if target is not None else None
     return tokenizer, target
 
 
 def _roles(
     tokenizer: Tokenizer, settings: Mapping[str, Settings], tokenizer_settings: Settings, folder: Path, translates: bool
 ) -> Roles:
-    """Ids of the settings first, then names of tokenizer_config.json, then what names alone tell."""
+    """The roles of special tokens: from ids in the settings, else from names in tokenizer_config.json, else from the
+    usual names of such tokens."""
 
     def ids(key: str) -> tuple[int, ...]:
         for file, values in settings.items():
@@ -146,15 +146,15 @@ def _roles(
         start=(ids("decoder_start" if translates else "bos") or (default.start,))[0],
         ends=ends,
         padding=(ids("pad") or (default.padding,))[0],
-        closing=default.closing or (ends[:1] if translates else ()),  # a translator reads where its source ends
+        closing=default.closing or (ends[:1] if translates else ()),  # a translator's source ends with this token
     )
 
 
 def architecture_of(config: Any) -> Architecture[Any]:
-    """The architecture that a model of ours is exported as; one without any is refused."""
+    """The architecture as which a model of qkv is exported; a model without an equivalent is refused."""
     encoder = getattr(config, "encoder", config)
     if encoder is not config:
-        architectures.inside(config)  # theirs has heads around few encoders
+        architectures.encoder_of(config)  # refuses a head around an encoder for which transformers has none
     kinds: dict[str, Architecture[Any]] = {"gpt": gpt2, "modern": qwen3, "llama": llama, "qwen2": qwen2, "bert": bert}
     kinds["transformer"] = marian.marian
     if encoder.kind not in kinds:

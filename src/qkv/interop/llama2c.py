@@ -1,10 +1,10 @@
-"""llama2.c's files: a small Llama as seven numbers and its tensors, and a vocabulary next to it.
+"""Reads the files of llama2.c: a small Llama as seven numbers and its tensors, and a vocabulary file next to it.
 
     model      width, hidden, layers, heads, key heads, vocabulary (negative: a head of its own), context;  f32 tensors
     tokenizer  longest token;  score, length, bytes ...
 
-Each kind of tensor lies together for all layers. llama2.c turns neighbours, so the rows of queries and keys are moved;
-the tables of its angles are skipped. (https://github.com/karpathy/llama2.c, its version 0)
+Each tensor is stored for all layers together. llama2.c rotates neighbouring rows, so the rows of queries and keys are
+reordered; its tables of rotary angles are skipped. (https://github.com/karpathy/llama2.c, format version 0)
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from qkv.safe_json import Refusals, plain_file
 from qkv.text.foreign import sentencepiece
 from qkv.text.tokenizer import Roles, Tokenizer
 
-UNKNOWN, START, END = 0, 1, 2  # fixed, with their names
+UNKNOWN, START, END = 0, 1, 2  # the fixed ids of these NAMES
 NAMES = ("<unk>", "<s>", "</s>")
 LARGEST_VOCABULARY = 2**20
 
 
 def read(path: Path, tokenizer: Path | None = None) -> Imported:
-    """A model and its vocabulary; when that is not named, the only tok*.bin in the same folder is taken."""
+    """Read a model and its vocabulary, which by default is the only tok*.bin in the same folder."""
     refuse = Refusals(path)
     with opened(path) as (file, size):
         config = _config(file, size, refuse)
@@ -45,7 +45,7 @@ def read(path: Path, tokenizer: Path | None = None) -> Imported:
 
 
 def _config(file: BinaryIO, size: int, refuse: Refusals) -> LlamaConfig:
-    """The seven numbers, which must account for every byte of the file."""
+    """Read the seven numbers. The size of the file must be exactly what they require."""
     if size < 28:
         raise refuse("header", f"{size} bytes, expected seven numbers of four")
     width, hidden, layers, heads, key_heads, vocabulary, context = struct.unpack("<7i", file.read(28))
@@ -65,7 +65,8 @@ def _config(file: BinaryIO, size: int, refuse: Refusals) -> LlamaConfig:
 
 
 def _parts(config: LlamaConfig) -> list[tuple[str, int, tuple[int, ...], Transform]]:
-    """In the file's order: our name (none: skipped), how many layers, the shape in each, and how rows are moved."""
+    """The tensors in the file's order: the name in qkv ("": skipped), the number of layers, the shape, the
+    transform."""
     width, hidden, layers, heads = config.width, config.hidden, config.layers, config.heads
     keys, half = width // heads * config.key_heads, width // heads // 2
     attention, feedforward = "blocks.{i}.attention.", "blocks.{i}.feedforward."
@@ -94,7 +95,7 @@ def _weights(file: BinaryIO, config: LlamaConfig, refuse: Refusals) -> dict[str,
             if len(numbers) != math.prod(shape):
                 raise refuse(name, "the file was cut short while it was read")
             if not np.isfinite(numbers).all():
-                raise refuse(name.replace("{i}", str(layer)) or "angles", "holds values that are not numbers")
+                raise refuse(name.replace("{i}", str(layer)) or "angles", "contains values that are not numbers")
             if name:
                 tensors[name.replace("{i}", str(layer))] = transform.read(torch.from_numpy(numbers).view(shape))[0]
     return tensors
@@ -134,7 +135,8 @@ def _tokenizer(path: Path, vocabulary: int) -> Tokenizer:
 
 
 def _piece(number: int, data: bytes, refuse: Refusals) -> str:
-    """As sentencepiece spells it: llama2.c writes its spaces out, and lines around the names of the first three."""
+    """A token as sentencepiece writes it. llama2.c writes "▁" as a space, and line ends around the first three
+    names."""
     if number < len(NAMES):
         if data.strip().decode("ascii", "replace") != NAMES[number]:
             raise refuse(f"token {number}", f"{data[:80]!a}, expected {NAMES[number]}")

@@ -1,12 +1,13 @@
-"""Marian: models/transformer.py as it stands, and Hugging Face's `MarianMTModel` (Junczys-Dowmunt et al. 2018).
+"""Marian (Junczys-Dowmunt et al. 2018): Hugging Face's `MarianMTModel`, which equals models/transformer.py.
 
-Tensor for tensor the same, only the names differ, and the bias over the vocabulary is a matrix of one row. Source,
-target and head share one table, in both: it is saved once. Where a text starts and ends is the tokenizer's: the caller
-adds it.
+The tensors are the same and only their names differ; the bias over the vocabulary is a matrix of one row. Source,
+target and head share one embedding, which is saved once. The caller adds the ids of the start and end tokens, which the
+tokenizer has.
 
-Of its vocabulary, source.spm and target.spm cut the two languages, vocab.json numbers the tokens. Both become a
-tokenizer.json of kind "unigram" (text/unigram.py) with the same numbers; and back: a folder that `transformers` opens
-with its own MarianTokenizer, which needs the sentencepiece package. Tokens such as >>fra<< ask for a language.
+source.spm and target.spm tokenize the two languages, and vocab.json has the ids of all tokens. Each becomes a
+tokenizer.json of kind "unigram" (text/unigram.py) with the same ids, and export turns them back into these files:
+`transformers` opens them with its MarianTokenizer, which needs the sentencepiece package. Tokens such as >>fra<< name
+the language to translate into.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from qkv.text.vocabulary import is_tag
 SOURCE, TARGET, NUMBERS = "source.spm", "target.spm", "vocab.json"
 FILES = (SOURCE, TARGET, NUMBERS)
 CLASS = "MarianTokenizer"
-# what theirs calls them where tokenizer_config.json does not name them
+# the names of special tokens that tokenizer_config.json does not name
 NAMES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 
 
@@ -46,7 +47,7 @@ def read(folder: Path, settings: Settings) -> tuple[Tokenizer, Tokenizer]:
         if settings.get(key):
             raise RefusedError(
                 f"{where}: {key} = {settings[key]!a:.80} is not supported; expected one vocab.json for both languages "
-                "and pieces that are always cut the same way. Use another model."
+                "and no random sampling of pieces. Use another model."
             )
     ids = foreign.numbered(plain_file(folder, NUMBERS))
     names = {key: foreign.token_name(settings.get(key)) or default for key, default in NAMES.items()}
@@ -64,7 +65,7 @@ def read(folder: Path, settings: Settings) -> tuple[Tokenizer, Tokenizer]:
 
 
 def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
-    """The three files of two such vocabularies."""
+    """The contents of the three files for the tokenizers of sources and of targets."""
     assert source.unknown is not None
     unknown = source.token(source.unknown)
     vocabularies = {
@@ -77,22 +78,22 @@ def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
 
 ARCHITECTURE = "MarianMTModel"
 SHARED, BIAS = "model.shared.weight", "final_logits_bias"
-# the same table under other names, and the waves, which are computed here
+# other names of the shared embedding, and the sinusoidal positions, which qkv computes
 TABLES = (SHARED, "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
-WAVES = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
-HALF = 2e-3  # how far a wave is off that was kept in 16 bits
+POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+HALF = 2e-3  # the rounding error of positions that were saved as f16
 
 PARTS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 
 
-def _attention(ours: str, theirs: str) -> Table:
-    named = [(f"{ours}.sublayer.{own}", f"{theirs}.{other}") for own, other in PARTS.items()]
-    return pairs(*named, (f"{ours}.norm", f"{theirs}_layer_norm"))
+def _attention(name: str, foreign: str) -> Table:
+    named = [(f"{name}.sublayer.{part}", f"{foreign}.{other}") for part, other in PARTS.items()]
+    return pairs(*named, (f"{name}.norm", f"{foreign}_layer_norm"))
 
 
-def _feedforward(ours: str, theirs: str) -> Table:
+def _feedforward(name: str, foreign: str) -> Table:
     names = {"sublayer.inner": "fc1", "sublayer.outer": "fc2", "norm": "final_layer_norm"}
-    return pairs(*((f"{ours}.feedforward.{own}", f"{theirs}.{other}") for own, other in names.items()))
+    return pairs(*((f"{name}.feedforward.{part}", f"{foreign}.{other}") for part, other in names.items()))
 
 
 ENCODER, DECODER = "model.encoder.layers.{i}", "model.decoder.layers.{i}"
@@ -108,7 +109,7 @@ TABLE = (
 
 ACTIVATIONS = {"relu": "relu", "swish": "silu", "silu": "silu", "gelu": "gelu"}
 IDS = {"decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0}  # and their defaults
-# What our model has and files of Marian's own converter may depart from.
+# The only values of these keys that qkv's model supports; files of Marian's converter may have others.
 CONVERTED = {
     "static_position_embeddings": True,
     "normalize_before": False,
@@ -153,14 +154,14 @@ class MarianArchitecture(Architecture[TransformerConfig]):
         return TABLE
 
     def tidy(self, config: TransformerConfig, names: Iterable[str]) -> dict[str, str]:
-        """Files may hold the shared table under several names, and the waves; the first such table is taken."""
+        """Files may contain the shared embedding under several names, of which the first is read, and the positions."""
         published = list(names)
         tables = [name for name in TABLES if name in published]
-        kept = {name: name for name in published if name not in (*TABLES, *WAVES)}
+        kept = {name: name for name in published if name not in (*TABLES, *POSITIONS)}
         return {**dict.fromkeys(tables[:1], SHARED), **kept}
 
     def confirm(self, config: TransformerConfig, files: TensorFiles) -> None:
-        """What `tidy` leaves out must say what is computed here: other waves, or another head, are another model."""
+        """Refuse files with other positions than qkv computes, or with a head that is not the shared embedding."""
         tables = [name for name in TABLES if name in files]
         for name in tables[1:]:
             if not torch.equal(files[name], files[tables[0]]):
@@ -168,11 +169,11 @@ class MarianArchitecture(Architecture[TransformerConfig]):
                     f"{files.places[name]}: tensor {name} is not {tables[0]}; expected one table for source, target "
                     "and head. Use a model that shares them."
                 )
-        for name in WAVES:
-            if name in files and not _waves(files[name], config):
+        for name in POSITIONS:
+            if name in files and not _is_sinusoidal(files[name], config):
                 raise RefusedError(
-                    f"{files.places[name]}: tensor {name} does not hold Marian's sines and cosines; learned positions "
-                    "are not supported. Use another model."
+                    f"{files.places[name]}: tensor {name} is not Marian's table of sines and cosines; learned "
+                    "positions are not supported. Use another model."
                 )
 
     def export_config(self, config: TransformerConfig) -> Values:
@@ -184,7 +185,7 @@ class MarianArchitecture(Architecture[TransformerConfig]):
                 )
         sizes = {"decoder_layers": config.decoder_layers or config.layers}
         sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), config.hidden or 4 * config.width)
-        activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+        activation = next(foreign for foreign, name in ACTIVATIONS.items() if name == config.activation)
         more = {"architectures": [ARCHITECTURE], "attention_dropout": 0.0, "activation_dropout": 0.0}
         return {**self.write_sizes(config), **sizes, "activation_function": activation, **more}
 
@@ -208,7 +209,7 @@ class MarianArchitecture(Architecture[TransformerConfig]):
         return parse(TransformerConfig, {**sizes, **parts}, "config.json")
 
 
-def _waves(table: Tensor, config: TransformerConfig) -> bool:
+def _is_sinusoidal(table: Tensor, config: TransformerConfig) -> bool:
     if table.shape != (config.context, config.width):
         return False
     return torch.allclose(table, sinusoids(config.context, config.width, "concatenated"), atol=HALF, rtol=0.0)

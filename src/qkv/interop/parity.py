@@ -1,8 +1,8 @@
-"""Is a copy of a model the same model? Both read the same texts; the largest difference of their answers is kept.
+"""Tests whether a copy of a model is the same model: both read the same texts, and their outputs are compared.
 
-What a language model writes greedily is given to the copy, which must choose every token of it, or one that is as
-likely within the tolerance. A translator scores real sentences as targets, which it need not have written, and what it
-translates greedily, the end included.
+The copy of a language model also reads a text that the original has generated greedily: each token of it must be the
+copy's choice as well, or as likely within the tolerance. The copy of a translator reads real sentences as targets, and
+greedy translations with their end token.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Reader = Callable[..., Tensor]
 
 @runtime_checkable
 class Exportable(Protocol):
-    """What an export needs of a model (recipe.bundle.Bundle has it)."""
+    """The attributes of a model that an export needs; `recipe.bundle.Bundle` has them."""
 
     @property
     def model(self) -> Any: ...
@@ -59,40 +59,40 @@ class Exportable(Protocol):
 
 @dataclass(frozen=True)
 class Parity:
-    """How far the outputs of a copy differ from those of the original."""
+    """The difference between the outputs of a copy and those of the original."""
 
-    reader: str  # whose answers were compared with the original's
-    largest: float  # difference of any answer
-    scale: float  # the largest answer itself
-    tokens: int  # compared
-    written: int  # tokens that the original wrote greedily ...
-    agreed: int  # ... and that the copy would have written
+    reader: str  # a name for the copy and the program that ran it
+    largest: float  # the largest difference of two outputs
+    scale: float  # the largest output
+    tokens: int  # number of tokens with compared outputs
+    written: int  # number of tokens that the original generated greedily ...
+    agreed: int  # ... and that the copy would have generated as well
 
     @property
     def passed(self) -> bool:
         return self.largest <= TOLERANCE * max(1.0, self.scale) and self.agreed == self.written
 
     def __str__(self) -> str:
-        answers = f"largest difference {self.largest:.1e} of answers up to {self.scale:.3g}, {self.tokens:,} tokens"
+        answers = f"largest difference {self.largest:.1e} of outputs up to {self.scale:.3g}, {self.tokens:,} tokens"
         greedy = f"; greedy text equal in {self.agreed} of {self.written} tokens" if self.written else ""
         return f"{self.reader}: {answers}{greedy}"
 
 
 def texts(tokenizer: Tokenizer, opening: Sequence[int], closing: Sequence[int], context: int) -> list[list[int]]:
-    """Real sentences as ids, each within the context."""
+    """The ids of real sentences, each cut off at the context."""
     room = max(1, context - len(opening) - len(closing))
     return [[*opening, *ids[:room], *closing] for ids in tokenizer.encode_batch(SENTENCES) if ids]
 
 
 def greedy(model: LanguageModel, prompt: list[int], vocabulary: int) -> list[int]:
-    """What the model writes after a prompt: at most GREEDY tokens, within its context."""
+    """Generate greedily after a prompt: at most GREEDY tokens, within the model's context."""
     length = max(1, min(GREEDY, model.context - len(prompt)))
     steps = write(model, prompt, Sampling(temperature=0.0), length=length, vocabulary=vocabulary)
     return [step[0].token for step in steps if step[0]]
 
 
-def reads(model: nn.Module) -> Reader:
-    """A model of ours as a reader."""
+def reader_of(model: nn.Module) -> Reader:
+    """A function that runs a model of qkv."""
 
     def read(tokens: Tensor, present: Tensor, *more: Tensor) -> Tensor:
         return model(tokens) if isinstance(model, LanguageModel) else model(tokens, present, *more)
@@ -100,8 +100,8 @@ def reads(model: nn.Module) -> Reader:
     return read
 
 
-def coupled(tokenizer: Tokenizer, context: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Each sentence with the next one after it, as pairs are read: ids, attention mask, segment ids."""
+def encode_pairs(tokenizer: Tokenizer, context: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Each sentence and the next one as a pair: ids, attention mask, segment ids."""
     rows = encode_texts(tokenizer, zip(SENTENCES, (*SENTENCES[1:], SENTENCES[0]), strict=True), context, pairs=True)
     tokens, present = padded([rows.row(number) for number in range(len(rows))], tokenizer.filler)
     assert rows.seconds is not None
@@ -111,20 +111,20 @@ def coupled(tokenizer: Tokenizer, context: int) -> tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Case:
-    """What a model is given, which of its answers count, and after which places it chose which token, if it did."""
+    """The inputs of a model, the positions whose outputs are compared, and the tokens that the original generated."""
 
     inputs: tuple[Tensor, ...]
-    kept: Tensor  # (B, T)
+    compared: Tensor  # (B, T), True where outputs are compared
     tokens: int
-    chosen: Tensor | None = None  # (B, T); -1 where nothing was chosen
+    chosen: Tensor | None = None  # (B, T), the token generated after each position; -1 if none was
 
 
 @torch.inference_mode()
 def compare(bundle: Exportable, others: Mapping[str, Reader]) -> list[Parity]:
-    """Compare the outputs of each reader with the model's, on real sentences and on what the model writes."""
-    own = reads(bundle.model.eval())
+    """Compare the outputs of each reader with the model's, on real sentences and on texts that the model generates."""
+    original = reader_of(bundle.model.eval())
     cases = translation_cases(bundle) if isinstance(bundle.model, Translator) else reading_cases(bundle)
-    expected = [own(*case.inputs) for case in cases]
+    expected = [original(*case.inputs) for case in cases]
     return [_compared(name, reader, cases, expected, bundle) for name, reader in others.items()]
 
 
@@ -134,28 +134,29 @@ def _compared(name: str, reader: Reader, cases: list[Case], expected: list[Tenso
     for case, original in zip(cases, expected, strict=True):
         answers = reader(*case.inputs).float()
         assert answers.shape == original.shape, f"{tuple(answers.shape)} answers instead of {tuple(original.shape)}"
-        kept = case.kept if original.dim() == 3 else torch.ones(len(original), dtype=torch.bool)
-        gap = (answers - original)[kept].abs().max()
+        compared = case.compared if original.dim() == 3 else torch.ones(len(original), dtype=torch.bool)
+        gap = (answers - original)[compared].abs().max()
         largest = max(largest, float("inf") if gap.isnan() else float(gap))
-        scale = max(scale, float(original[kept].abs().max()))
+        scale = max(scale, float(original[compared].abs().max()))
         if case.chosen is not None:
             beyond = range(bundle.tokenizer.vocabulary, answers.size(2))
             never = sorted(bundle.forbidden_ids) if isinstance(bundle.model, Translator) else beyond
             scores = answers.index_fill(2, torch.tensor(never, dtype=torch.long), NEVER)
-            taken = scores.gather(2, case.chosen.clamp(min=0).unsqueeze(2)).squeeze(2)
-            asked = case.chosen >= 0
-            written = int(asked.sum())
-            agreed = int((asked & (taken >= scores.amax(2) - TOLERANCE * max(1.0, scale))).sum())
+            chosen_scores = scores.gather(2, case.chosen.clamp(min=0).unsqueeze(2)).squeeze(2)
+            generated = case.chosen >= 0
+            written = int(generated.sum())
+            agreed = int((generated & (chosen_scores >= scores.amax(2) - TOLERANCE * max(1.0, scale))).sum())
     return Parity(name, largest, scale, sum(case.tokens for case in cases), written, agreed)
 
 
 def reading_cases(bundle: Exportable) -> list[Case]:
-    """Real sentences, or pairs of them, and of a language model what it writes after the first half of one."""
+    """Real sentences or pairs of them; for a language model also a text generated after the first half of a
+    sentence."""
     model, tokenizer, context = bundle.model, bundle.tokenizer, bundle.config.context
     writes = isinstance(model, LanguageModel)
     around = (bundle.opening, ()) if writes else (tokenizer.opening, tokenizer.closing)
     rows = texts(tokenizer, *around, context)
-    inputs = coupled(tokenizer, context) if judges_pairs(bundle) else padded(rows, tokenizer.filler)
+    inputs = encode_pairs(tokenizer, context) if classifies_pairs(bundle) else padded(rows, tokenizer.filler)
     cases = [Case(inputs, inputs[1], int(inputs[1].sum()))]
     if writes:
         prompt = rows[0][: max(1, len(rows[0]) // 2)]
@@ -166,12 +167,12 @@ def reading_cases(bundle: Exportable) -> list[Case]:
     return cases
 
 
-def judges_pairs(bundle: Exportable) -> bool:
+def classifies_pairs(bundle: Exportable) -> bool:
     return getattr(bundle.config, "texts", 1) == 2
 
 
 def translation_cases(bundle: Exportable) -> list[Case]:
-    """Real sentences, each with the next one as its translation, then with what the model makes of it."""
+    """Real sentences, first with the next sentence as the target, then with the model's own translation."""
     start, end = bundle.start_and_end
     rows = sources(bundle, bundle.config.context)
     next_rows = [row[:-1][: bundle.config.context - 1] for row in (*rows[1:], rows[0])]
@@ -180,15 +181,15 @@ def translation_cases(bundle: Exportable) -> list[Case]:
     source, present = padded(rows, end)
     cases = []
     for targets, chosen in ((next_rows, None), ([ids[:-1] for ids in written], padded(written, end))):
-        tokens, kept = padded([[start, *ids] for ids in targets], end)
-        count = int(present.sum() + kept.sum())
-        wanted = None if chosen is None else chosen[0].masked_fill(~kept, -1)
-        cases.append(Case((source, present, tokens), kept, count, wanted))
+        tokens, inside = padded([[start, *ids] for ids in targets], end)
+        count = int(present.sum() + inside.sum())
+        generated = None if chosen is None else chosen[0].masked_fill(~inside, -1)
+        cases.append(Case((source, present, tokens), inside, count, generated))
     return cases
 
 
 def sources(bundle: Exportable, max_sources: int) -> list[list[int]]:
-    """Real sentences as a translator reads them, one language after the other where it knows several."""
+    """The ids of real sentences as a translator's sources, with the tag of each of its languages if it has several."""
     tokenizer, end, known = bundle.tokenizer, end_of(bundle.tokenizer), list(tags(bundle.tokenizer).values())
     inside = [ids for ids in tokenizer.encode_batch(SENTENCES) if ids]
     asked = [[tokenizer.named[known[number % len(known)]]] if known else [] for number in range(len(inside))]

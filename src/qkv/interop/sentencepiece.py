@@ -1,11 +1,11 @@
-"""A sentencepiece model file (.spm, .model): pieces with their scores and a table of characters, read and written.
+"""Reads and writes a sentencepiece model file (.spm, .model): pieces with their scores, and a table of characters.
 
     ModelProto      1 pieces (1 piece, 2 score, 3 type)    2 trainer_spec (3 model_type, 24 white space behind)
                     3 normalizer_spec (2 precompiled_charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
                       5 escape_whitespaces)                5 denormalizer_spec
 
-It is a protocol buffer, of which few fields matter here, so that the sentencepiece package is not needed. A file is
-somebody else's: every length is compared with what is left of it, and what is not supported is refused with its field.
+The file is a protocol buffer of which qkv needs few fields, so it does without the sentencepiece package. A file may be
+malicious: every length is compared with the bytes that are left, and an error names the field that is not supported.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Value = int | bytes
 
 @dataclass(frozen=True)
 class SentencePieces:
-    """Of one language: log-probabilities of pieces, and the table of characters as it is packed."""
+    """The vocabulary of one language: log-probabilities of pieces, and the packed table of characters."""
 
     scores: dict[str, float]
     table: bytes
 
 
 def read(path: Path) -> SentencePieces:
-    """A unigram vocabulary; anything else is refused."""
+    """Read a unigram vocabulary; other types are refused."""
     refuse = Refusals(path)
     try:
         with path.open("rb") as file:
@@ -64,9 +64,7 @@ def read(path: Path) -> SentencePieces:
                 table = _normalizer(_bytes(value, refuse, "normalizer_spec"), refuse)
             case 5:
                 if any(number == 2 and text for number, text in _fields(_bytes(value, refuse, "5"), refuse, "5")):
-                    raise refuse(
-                        "denormalizer_spec", "texts are rewritten after decoding, which is not supported; expected none"
-                    )
+                    raise refuse("denormalizer_spec", "rewriting texts after decoding is not supported; expected none")
     if not scores or unknown != 1 or not trained:
         counts = f"{len(scores):,} pieces, {unknown} for unknown text"
         raise refuse("model", f"{counts}; expected a whole sentencepiece model, with one for unknown text")
@@ -106,7 +104,7 @@ def _trainer(data: bytes, refuse: Refusals) -> None:
 
 
 def _normalizer(data: bytes, refuse: Refusals) -> bytes:
-    """Its table of characters."""
+    """The table of characters of a normalizer_spec."""
     fields = dict(_fields(data, refuse, "normalizer_spec"))
     for number, name in {3: "add_dummy_prefix", 4: "remove_extra_whitespaces", 5: "escape_whitespaces"}.items():
         if fields.get(number, 1) != 1:
@@ -121,13 +119,13 @@ def _bytes(value: Value, refuse: Refusals, field: str) -> bytes:
 
 
 def _fields(data: bytes, refuse: Refusals, where: str) -> Iterator[tuple[int, Value]]:
-    """Numbers and values of a message; what is not a number comes as its bytes."""
+    """The field numbers and values of a message; a value that is not a number is given as bytes."""
     place = 0
     while place < len(data):
         head, place = _varint(data, place, refuse, where)
         number, wire = head >> 3, head & 7
         if wire not in (VARINT, I64, LEN, I32) or not number:
-            raise refuse(where, f"field {number} at byte {place:,} has wire type {wire}; this is no such file")
+            raise refuse(where, f"field {number} at byte {place:,} has wire type {wire}; not a sentencepiece file")
         size = {I64: 8, I32: 4}.get(wire, 0)
         if wire in (VARINT, LEN):
             size, place = _varint(data, place, refuse, where)
@@ -141,7 +139,7 @@ def _fields(data: bytes, refuse: Refusals, where: str) -> Iterator[tuple[int, Va
 
 
 def _varint(data: bytes, place: int, refuse: Refusals, where: str) -> tuple[int, int]:
-    """Seven bits a byte, the lowest first; the last byte has no eighth."""
+    """Read a number of seven bits for each byte, the lowest first; the eighth bit is 0 in the last byte."""
     number = 0
     for shift in range(0, 70, 7):
         if place >= len(data):
@@ -155,7 +153,7 @@ def _varint(data: bytes, place: int, refuse: Refusals, where: str) -> tuple[int,
 
 
 def pack(scores: Mapping[str, float], table: bytes, unknown: str) -> bytes:
-    """The bytes of such a file, which sentencepiece opens: the piece for unknown text first, then the others."""
+    """The content of a sentencepiece file: the piece for unknown text first, then the others."""
     pieces = [_message(1, _message(1, unknown.encode()) + _number(3, UNKNOWN))]
     for piece, score in scores.items():
         pieces.append(_message(1, _message(1, piece.encode()) + bytes([2 << 3 | I32]) + struct.pack("<f", score)))
@@ -163,7 +161,7 @@ def pack(scores: Mapping[str, float], table: bytes, unknown: str) -> bytes:
     for number in (3, 4, 5):
         normalizer += _number(number, 1)
     minus_one = 2**64 - 1
-    ids = b"".join(_number(number, minus_one) for number in (41, 42, 43))  # no piece begins, ends or pads a text
+    ids = b"".join(_number(number, minus_one) for number in (41, 42, 43))  # no bos, eos and pad pieces
     trainer = _number(3, UNIGRAM) + _number(4, len(scores) + 1) + _number(40, 0) + ids
     return b"".join([*pieces, _message(2, trainer), _message(3, normalizer)])
 
@@ -177,7 +175,7 @@ def _number(number: int, value: int) -> bytes:
 
 
 def _bits(value: int) -> bytes:
-    """As `_varint` reads it."""
+    """The inverse of `_varint`."""
     data = bytearray()
     while value > 127:
         data.append(value & 127 | 128)

@@ -1,17 +1,17 @@
-"""Tensors of other projects: name tables, which say which of our tensors is which of theirs, and files of tensors.
+"""Weights in the formats of other projects: tables that map tensor names of qkv to foreign ones, and files of tensors.
 
     TABLE = (
         Row("embedding.weight", "transformer.wte.weight"),                                    the same tensor
         Row("blocks.{i}…inner.weight", "transformer.h.{i}.mlp.c_fc.weight", TRANSPOSED),       {i} counts the layers
-        Row("blocks.{i}…{query,key,value}.bias", "transformer.h.{i}.attn.c_attn.bias", THIRDS),    three of ours in one
+        Row("blocks.{i}…{query,key,value}.bias", "transformer.h.{i}.attn.c_attn.bias", THIRDS),    one tensor for three
     )
 
-`import_weights` and `export_weights` are exact inverses: tensors are renamed, turned and cut, never computed with.
+`import_weights` and `export_weights` are exact inverses: tensors are renamed, transposed and split; no number changes.
 
-The tensors of safetensors files are read as f32, each when it is asked for. A file is mapped: what is used as it stands
-is never copied, and what is turned or widened leaves nothing behind. The safetensors library checks that offsets and
-shapes fit the file; here names, ranks and kinds of numbers are checked, and `shapes` gives them all before a number is
-read. `Imported` is what a reader of any format returns.
+The tensors of safetensors files are converted to f32, and each is read only when it is used. Files are memory-mapped: a
+tensor that needs no conversion is not copied. The safetensors library checks that offsets and shapes fit the file; this
+module checks names, ranks and number formats, and `shapes` returns all shapes before any number is read. The reader of
+every format returns `Imported`.
 """
 
 from __future__ import annotations
@@ -32,83 +32,84 @@ from qkv.safe_json import RejectedJson, parse_bounded_json
 from qkv.text.tokenizer import Tokenizer
 
 Weights = Mapping[str, Tensor]
-Settings = Mapping[str, Any]  # a config.json as it is parsed
-Values = dict[str, Any]  # some of its values, or of a config of ours
+Settings = Mapping[str, Any]  # a parsed config.json
+Values = dict[str, Any]  # some values of a config.json, or of a config of qkv
 
 
 @dataclass(frozen=True)
 class Transform:
-    """How one tensor of theirs becomes one or several of ours, and back."""
+    """Converts one foreign tensor into one or several tensors of qkv (`read`), and back (`write`)."""
 
     read: Callable[[Tensor], Sequence[Tensor]]
     write: Callable[[Sequence[Tensor]], Tensor]
 
 
-PLAIN = Transform(read=lambda theirs: [theirs], write=lambda ours: ours[0])
-TRANSPOSED = Transform(read=lambda theirs: [theirs.T], write=lambda ours: ours[0].T)
-THIRDS = Transform(read=lambda theirs: theirs.chunk(3), write=lambda ours: torch.cat(list(ours)))
-AS_A_ROW = Transform(read=lambda theirs: [theirs.squeeze(0)], write=lambda ours: ours[0].unsqueeze(0))
-TRANSPOSED_THIRDS = Transform(read=lambda theirs: theirs.T.chunk(3), write=lambda ours: torch.cat(list(ours)).T)
+PLAIN = Transform(read=lambda foreign: [foreign], write=lambda parts: parts[0])
+TRANSPOSED = Transform(read=lambda foreign: [foreign.T], write=lambda parts: parts[0].T)
+THIRDS = Transform(read=lambda foreign: foreign.chunk(3), write=lambda parts: torch.cat(list(parts)))
+AS_A_ROW = Transform(read=lambda foreign: [foreign.squeeze(0)], write=lambda parts: parts[0].unsqueeze(0))
+TRANSPOSED_THIRDS = Transform(read=lambda foreign: foreign.T.chunk(3), write=lambda parts: torch.cat(list(parts)).T)
 
 
 def interleaved(heads: int) -> Transform:
-    """Rows of queries or keys: theirs turn neighbours (0, 1), (2, 3) ..., ours (0, K/2), (1, K/2 + 1) ..."""
+    """Reorders rows of queries or keys: rotary positions rotate the pairs (0, 1), (2, 3) ... in the foreign format, and
+    (0, K/2), (1, K/2 + 1) ... in qkv."""
 
-    def moved(tensor: Tensor, *inside: int) -> Tensor:
+    def reorder(tensor: Tensor, *inside: int) -> Tensor:
         return tensor.view(heads, *inside, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
 
-    return Transform(read=lambda theirs: [moved(theirs, -1, 2)], write=lambda ours: moved(ours[0], 2, -1))
+    return Transform(read=lambda foreign: [reorder(foreign, -1, 2)], write=lambda parts: reorder(parts[0], 2, -1))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table. `{i}` stands for the layer, `{query,key,value}` for one name after the other."""
+    """One row of a table. `{i}` is replaced by the layer, `{query,key,value}` by each of these names in turn."""
 
-    ours: str
-    theirs: str
+    name: str
+    foreign_name: str
     transform: Transform = PLAIN
 
     def at(self, layer: int) -> tuple[list[str], str]:
-        """The names in one layer."""
-        ours, theirs = (name.replace("{i}", str(layer)) for name in (self.ours, self.theirs))
-        before, brace, rest = ours.partition("{")
+        """The names of qkv's tensors and of the foreign tensor in one layer."""
+        name, foreign_name = (name.replace("{i}", str(layer)) for name in (self.name, self.foreign_name))
+        before, brace, rest = name.partition("{")
         if not brace:
-            return [ours], theirs
+            return [name], foreign_name
         parts, _, after = rest.partition("}")
-        return [before + part + after for part in parts.split(",")], theirs
+        return [before + part + after for part in parts.split(",")], foreign_name
 
 
 Table = tuple[Row, ...]
 
 
 def pairs(*names: tuple[str, str]) -> Table:
-    """Weight and bias of each layer, by its name here and there."""
-    return tuple(Row(f"{ours}.{part}", f"{theirs}.{part}") for ours, theirs in names for part in ("weight", "bias"))
+    """The rows for weight and bias of each layer, from its name in qkv and its foreign name."""
+    return tuple(Row(f"{name}.{part}", f"{foreign}.{part}") for name, foreign in names for part in ("weight", "bias"))
 
 
-def import_weights(table: Table, theirs: Weights) -> dict[str, Tensor]:
-    """Their tensors under our names. Nothing may be missing, nothing may be left over."""
-    lines = _lines(table, theirs)
-    _complete({name for _, _, name in lines}, theirs)
-    ours: dict[str, Tensor] = {}
+def import_weights(table: Table, foreign: Weights) -> dict[str, Tensor]:
+    """Convert foreign tensors into qkv's. Missing and unknown tensors are errors."""
+    lines = _lines(table, foreign)
+    _require_same_names({name for _, _, name in lines}, foreign)
+    weights: dict[str, Tensor] = {}
     for transform, names, name in lines:
-        tensor = theirs[name]  # once: it may be read from a file only now
-        ours |= {own: _unshared(part, tensor) for own, part in zip(names, transform.read(tensor), strict=True)}
-    return ours
+        tensor = foreign[name]  # looked up once, because this may read it from a file
+        weights |= {new: _unshared(part, tensor) for new, part in zip(names, transform.read(tensor), strict=True)}
+    return weights
 
 
-def export_weights(table: Table, ours: Weights) -> dict[str, Tensor]:
-    """Our tensors under their names. Nothing may be missing, nothing may be left over."""
-    lines = _lines(table, ours)
-    _complete({name for _, names, _ in lines for name in names}, ours)
-    theirs: dict[str, Tensor] = {}
+def export_weights(table: Table, weights: Weights) -> dict[str, Tensor]:
+    """Convert qkv's tensors into foreign ones. Missing and unknown tensors are errors."""
+    lines = _lines(table, weights)
+    _require_same_names({name for _, names, _ in lines for name in names}, weights)
+    foreign: dict[str, Tensor] = {}
     for transform, names, name in lines:
-        theirs[name] = _unshared(transform.write([ours[own] for own in names]), ours[names[0]])
-    return theirs
+        foreign[name] = _unshared(transform.write([weights[part] for part in names]), weights[names[0]])
+    return foreign
 
 
 def _lines(table: Table, weights: Weights) -> list[tuple[Transform, list[str], str]]:
-    """The table written out, layer by layer, for as many layers as the names of `weights` count in each stack."""
+    """The table with a row for every layer. The names of `weights` show how many layers each stack has."""
     stacks: dict[str, set[str]] = {}
     for name in weights:
         parts = name.split(".")
@@ -117,15 +118,15 @@ def _lines(table: Table, weights: Weights) -> list[tuple[Transform, list[str], s
                 stacks.setdefault(".".join(parts[:at]), set()).add(part)
 
     def layers(row: Row) -> int:
-        """The names are ours or theirs: one of the two stacks is there."""
-        if "{i}" not in row.theirs:
+        """The number of layers of a row. `weights` has either qkv's names or the foreign ones."""
+        if "{i}" not in row.foreign_name:
             return 1
-        return max(len(stacks.get(name.partition(".{i}")[0], ())) for name in (row.ours, row.theirs))
+        return max(len(stacks.get(name.partition(".{i}")[0], ())) for name in (row.name, row.foreign_name))
 
     return [(row.transform, *row.at(layer)) for row in table for layer in range(layers(row))]
 
 
-def _complete(expected: set[str], weights: Weights) -> None:
+def _require_same_names(expected: set[str], weights: Weights) -> None:
     missing, unknown = sorted(expected - set(weights)), sorted(set(weights) - expected)
     kinds = (("missing", missing), ("unknown", unknown))
     if problems := [f"{len(names)} {what} ({names[0]})" for what, names in kinds if names]:
@@ -133,23 +134,24 @@ def _complete(expected: set[str], weights: Weights) -> None:
 
 
 def _unshared(tensor: Tensor, source: Tensor) -> Tensor:
-    """A part that shares its memory with others gets its own, as safetensors asks; a plain one stays as it is."""
+    """A copy of a tensor that shares its memory with others, because safetensors cannot write such tensors; an
+    unchanged tensor is returned without a copy."""
     return tensor if tensor is source else tensor.clone(memory_format=torch.contiguous_format)
 
 
 NUMBERS = ("F32", "F16", "BF16", "F64")
 MAX_TENSORS = 100_000
-LARGEST_HEADER = 2**23  # of one file; a name, a kind, a shape and two places take about a hundred bytes
+LARGEST_HEADER = 2**23  # bytes, of one file; a name, a number format, a shape and two offsets take about a hundred
 
 
 class LazyTensors(Mapping[str, Tensor]):
-    """Names to tensors, each read when it is asked for."""
+    """A mapping from names to tensors. Each tensor is read only when it is looked up."""
 
-    names: Mapping[str, Any]  # a name and what the file has under it
+    names: Mapping[str, Any]  # the name of a tensor, and how its file stores it
 
     @abstractmethod
     def shapes(self) -> dict[str, Tensor]:
-        """Every tensor without its numbers, on torch's meta device."""
+        """Every tensor as a shape without numbers, on torch's meta device."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -163,7 +165,7 @@ class TensorFiles(LazyTensors):
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.places: dict[str, Path] = {}
-        self.facts: dict[str, Any] = {}  # as the headers say them: dtype, shape, data_offsets
+        self.facts: dict[str, Any] = {}  # the entries of the headers: dtype, shape, data_offsets
         for path in files:
             for name, facts in _header(path).items():
                 if name in self.places:
@@ -171,10 +173,10 @@ class TensorFiles(LazyTensors):
                 self.places[name], self.facts[name] = path, facts
         if len(self.places) > MAX_TENSORS:
             raise RefusedError(f"{files[0]}: {len(self.places):,} tensors; at most {MAX_TENSORS:,} are read.")
-        self.names = {name: name for name in self.places}  # as they are asked for -> as the file has them
+        self.names = {name: name for name in self.places}  # the name for a lookup -> the name in the file
 
     def renamed(self, names: Mapping[str, str]) -> TensorFiles:
-        """Only the tensors that `names` lists, as it calls them: file's name -> name."""
+        """Only the tensors in `names`, which maps names in the files to new names."""
         files = object.__new__(TensorFiles)
         files.places, files.facts, files.names = self.places, self.facts, {}
         for old, new in names.items():
@@ -186,7 +188,7 @@ class TensorFiles(LazyTensors):
         held = self.names[name]
         path = self.places[held]
 
-        # a file opened for one tensor is let go with it
+        # the file is opened for each tensor, so that its memory map is released with the tensor
         try:
             with safe_open(path, framework="pt") as opened:
                 tensor: Tensor = opened.get_tensor(held)
@@ -202,7 +204,7 @@ class TensorFiles(LazyTensors):
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """What a file says about its tensors, by name; nothing else of it is touched."""
+    """The entries of a file's header by tensor name; the rest of the file is not read."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -231,25 +233,25 @@ def _shape(facts: dict[str, Any], where: str) -> Tensor:
     return torch.empty(shape, dtype=torch.float32, device="meta")
 
 
-LARGEST_TABLE = 2**25  # places x width, of rotary positions and waves: they are computed, not read
+LARGEST_TABLE = 2**25  # positions x width, of rotary and sinusoidal positions: they are computed, not read
 
 
 @dataclass(frozen=True)
 class Imported:
-    config: Any  # of one of our models, with build()
+    config: Any  # the config of a model of qkv, with build()
     weights: Mapping[str, Tensor]  # f32; exactly the names and shapes of the built model
     tokenizer: Tokenizer
-    name: str  # of the model, as its files say it
-    notes: tuple[str, ...] = ()  # what was left out or decided, in words
-    target: Tokenizer | None = None  # what cuts a translator's targets, where that is another
+    name: str  # of the model, from its files
+    notes: tuple[str, ...] = ()  # sentences for the user: what was left out, and what was assumed
+    target: Tokenizer | None = None  # a translator's tokenizer for targets, if it is not the one for sources
 
 
 def with_weights(
     imported: Imported, table: Table, files: LazyTensors, where: str, largest: int = LARGEST_TABLE
 ) -> Imported:
-    """With the files' tensors under our names, once config, tokenizer and every shape are known to fit together.
+    """Add the files' weights, converted to qkv's tensors. Config, tokenizer and all shapes must fit together.
 
-    No number is read before that: a file of a few bytes may speak of a terabyte.
+    They are compared before any number is read, because a file of a few bytes may claim to contain a terabyte.
     """
     config = getattr(imported.config, "encoder", imported.config)
     if imported.tokenizer.vocabulary > config.vocabulary:
@@ -257,8 +259,8 @@ def with_weights(
             f"{where}: the tokenizer has {imported.tokenizer.vocabulary:,} tokens, the model {config.vocabulary:,}. "
             "The files belong to different models."
         )
-    waves = getattr(config, "positions", None) == "sinusoidal"  # they are as wide as the model
-    width = config.width if waves else getattr(config, "head_width", 0) or config.width // max(1, config.heads)
+    sinusoidal = getattr(config, "positions", None) == "sinusoidal"  # such positions are as wide as the model
+    width = config.width if sinusoidal else getattr(config, "head_width", 0) or config.width // max(1, config.heads)
     layers = config.layers + getattr(config, "decoder_layers", 0)
     if layers > len(files) or config.context * width > largest:
         raise RefusedError(
@@ -280,8 +282,8 @@ def with_weights(
 
 
 def build_model(config: Any, weights: Mapping[str, Tensor], device: str) -> nn.Module:
-    """The model of a config around these tensors, which may lie in a mapped file: they are used as they are."""
-    with no_start():  # memory that is never written is never taken
+    """The model of a config with these tensors as its weights. They are not copied, and may lie in a mapped file."""
+    with no_start():  # without initialization, the memory of the first weights is never touched
         model: nn.Module = config.build()
     model.load_state_dict(dict(weights), strict=True, assign=True)
     return model.to(device).eval().requires_grad_(True)

@@ -32,7 +32,7 @@ from qkv.errors import InputError, QkvError, RefusedError
 from qkv.generation import native
 from qkv.generation.beam import Translator
 from qkv.interop import export
-from qkv.interop.parity import SENTENCES, TOLERANCE, reads, sources, texts
+from qkv.interop.parity import SENTENCES, TOLERANCE, reader_of, sources, texts
 from qkv.interop.tensors import build_model
 from qkv.models.language_model import LanguageModel
 from qkv.objectives.objective import padded
@@ -145,13 +145,13 @@ class Proofs:
         for row in (row[: max(1, self.context - PADDING_TOKENS)] for row in self.rows):
             tokens, present = padded([row, [fill] * min(self.context, len(row) + PADDING_TOKENS)], fill)
             present[1] = True
-            differences.append(max_difference(reads(self.module)(tokens, present)[0], self._output(row)))
+            differences.append(max_difference(reader_of(self.module)(tokens, present)[0], self._output(row)))
         return max(differences), "a padded text = the text alone"
 
     def batch(self) -> Result:
         shortest = min(len(row) for row in self.rows)
         tokens = torch.tensor([row[:shortest] for row in self.rows])
-        together = reads(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))
+        together = reader_of(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))
         largest = max(map(max_difference, together, (self._output(row.tolist()) for row in tokens)))
         return largest, f"{len(self.rows)} texts together = each alone"
 
@@ -197,7 +197,7 @@ class Proofs:
 
     def _output(self, row: list[int]) -> Tensor:
         tokens = torch.tensor([row])
-        return reads(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))[0]
+        return reader_of(self.module)(tokens, torch.ones_like(tokens, dtype=torch.bool))[0]
 
 
 def max_difference(outputs: Tensor, expected: Tensor) -> float:

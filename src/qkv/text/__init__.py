@@ -1,1 +1,1 @@
-"""Tokenizers: characters, words, byte-level BPE and WordPiece, on the `tokenizers` library. Knows no torch."""
+"""Tokenizers: characters, words, byte-level BPE and WordPiece, with the `tokenizers` library; torch is not imported."""

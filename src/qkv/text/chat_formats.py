@@ -1,11 +1,13 @@
-"""Conversations as tokens. The formats are a fixed list: what a model's files say about templates is never run.
+"""Conversations as tokens. The list of formats is fixed: the chat templates in a model's files are programs, and are
+not run.
 
     chatml    <|im_start|>user\\nHello<|im_end|>\\n<|im_start|>assistant\\n           Qwen3 and many others
-    smollm2, qwen2    the same, with the system message that these were trained with
+    smollm2, qwen2    the same, with the system message that these models were trained with
     llama3    <|start_header_id|>user<|end_header_id|>\\n\\nHello<|eot_id|> ...      Llama 3
-    llama2    [INST] Hello [/INST] ...                                             Llama 2, asked for by name
+    llama2    [INST] Hello [/INST] ...                                             Llama 2, never chosen automatically
 
-Special tokens are put in as ids. What a person types is text, whatever it spells, and cannot end their turn.
+Special tokens are inserted as ids. A message is always encoded as text: even if it contains the name of a special
+token, it cannot end its turn.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ class Message:
 
 @dataclass(frozen=True)
 class Format:
-    """How a conversation is written down, and which tokens it needs."""
+    """A chat format: a function that encodes a conversation, and the tokens that it needs."""
 
     needs: tuple[str, ...]
     ids: Callable[[Tokenizer, Sequence[Message]], list[int]]
-    ends: tuple[str, ...]  # what ends the answer, where the vocabulary has it
-    model: str = ""  # which models have it: a part of their name, in small letters
-    system: str = ""  # the default system message: some models were trained with it
+    ends: tuple[str, ...]  # tokens that end an answer, as far as the vocabulary has them
+    model: str = ""  # a part of the names of its models, in lower case
+    system: str = ""  # the default system message, if the models were trained with one
 
 
 def _chatml(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
@@ -55,15 +57,15 @@ def _llama3(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
 
 def _llama2(tokenizer: Tokenizer, messages: Sequence[Message]) -> list[int]:
     system = "".join(f"<<SYS>>\n{message.text}\n<</SYS>>\n\n" for message in messages if message.role == "system")
-    # a question with its answer is one text: a space begins every text; ended or not
+    # a question and its answer are one text, because the tokenizer adds a space before each; with whether it has ended
     texts: list[tuple[str, bool]] = []
     for message in messages:
         if message.role == "user":
             texts.append((f"[INST] {system}{message.text.strip()} [/INST]", False))
             system = ""
         elif message.role == "assistant":
-            asked = texts.pop()[0] if texts and not texts[-1][1] else ""
-            texts.append((f"{asked} {message.text.strip()} ", True))
+            question = texts.pop()[0] if texts and not texts[-1][1] else ""
+            texts.append((f"{question} {message.text.strip()} ", True))
     end = tokenizer.named.get("</s>", tokenizer.ends[0])
     ids = []
     for text, ended in texts:
@@ -85,14 +87,14 @@ FORMATS = {
 
 
 def choose(tokenizer: Tokenizer, name: str = "auto", model: str = "") -> tuple[str, Format]:
-    """The format of this name, or the one whose tokens the vocabulary has; `model` is what the model is called."""
+    """The format with this name; for "auto", the first that fits the vocabulary and `model`, the name of the model."""
     if name == "auto":
         for known, form in FORMATS.items():
             if form.needs and form.model in model.lower() and tokenizer.named.keys() >= set(form.needs):
                 return known, form
         raise InputError(
-            "this model has no chat format that is known here: its vocabulary lacks the tokens of "
-            "chatml and of llama3. generate continues a text; `format` names a format."
+            "no known chat format fits this model: its vocabulary lacks the tokens of chatml and of llama3. "
+            "Name another format with `format`, or use generate, which continues a text."
         )
     if name not in FORMATS:
         raise InputError(f"format {name!r}: expected auto or one of {', '.join(FORMATS)}.")
@@ -106,7 +108,10 @@ def choose(tokenizer: Tokenizer, name: str = "auto", model: str = "") -> tuple[s
 def conversation(
     tokenizer: Tokenizer, messages: Sequence[Message], format: str, model: str, room: int
 ) -> tuple[list[int], set[int], int]:
-    """The tokens to go on from, those that end the answer, and how many of the oldest turns had no room."""
+    """The ids of a conversation, the ids that end an answer, and the number of turns left out.
+
+    The oldest turns are left out until at most `room` tokens remain.
+    """
     _, form = choose(tokenizer, format, model)
     turns = list(messages)
     if form.system and not any(message.role == "system" for message in turns):
@@ -117,7 +122,7 @@ def conversation(
         if oldest is None:
             break
         answered = oldest + 1 < len(turns) - 1 and turns[oldest + 1].role == "assistant"
-        gone = 2 if turns[oldest].role == "user" and answered else 1  # an answer goes with its question
-        del turns[oldest : oldest + gone]
-        left_out += gone
+        count = 2 if turns[oldest].role == "user" and answered else 1  # a question is left out with its answer
+        del turns[oldest : oldest + count]
+        left_out += count
     return ids, {*tokenizer.ends, *(tokenizer.named[name] for name in form.ends if name in tokenizer.named)}, left_out

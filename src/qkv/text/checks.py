@@ -1,9 +1,9 @@
-"""Is a tokenizer.json safe to hand to the `tokenizers` library?
+"""Checks that a tokenizer.json is safe to load with the `tokenizers` library.
 
-The library is written in Rust and panics on crafted files; a panic is a BaseException and prints a backtrace. So a file
-is read as plain JSON first and compared with what qkv knows: known kinds only, only the regular expressions qkv writes
-itself, ids without gaps, merges that refer to the vocabulary, around a text nothing but special tokens of the
-vocabulary. What does not fit is refused with file and field.
+The library is written in Rust, and panics on some malicious files; a panic is a BaseException and prints a backtrace.
+So a file is first read as plain JSON. Only these are accepted: known kinds of tokenizers, the regular expressions that
+qkv itself writes, ids without gaps, merges of tokens in the vocabulary, and templates that add only special tokens of
+the vocabulary. Errors name the file and the field.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from qkv.visible import encodable
 
 LARGEST_FILE = 64 * 2**20
 LONGEST_TOKEN = 4096
-# of a vocabulary over bytes: what English is written with, and what continues other characters. SmolLM2 lacks others.
+# bytes that a byte-level vocabulary must have: printable ASCII, and continuation bytes of UTF-8. SmolLM2 lacks others.
 NEEDED_BYTES = {*b"\t\n", *range(0x20, 0x7F), *range(0x80, 0xC0)}
-# keys that change nothing we rely on; a table of characters is checked by itself
-IDLE_KEYS = {"trim_offsets", "add_prefix_space", "cleanup", "precompiled_charsmap"}
+# keys that are not compared: they do not affect ids, or, like the table of characters, are checked separately
+UNCOMPARED_KEYS = {"trim_offsets", "add_prefix_space", "cleanup", "precompiled_charsmap"}
 
 _MODEL_KEYS: dict[str, dict[str, list[object]]] = {
     "BPE": {
@@ -44,23 +44,23 @@ def refusal(where: str) -> Refusals:
     return Refusals(where, "Use another copy of the tokenizer, or train a new one with `qkv tokenize --train`.")
 
 
-def essence(value: object) -> object:
-    """A part of a tokenizer.json without its idle keys."""
+def without_uncompared_keys(value: object) -> object:
+    """A part of a tokenizer.json without the keys that are not compared."""
     if isinstance(value, dict):
-        return {key: essence(item) for key, item in value.items() if key not in IDLE_KEYS}
+        return {key: without_uncompared_keys(item) for key, item in value.items() if key not in UNCOMPARED_KEYS}
     if isinstance(value, list):
-        return [essence(item) for item in value]
+        return [without_uncompared_keys(item) for item in value]
     return value
 
 
 def short(value: object) -> str:
-    """A value of a file, fit for a message."""
+    """A value of a file, shortened for a message."""
     shown = ascii(value)
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 def read(text: str, where: str) -> tuple[Kind, str]:
-    """The kind of a tokenizer.json and its text, made ready for the library, or RefusedError."""
+    """Check the text of a tokenizer.json; return its kind and the text to load with the library."""
     refuse = refusal(where)
     if len(text) > LARGEST_FILE:
         raise refuse("file", f"{len(text):,} characters, at most {LARGEST_FILE:,} are read")
@@ -82,7 +82,7 @@ def read(text: str, where: str) -> tuple[Kind, str]:
         _likely(values, ids, refuse)
     if kind in ("bpe", "sentencepiece"):
         values["model"]["merges"] = _merges(values, ids, refuse)
-    # lengths are the business of whoever makes batches, never of the tokenizer
+    # texts are truncated and padded when batches are made, never by the tokenizer
     values["truncation"] = values["padding"] = None
     return kind, json.dumps(values, ensure_ascii=False)
 
@@ -103,10 +103,11 @@ def _kind(values: Part, refuse: Refusals) -> Kind:
         words = isinstance(behaviour, dict) and behaviour.get("behavior") == "Removed"
         kind: Kind = "words" if words else "characters"
     else:
-        bytes_last = model.get("byte_fallback") is True  # bytes only where no piece fits: sentencepiece's way
-        kind = "sentencepiece" if bytes_last else _KINDS[name]
+        byte_fallback = model.get("byte_fallback") is True  # only sentencepiece has bytes for unknown characters
+        kind = "sentencepiece" if byte_fallback else _KINDS[name]
     for field, options in PIPELINES[kind].items():
-        if not any(essence(values.get(field)) == essence(option) for option in options):
+        value = without_uncompared_keys(values.get(field))
+        if not any(value == without_uncompared_keys(option) for option in options):
             raise refuse(field, f"{short(values.get(field))} is not supported for a {kind} tokenizer")
     return kind
 
@@ -126,7 +127,7 @@ def _vocabulary(model: Part, refuse: Refusals) -> dict[str, int]:
 
 
 def _scored(vocabulary: object, refuse: Refusals) -> dict[str, int]:
-    """The ids of pieces that are listed with their scores."""
+    """The ids of a vocabulary that is a list of pieces with scores."""
     ids: dict[str, int] = {}
     for number, entry in enumerate(vocabulary if isinstance(vocabulary, list) else ()):
         field = f"model.vocab[{number}]"
@@ -136,7 +137,7 @@ def _scored(vocabulary: object, refuse: Refusals) -> dict[str, int]:
         if type(score) not in (int, float) or not NEVER <= score <= -NEVER:
             raise refuse(field, f"the score of {short(piece)} is {short(score)}, expected a logarithm")
         if ids.setdefault(piece, number) != number:
-            raise refuse(field, f"{short(piece)} is there twice")
+            raise refuse(field, f"{short(piece)} is listed twice")
     return ids
 
 
@@ -173,30 +174,31 @@ def _needed(kind: Kind, values: Part, ids: Mapping[str, int], refuse: Refusals) 
     if kind == "bpe" and any(
         byte in NEEDED_BYTES for picture, byte in byte_of_character().items() if picture not in ids
     ):
-        raise refuse("model.vocab", "the bytes that text is made of are not all there")
+        raise refuse("model.vocab", "it lacks tokens for some bytes that every text needs")
     if kind == "sentencepiece" and any(f"<0x{byte:02X}>" not in ids for byte in range(256)):
-        raise refuse("model.vocab", "the 256 bytes are not all there")
+        raise refuse("model.vocab", "it lacks tokens for some of the 256 bytes")
     _template(values.get("post_processor"), ids, special, refuse)
 
 
 def _listed(model: Part) -> set[str]:
-    """The tokens of a model, without added ones."""
+    """The tokens of the vocabulary, without added tokens."""
     return {piece for piece, _ in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])
 
 
 def _likely(values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
-    """What a vocabulary of likely pieces must have besides: an unknown, pieces, and a table that can be walked."""
+    """Further checks of a unigram vocabulary: it needs an unknown token, scored pieces, and a valid table of
+    characters."""
     added = {entry["content"]: entry for entry in values["added_tokens"]}
     if not all(entry["special"] for entry in added.values()) or added.keys() - _listed(values["model"]):
-        raise refuse("added_tokens", "expected special tokens that model.vocab holds too")
+        raise refuse("added_tokens", "expected special tokens that are also in model.vocab")
     unknown = values["model"].get("unk_id")
     if type(unknown) is not int or unknown not in {entry["id"] for entry in added.values()} - {ids.get(BEYOND)}:
         raise refuse("model.unk_id", f"{short(unknown)}, expected the id of a special token")
     beyond = ids.get(BEYOND, len(ids))
     if any(entry["id"] > beyond for entry in added.values()) or (BEYOND in ids and BEYOND not in added):
-        raise refuse("added_tokens", f"expected {BEYOND} behind all others")
+        raise refuse("added_tokens", f"expected {BEYOND} after all others")
     if not any(score != NEVER for piece, score in values["model"]["vocab"] if piece not in added):
-        raise refuse("model.vocab", "no piece can be cut from a text")
+        raise refuse("model.vocab", "no piece has a score, so no text can be tokenized")
     processor = values.setdefault("post_processor", None)
     if processor is not None and processor.get("type") != "TemplateProcessing":
         raise refuse("post_processor", f"{short(processor)} is not supported for a unigram tokenizer")
@@ -207,7 +209,7 @@ def _likely(values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
 
 
 def _merges(values: Part, ids: Mapping[str, int], refuse: Refusals) -> list[object]:
-    """Those that are kept: a text must not spell a special token, so that nothing is merged into one."""
+    """The merges without those that give a special token: a text that contains its name must not become this token."""
     special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     merges, kept = values["model"].get("merges"), []
     if not isinstance(merges, list):
@@ -225,13 +227,14 @@ def _merges(values: Part, ids: Mapping[str, int], refuse: Refusals) -> list[obje
 
 
 def _template(value: object, ids: Mapping[str, int], special: set[str], refuse: Refusals) -> None:
-    """What is put around a text: nothing, or special tokens of the vocabulary around a text A (and a text B)."""
+    """Check the template: it may add only special tokens of the vocabulary, to a text A or to a pair of texts A and
+    B."""
     field = "post_processor"
     if value is None:
         return
     if not isinstance(value, dict):
         raise refuse(field, f"{short(value)} is not supported")
-    if essence(value) == {"type": "ByteLevel", "use_regex": value.get("use_regex")}:
+    if without_uncompared_keys(value) == {"type": "ByteLevel", "use_regex": value.get("use_regex")}:
         return
     if value.get("type") == "Sequence" and isinstance(steps := value.get("processors"), list) and len(steps) <= 2:
         for step in steps:
@@ -257,7 +260,7 @@ def _template(value: object, ids: Mapping[str, int], special: set[str], refuse: 
 
 
 def _step(step: object, tokens: Part) -> tuple[str, str] | None:
-    """One step of a template: what it is and its name; None where it does not fit."""
+    """One step of a template: its kind and its name; None if it is not valid."""
     if not isinstance(step, dict) or len(step) != 1:
         return None
     kind, entry = next(iter(step.items()))

@@ -1,10 +1,11 @@
-"""Ids back to text: token by token while it is being written, and word by word.
+"""Decodes ids to text while they are generated, and finds the words that tokens belong to.
 
-A stream gives the text that is certain by now; joined, it is exactly what `decode` makes of all ids. A token of a
-byte-level vocabulary may end inside a character; its bytes wait until the character is whole. Work per token does not
-grow with the length of the text. With stop strings, text is shown as soon as it cannot be the beginning of one.
+A stream returns text as soon as later tokens cannot change it; all its parts together are exactly the result of
+`decode` for all ids. A token of a byte-level vocabulary may end inside a character, whose bytes are held back until it
+is complete. The time for a token does not grow with the length of the text. With stop strings, text that may be the
+beginning of one is held back.
 
-A word is letters and digits, or one other mark, as `pipelines.WORD`.
+A word is a run of letters and digits, or one other character, as in `pipelines.WORD`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from qkv.text.tokenizer import Tokenizer
 
 class StreamDecoder:
     def __init__(self, tokenizer: Tokenizer, before: int | None = None) -> None:
-        """`before` is the token that the text goes on from: words are joined to it as to each other."""
+        """`before` is the token before the text; it decides whether a space comes first."""
         self._tokenizer = tokenizer
-        # both this and the library put one U+FFFD for each longest broken part, as Unicode recommends
+        # like the library, this decoder gives one U+FFFD for each maximal invalid sequence, as Unicode recommends
         self._bytes = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._before = before
-        self._ids = [] if before is None else [before]  # of a tokenizer of one's own, which joins as it likes
+        # all ids, for a user-defined tokenizer: it decodes them together
+        self._ids = [] if before is None else [before]
         self._shown = tokenizer.decode(self._ids) if tokenizer.kind == "own" else ""
 
     def push(self, number: int) -> str:
-        """The text that this token makes certain; empty for special tokens and unfinished characters."""
+        """Take a token, and return the text that is now complete; empty after a special token or within a character."""
         if self._tokenizer.is_special(number) or not 0 <= number < self._tokenizer.vocabulary:
             return ""
         if self._tokenizer.kind == "own":
@@ -44,28 +46,28 @@ class StreamDecoder:
         if self._before is None:
             text = self._tokenizer.decode([number])
         else:
-            # how a token is joined depends on the one before it, never on those after it
+            # the space between two tokens does not depend on later tokens
             text = self._tokenizer.decode([self._before, number])
             text = text[len(self._tokenizer.decode([self._before])) :]
         self._before = number
         return text
 
     def _fresh(self, text: str) -> str:
-        """What a text has beyond what was shown; a broken character waits until it is whole."""
+        """The new end of a text, without an incomplete character at its very end."""
         if not text.startswith(self._shown):
             return ""
         fresh, self._shown = text[len(self._shown) :], text
         return fresh
 
     def finish(self) -> str:
-        """What was held back: a broken character at the very end."""
+        """The text that was held back: an incomplete character at the very end."""
         if self._tokenizer.kind == "own":
             return self._fresh(self._tokenizer.decode(self._ids))
         return self._bytes.decode(b"", final=True)
 
 
 class StoppedStream:
-    """Tokens in, text out, up to the first stop string and without it."""
+    """Decodes tokens up to the first stop string, which is left out."""
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str] = (), before: int | None = None) -> None:
         self.decoder = StreamDecoder(tokenizer, before)
@@ -93,7 +95,7 @@ class StoppedStream:
 
     @staticmethod
     def _overlap(text: str, word: str) -> int:
-        """The longest end of `text` that a stop string begins with."""
+        """The length of the longest end of `text` with which a stop string begins."""
         longest = min(len(text), len(word) - 1)
         return next((size for size in range(longest, 0, -1) if text.endswith(word[:size])), 0)
 
@@ -106,22 +108,23 @@ class Words:
     pieces: list[str]
     """As people read them."""
     places: list[int]
-    """Of each piece the number of its word; -1 for special tokens and white space."""
+    """The number of the word of each token; -1 for special tokens and white space."""
     words: list[str]
 
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int]) -> Words:
-    """Pieces that spell bytes are cut by the text they spell together; others say themselves where a word goes on."""
+    """The words of a tokenized text. Byte-level tokens are decoded together and the text is split into words; tokens of
+    other kinds show whether they continue a word."""
     pieces = [tokenizer.piece(number) for number in ids]
     if tokenizer.kind in ("words", "wordpiece"):
         return _by_piece(tokenizer, ids, pieces)
     spelled = [b"" if tokenizer.is_special(number) else _bytes(tokenizer, number) for number in ids]
-    text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # a model may write half a character
+    text = b"".join(spelled).decode("utf-8", errors="surrogateescape")  # a model may generate part of a character
     matches = [match for match in _WORD.finditer(text) if match[0].strip()]
     borders = [(len(_encoded(text[: match.start()])), len(_encoded(text[: match.end()]))) for match in matches]
     places, at, word = [], 0, 0
     for part in spelled:
-        # the word in which the piece has its first letter; white space before it belongs to none
+        # the word that contains the first character of the token that is not white space
         begin = at + len(part) - len(part.lstrip())
         while word < len(borders) and borders[word][1] <= begin:
             word += 1

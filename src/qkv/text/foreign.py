@@ -1,9 +1,9 @@
-"""Vocabularies that other projects made: a tokenizer.json, or a list of tokens with merges or scores.
+"""Vocabularies of other projects: a tokenizer.json, or a list of tokens with merges or scores.
 
-Whatever they come from, they become the text of a tokenizer.json, which is checked (checks.py) and then tried in a
-process of its own before the library may have it. The `tokenizers` library panics on some files, and a panic ends more
-than a call. The checks refuse all that is known to do so; the trial is for what is not known: the child loads the file
-and uses it, within limits of time and memory.
+They are converted to the text of a tokenizer.json, which is checked (checks.py) and then tried in a child process
+before it is loaded. The `tokenizers` library panics on some files, and a panic may end the whole program. The checks
+refuse files that are known to cause this; for others, the child process loads and uses the file, with limits on time
+and memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ for text in ("", "a", words, " " * 300, "^" * 300, "\\u0301" * 300):
 """
 
 
-def survive(text: str, where: str) -> None:
+def try_in_subprocess(text: str, where: str) -> None:
     """Refuse a tokenizer.json that the library cannot load and use."""
     refuse = refusal(where)
     try:
@@ -55,19 +55,20 @@ def survive(text: str, where: str) -> None:
 
 
 def read(path: Path) -> Tokenizer:
-    """A tokenizer.json that somebody else wrote."""
-    return Tokenizer.parse(read_text(path, LARGEST_FILE), str(path), tried=survive)
+    """Read a tokenizer.json of another project."""
+    return Tokenizer.parse(read_text(path, LARGEST_FILE), str(path), tried=try_in_subprocess)
 
 
 def byte_bpe(
-    tokens: Sequence[str], merges: object, cut: str, special: Collection[int], roles: Roles, where: str
+    tokens: Sequence[str], merges: object, pre_tokenizer: str, special: Collection[int], roles: Roles, where: str
 ) -> Tokenizer:
-    """A byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges ("t he") in their order."""
+    """A tokenizer from a byte-level vocabulary: tokens by id, in GPT-2's alphabet for bytes; merges ("t he") in
+    order."""
     model = {"type": "BPE", "vocab": _ids(tokens, where), "merges": merges}
     around = {
-        "normalizer": pipelines.NFC_NORMALIZER if cut == "qwen2" else None,
-        "pre_tokenizer": pipelines.CUTS[cut],
-        "decoder": pipelines.CUTS["gpt-2"],
+        "normalizer": pipelines.NFC_NORMALIZER if pre_tokenizer == "qwen2" else None,
+        "pre_tokenizer": pipelines.PRE_TOKENIZERS[pre_tokenizer],
+        "decoder": pipelines.PRE_TOKENIZERS["gpt-2"],
     }
     return _checked(model, around, tokens, special, roles, where)
 
@@ -75,7 +76,8 @@ def byte_bpe(
 def sentencepiece(
     pieces: Sequence[str], scores: Sequence[float], special: Collection[int], roles: Roles, where: str
 ) -> Tokenizer:
-    """Sentencepiece's byte-pair vocabulary: pieces by id ("▁the", "<0x0A>"), the better scored ones merged first."""
+    """A tokenizer from sentencepiece's BPE vocabulary: pieces by id ("▁the", "<0x0A>"); higher scores are merged
+    first."""
     ids = _ids(pieces, where)
     apart = set(special) | {number for number, piece in enumerate(pieces) if piece.startswith("<0x")}
     ranked: list[tuple[float, int, int, tuple[str, str]]] = []
@@ -91,7 +93,7 @@ def sentencepiece(
 
 
 def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
-    """BERT's vocab.txt: a token a line."""
+    """Read BERT's vocab.txt, with one token in each line."""
     tokens = [line.removesuffix("\r") for line in read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
     ids = _ids(tokens, str(path))
     special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
@@ -106,7 +108,7 @@ def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
 
 
 def gpt2(vocabulary: Path, merges: Path) -> Tokenizer:
-    """GPT-2's two files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe)."""
+    """Read GPT-2's two files: vocab.json (or encoder.json) and merges.txt (or vocab.bpe)."""
     ids = numbered(vocabulary)
     lines = read_text(merges, LARGEST_FILE).split("\n")
     pairs = [line for line in lines if line and not line.startswith("#version")]
@@ -123,7 +125,7 @@ def unigram(
     unknown: str,
     where: str,
 ) -> Tokenizer:
-    """Sentencepiece's likely pieces of one language and its table of characters, under a numbering that may know more
+    """A tokenizer from sentencepiece's unigram pieces of one language and its table of characters. `ids` may have more
     pieces, or fewer."""
     tokens = sorted(ids, key=ids.__getitem__)
     listed = [[piece, 0.0 if piece in special else scores.get(piece, NEVER)] for piece in tokens]
@@ -140,7 +142,7 @@ def unigram(
 
 
 def numbered(path: Path) -> dict[str, int]:
-    """A vocab.json: tokens and their ids, without gaps."""
+    """Read a vocab.json: tokens and their ids, without gaps."""
     try:
         ids = parse_bounded_json(read_text(path, LARGEST_FILE))
     except (ValueError, RecursionError) as error:
@@ -157,7 +159,7 @@ def _checked(
     model: Part, around: Part, tokens: Sequence[str], special: Collection[int], roles: Roles | None, where: str
 ) -> Tokenizer:
     named = {tokens[number]: number for number in sorted(special)}
-    return Tokenizer.parse(pipelines.tokenizer_json(model, around, named), where, roles, survive)
+    return Tokenizer.parse(pipelines.tokenizer_json(model, around, named), where, roles, try_in_subprocess)
 
 
 def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:
@@ -167,11 +169,11 @@ def _ids(tokens: Sequence[str], where: str) -> dict[str, int]:
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) != len(tokens):
         twice = next(token for number, token in enumerate(tokens) if ids[token] != number)
-        raise RefusedError(f"{where}: the token {twice!a} is there twice; expected each once. Use another copy.")
+        raise RefusedError(f"{where}: the token {twice!a} is listed twice; expected each once. Use another copy.")
     return ids
 
 
 def token_name(value: object) -> str | None:
-    """The name of a token in tokenizer_config.json, where it may be an object."""
+    """The name of a token in tokenizer_config.json, which is a string or an object."""
     name = value.get("content") if isinstance(value, dict) else value
     return name if isinstance(name, str) else None

@@ -1,8 +1,8 @@
-"""A tokenizer of one's own: a Python file with one class, named again whenever the model is used (`own_files.py`).
+"""A user-defined tokenizer: a Python file with one class. The user names it again to use the model (`own_files.py`).
 
-The class is a dataclass. Its fields are what a tokenizer.json keeps: `kind`, a name; `tokens`, the vocabulary, which
-`learn` fills from the training text; and whatever settings it has. Its ids count from 0; qkv puts its special tokens
-before them.
+The class is a dataclass, and its fields are saved in tokenizer.json: `kind`, a name; `tokens`, the vocabulary, which
+`learn` fills from the training text; and any settings. Its ids count from 0; qkv inserts its special tokens before
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from qkv.config import parse
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.own_files import OwnFile
 from qkv.text.pipelines import SPECIAL
-from qkv.text.unigram import Cut, ListedTokens
+from qkv.text.unigram import Encoded, ListedTokens
 
 GROUP = "qkv.tokenizers"
 METHODS = ("learn", "encode", "decode")
@@ -31,26 +31,26 @@ KEY = "own_tokenizer"
 
 @runtime_checkable
 class OwnTokenizer(Protocol):
-    """What the class answers."""
+    """The interface of the class."""
 
     @property
     def kind(self) -> str: ...
 
     @property
-    def tokens(self) -> tuple[str, ...]: ...  # as people read them, by id
+    def tokens(self) -> tuple[str, ...]: ...  # by id, in readable form
 
     def learn(
         self, texts: Iterable[str]
-    ) -> OwnTokenizer: ...  # the same with tokens; texts are parts of the training text
+    ) -> OwnTokenizer: ...  # a copy with tokens; the texts are parts of the training text
 
-    def encode(self, text: str) -> list[int]: ...  # -1: no token has this
+    def encode(self, text: str) -> list[int]: ...  # -1 for a part without a token
 
     def decode(self, ids: list[int]) -> str: ...
 
 
 @dataclass(frozen=True)
 class KnownTokenizer:
-    """A class from outside, and the file that it came from."""
+    """A user-defined class, and its file."""
 
     cls: type[Any]
     kind: str
@@ -61,7 +61,7 @@ LOADED: dict[str, KnownTokenizer] = {}
 
 
 def load_file(name: str | Path) -> KnownTokenizer:
-    """Execute a file of the user's, and take the tokenizer that it defines."""
+    """Execute a Python file of the user, and return the tokenizer class that it defines."""
     source = own_files.execute(name, "a tokenizer")
     module = source.module
     assert module is not None
@@ -73,14 +73,14 @@ def load_file(name: str | Path) -> KnownTokenizer:
 
 
 def of_object(tokenizer: object) -> KnownTokenizer:
-    """The class of a tokenizer that was made in Python."""
+    """The class of a tokenizer object that the user created in Python."""
     if not _is_tokenizer(type(tokenizer)):
         raise InputError(f"tokenizer: {type(tokenizer).__name__}: expected a name, a file, or {EXPECTED}.")
     return _registered(type(tokenizer), own_files.source_of(type(tokenizer)))
 
 
 def plugin_tokenizer(kind: str) -> KnownTokenizer | None:
-    """The tokenizer of an installed package that announces this kind."""
+    """The tokenizer class with this kind from an installed package, found by its entry point."""
     plugin: Any = own_files.load_plugin(GROUP, kind)
     return None if plugin is None else of_object(plugin())
 
@@ -105,12 +105,12 @@ def _registered(cls: type[Any], source: OwnFile) -> KnownTokenizer:
 
 
 def settings_of(tokenizer: object) -> str:
-    """The fields of a tokenizer as JSON, as a recipe keeps them."""
+    """The fields of a tokenizer as JSON, for the recipe."""
     return json.dumps(dataclasses.asdict(tokenizer), ensure_ascii=False)  # type: ignore[call-overload]
 
 
 def restore(saved: object, values: object, where: str) -> tuple[OwnTokenizer, OwnFile]:
-    """A tokenizer from its fields; its class must be loaded, from the file that it was made with."""
+    """A tokenizer from its saved fields. Its class must have been loaded from the same file as when it was saved."""
     kind = str(values.get("kind")) if isinstance(values, dict) else ""
     known = LOADED.get(kind) or plugin_tokenizer(kind)
     own_files.require_same(None if known is None else known.source, saved, where, "a tokenizer", "tokenizer")
@@ -124,7 +124,7 @@ def restore(saved: object, values: object, where: str) -> tuple[OwnTokenizer, Ow
 
 
 class OwnBackend(ListedTokens):
-    """A tokenizer of one's own as `Tokenizer` asks it, after qkv's special tokens."""
+    """A user-defined tokenizer with the interface of the `tokenizers` library; qkv's special tokens come first."""
 
     normalizer = None
     encode_special_tokens = True
@@ -136,19 +136,19 @@ class OwnBackend(ListedTokens):
         self._tokens = [*self._special, *own.tokens]
         self._added = {number: AddedToken(name, special=True) for number, name in enumerate(self._special)}
         if not own.tokens:
-            raise InputError(f"{source.name}: the tokenizer has no tokens. `learn` must give one that has.")
+            raise InputError(f"{source.name}: the tokenizer has no tokens. `learn` must return one that has tokens.")
         if any(not isinstance(token, str) for token in own.tokens):
             raise InputError(f"{source.name}: tokens: expected texts.")
 
     @property
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What stands before and after a text that is read as a whole, as with WordPiece."""
+        """The special tokens before and after a whole text, as in WordPiece."""
         return (self._special.index("[CLS]"),), (self._special.index("[SEP]"),)
 
     @classmethod
     def parse(cls, text: str, where: str) -> OwnBackend | None:
-        """From the text of a tokenizer.json; None where that is no tokenizer of one's own."""
-        if KEY not in text[:200]:  # which this writes first
+        """A tokenizer from the text of a tokenizer.json; None if it is not user-defined."""
+        if KEY not in text[:200]:  # `to_str` writes this key first
             return None
         try:
             saved = json.loads(text)
@@ -162,22 +162,22 @@ class OwnBackend(ListedTokens):
         values = {KEY: self.source.values, "values": dataclasses.asdict(self.own)}  # type: ignore[call-overload]
         return json.dumps(values, ensure_ascii=False, indent=2 if pretty else None)
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> Cut:
+    def encode(self, text: str, add_special_tokens: bool = True) -> Encoded:
         ids = self.own.encode(text)
         last = len(self._tokens) - self._first
         if any(not isinstance(number, int) or not -1 <= number < last for number in ids):
             raise InputError(
                 f"{self.source.name}: encode({text!r:.60}) gave {ids!r:.80}; expected a list of ids from 0 to "
-                f"{last - 1}, and -1 for what has none."
+                f"{last - 1}, and -1 for a part without a token."
             )
         unknown = self._special.index("[UNK]")
-        return Cut([unknown if number < 0 else number + self._first for number in ids])
+        return Encoded([unknown if number < 0 else number + self._first for number in ids])
 
-    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Cut]:
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Encoded]:
         return [self.encode(text) for text in texts]
 
     def unknown(self, text: str) -> list[str]:
-        """The characters that no token has, each once, in order."""
+        """The characters without a token, each once, in order."""
         if -1 not in self.own.encode(text):
             return []
         return [character for character in dict.fromkeys(text) if -1 in self.own.encode(character)]
@@ -187,7 +187,7 @@ class OwnBackend(ListedTokens):
 
 
 def train_own(settings: str, size: int | None, saved: object, texts: Iterator[str], where: str) -> OwnBackend:
-    """The tokenizer of a recipe, which learns from the training text what it has not learned before."""
+    """The user-defined tokenizer of a recipe. If it has no tokens yet, it learns them from the training text."""
     values = json.loads(settings)
     own, source = restore(saved, values if size is None else {**values, "size": size}, where)
     return OwnBackend(own if own.tokens else own.learn(texts), source)

@@ -2,20 +2,20 @@
 
     characters     every character is a token                                  deck 003, the character model
     words          words, single punctuation marks and line ends are tokens    deck 001
-    bpe            merges learned over bytes: Sennrich et al. 2016, and GPT-2's way of cutting words
+    bpe            merges learned over bytes: Sennrich et al. 2016, with GPT-2's pre-tokenizer
     wordpiece      parts of words, continued with ##: Schuster & Nakajima 2012, as BERT uses it (deck 002)
-    sentencepiece  its merges, as Llama 2 has them                             only read (foreign.py)
-    unigram        its likely pieces, as Marian's models have them             only read (unigram.py)
-    own            defined by a Python file of the user's own                  own_tokenizer.py
+    sentencepiece  BPE of sentencepiece, as in Llama 2                         only read (foreign.py)
+    unigram        unigram model of sentencepiece, as in Marian                only read (unigram.py)
+    own            defined by a Python file of the user                        own_tokenizer.py
 
 Byte-level vocabularies of other projects have one of these pre-tokenizers, named as in GGUF's `tokenizer.ggml.pre`:
 
-    gpt-2      GPT-2's own: words with their leading space, numbers, marks (Radford et al. 2019)
-    smollm     the same, every digit by itself
-    qwen2      after GPT-4's: every digit by itself, line ends apart; text is normalized to NFC first
+    gpt-2      words with their leading space, numbers, punctuation (Radford et al. 2019)
+    smollm     the same, with every digit separate
+    qwen2      like GPT-4's, but with every digit separate; text is normalized to NFC first
     llama-bpe  Llama 3: digits in groups of up to three
 
-Nothing else is accepted. Regular expressions of a file are compared with these, never run.
+Other pre-tokenizers are refused. The regular expressions of a file are compared with these, and never run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import tokenizers
 
 Kind = Literal["characters", "words", "bpe", "wordpiece", "sentencepiece", "unigram", "own"]
 ONLY_READ = ("sentencepiece", "unigram")  # kinds that qkv reads but cannot train
-Part = dict[str, Any]  # of a tokenizer.json
+Part = dict[str, Any]  # a part of a tokenizer.json
 
 END, UNKNOWN, PADDING, START = "<|end|>", "<|unk|>", "<|pad|>", "<|start|>"
 SPECIAL: dict[str, list[str]] = {
@@ -41,15 +41,15 @@ SPECIAL: dict[str, list[str]] = {
     "own": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
 }
 
-# separators of documents, other projects' names included
+# separators of documents in qkv and in other projects
 SEPARATORS = (END, "<|endoftext|>", "[SEP]", "<|end_of_text|>", "</s>", "<|im_end|>")
 # names of the mask token
 MASKS = ("[MASK]", "<mask>")
 
 ANY_CHARACTER = r"[\s\S]"
-# a word keeps its apostrophe (don't); a line end is a token; other white space only separates
+# a word includes its apostrophe (don't); a line end is a token; other white space only separates words
 WORD = r"\n|\w+(?:['’]\w+)*|[^\w\s]"
-# joining words again: no space before closing marks and line ends, none after opening marks and line ends
+# when words are joined: no space before closing punctuation and line ends, none after opening punctuation and line ends
 NEEDLESS_SPACE = r" (?=[.,;:!?…)\]}”’%\n])|(?<=[\n(\[{“‘]) "
 
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
@@ -77,7 +77,7 @@ def _replace(pattern: Mapping[str, str], content: str) -> Part:
 
 
 _FUSE = {"type": "Fuse"}
-CUTS: dict[str, Part] = {
+PRE_TOKENIZERS: dict[str, Part] = {
     "gpt-2": _byte_level(False, True),
     "smollm": _sequence("pretokenizers", {"type": "Digits", "individual_digits": True}, _byte_level(False, True)),
     "qwen2": _sequence("pretokenizers", _split(QWEN2), _byte_level(False, False)),
@@ -85,9 +85,9 @@ CUTS: dict[str, Part] = {
 }
 NFC_NORMALIZER = {"type": "NFC"}
 
-# sentencepiece: a space is a letter, and every text begins with one
+# sentencepiece: a space is an ordinary character, and every text begins with one
 METASPACE = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": False}
-# the same with a table of characters and likely pieces (unigram.py), as Marian's models have it
+# the same with a table of characters, for unigram models (unigram.py) such as Marian's
 _SINGLE_SPACES = (
     {"type": "Strip", "strip_left": True, "strip_right": True},
     _replace({"Regex": " {2,}"}, " "),
@@ -110,7 +110,7 @@ PIPELINES: dict[str, dict[str, list[Part | None]]] = {
     },
     "bpe": {
         "normalizer": [None, NFC_NORMALIZER],
-        "pre_tokenizer": list(CUTS.values()),
+        "pre_tokenizer": list(PRE_TOKENIZERS.values()),
         "decoder": [_byte_level(True, True), _byte_level(True, False)],
     },
     "wordpiece": {
@@ -156,7 +156,8 @@ normalizer of words and wordpiece."""
 
 
 def charsmap_normalizer(table: str) -> Part:
-    """The normalizer of a sentencepiece table of characters, in base64, which also strips and joins white space."""
+    """The normalizer with a sentencepiece table of characters, in base64. It also strips white space at both ends, and
+    replaces several spaces by one."""
     return _sequence("normalizers", _TABLE | {"precompiled_charsmap": table}, *_SINGLE_SPACES)
 
 
@@ -187,7 +188,7 @@ def model_of(kind: Kind, vocabulary: Mapping[str, int]) -> Part:
 
 
 def build(kind: Kind, vocabulary: Mapping[str, int], case: str = "kept") -> tokenizers.Tokenizer:
-    """A tokenizer of a kind that is learned here; its vocabulary begins with the kind's special tokens, or is empty."""
+    """A tokenizer of a kind that qkv trains. The vocabulary begins with the kind's special tokens, or is empty."""
     special = {name: number for number, name in enumerate(SPECIAL[kind])}
     pipeline = pipeline_of(kind)
     if case == "lower":
@@ -203,7 +204,7 @@ SpecialTokens = Sequence[tuple[int, str]]  # special tokens, ids and names
 def template(opening: SpecialTokens, closing: SpecialTokens = (), between: SpecialTokens = ()) -> Part:
     """The post-processor that adds these special tokens before and after every text.
 
-    A pair is two such texts; with something `between`, it is opened once, divided by that, and closed once.
+    A pair is two such texts, one after the other. With `between`, it is `opening` A `between` B `closing` instead.
     """
     before, after, middle = ([_step("SpecialToken", name) for _, name in part] for part in (opening, closing, between))
     text, other = (_step("Sequence", name) for name in "AB")

@@ -1,8 +1,8 @@
-"""Text to token ids and back, and which tokens have a part to play: start and end of a text, padding, the unknown.
+"""Text to token ids and back, and the roles of special tokens: start and end of a text, padding, unknown, mask.
 
-One class for all kinds; `vocabulary.py` learns a vocabulary, `decoding.py` decodes token by token.
-Encoding never adds special tokens and never recognises them inside a text: a corpus that happens to spell "<|end|>"
-is text like any other, so that no document can end another.
+There is one class for all kinds; `vocabulary.py` learns a vocabulary, `decoding.py` decodes token by token.
+Encoding never adds special tokens and never recognises them inside a text: "<|end|>" in a corpus is encoded as ordinary
+text, so it cannot end a document.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ Backend = tokenizers.Tokenizer | Unigram | OwnBackend
 
 @dataclass(frozen=True)
 class Roles:
-    """Ids by their part. A file of qkv needs none: its special tokens have known names."""
+    """The ids of special tokens by role. Files of qkv need not list them, because their special tokens have known
+    names."""
 
     start: int | None
-    ends: tuple[int, ...]  # a text is over at any of these; the first divides documents where nothing better is known
+    ends: tuple[int, ...]  # each of these ends a text; the first separates documents if there is no other separator
     unknown: int | None = None
     padding: int | None = None
-    opening: tuple[int, ...] = ()  # put before every text
-    closing: tuple[int, ...] = ()  # put after every text that is read as a whole
+    opening: tuple[int, ...] = ()  # added before every text
+    closing: tuple[int, ...] = ()  # added after every text that is encoded as a whole
 
     def values(self) -> Part:
-        """As config.json holds them."""
+        """The roles as values of config.json."""
         return {name: list(v) if isinstance(v, tuple) else v for name, v in vars(self).items()}
 
     @classmethod
     def parse(cls, values: object, vocabulary: int) -> Roles | None:
-        """From config.json; None where they do not fit."""
+        """The roles from values of config.json; None if these are not valid."""
         if not isinstance(values, dict) or values.keys() != set(cls.__dataclass_fields__):
             return None
         single = [values[name] for name in ("start", "unknown", "padding") if values[name] is not None]
@@ -65,7 +66,8 @@ class Roles:
 
 
 def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, ...]]) -> Roles:
-    """The parts that special tokens play by their names; `around` is what the file itself puts before and after."""
+    """The roles that follow from the names of special tokens. `around` are the ids that the tokenizer.json adds before
+    and after a text."""
 
     def first(*names: str) -> int | None:
         return next((named[name] for name in names if name in named), None)
@@ -85,29 +87,30 @@ def by_name(named: Mapping[str, int], around: tuple[tuple[int, ...], tuple[int, 
 
 @strict
 class TokenizerConfig:
-    """How text becomes tokens."""
+    """The section [tokenizer] of a recipe."""
 
     kind: Literal["characters", "words", "bpe", "wordpiece", "file", "own"] | None = None
-    """None: open, the corpus or the model decides; file takes the tokenizer.json named by `file`; own the class of the
-    Python file that `file` names."""
+    """None: open, the corpus or the model decides; file: the tokenizer.json named by `file`; own: the class in the
+    Python file named by `file`."""
     size: Annotated[int, Field(ge=1, le=int(VOCABULARY.high))] | None = None
-    """How many tokens the vocabulary may have; by default the kind decides."""
+    """The largest number of tokens in the vocabulary. Default: it depends on the kind."""
     file: str | None = None
-    """A tokenizer.json that is already there, for kind "file"; the Python file, for kind "own"."""
+    """For kind "file", an existing tokenizer.json; for kind "own", the Python file."""
     sha256: str | None = None
-    """Of the Python file, for kind "own"."""
+    """For kind "own", the sha256 of the Python file."""
     settings: str | None = None
-    """The fields of the tokenizer of kind "own", as JSON."""
+    """For kind "own", the fields of the tokenizer as JSON."""
     case: Literal["kept", "lower"] = "kept"
-    """lower: "The" is read as "the", as BERT's uncased models do; for words and wordpiece, which need not spell."""
+    """lower: "The" is read as "the", as in BERT's uncased models; for words and wordpiece, which need not restore
+    texts."""
 
 
 class Tokenizer:
-    """A vocabulary and the two ways through it. Safe to share between threads: nothing is set after it is built."""
+    """Encodes and decodes texts. It is safe to share between threads, because it does not change after it is built."""
 
     def __init__(self, backend: Backend, kind: Kind, roles: Roles | None = None) -> None:
         around = _around(backend)
-        # a text that spells a special token is encoded as text
+        # the name of a special token inside a text is encoded as text
         backend.encode_special_tokens = True
         self._backend = backend
         self.kind: Kind = kind
@@ -133,9 +136,9 @@ class Tokenizer:
         roles: Roles | None = None,
         tried: Callable[[str, str], None] | None = None,
     ) -> Tokenizer:
-        """A tokenizer from the text of a tokenizer.json; RefusedError, naming the field, when it does not fit.
+        """A tokenizer from the text of a tokenizer.json. If it is not valid, a RefusedError names the field.
 
-        `tried` may refuse what the checks let pass, before the library has it here.
+        `tried` is called after the checks and before the library loads the text, and may refuse it.
         """
         if (own := OwnBackend.parse(text, where)) is not None:
             return cls(own, "own", roles)
@@ -146,7 +149,7 @@ class Tokenizer:
             return cls(Unigram(safe) if kind == "unigram" else tokenizers.Tokenizer.from_str(safe), kind, roles)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # the library's panics are no Exceptions
+        except BaseException as error:  # the library's panics are not of class Exception
             raise checks.refusal(where)("file", f"the tokenizers library refuses it: {error}") from None
 
     @classmethod
@@ -156,25 +159,27 @@ class Tokenizer:
             raise InputError(f"{path}: no such tokenizer file. Expected a tokenizer.json.")
         return cls.parse(read_text(path, checks.LARGEST_FILE, InputError), str(path), roles)
 
-    def playing(self, roles: Roles) -> Tokenizer:
-        """The same vocabulary with other parts given to its tokens."""
+    def with_roles(self, roles: Roles) -> Tokenizer:
+        """The same vocabulary with other roles of its tokens."""
         return Tokenizer(self._backend, self.kind, roles)
 
     def save(self, path: str | Path) -> None:
-        """Write tokenizer.json, whole or not at all; `transformers` opens it with equal ids."""
+        """Write tokenizer.json atomically; `transformers` gives the same ids with it."""
         write_file(Path(path), self.json())
 
     def json(self) -> str:
-        """The text of tokenizer.json: the same vocabulary gives the same text, byte for byte."""
+        """The text of tokenizer.json; it is byte for byte the same for the same vocabulary."""
         text: str = self._backend.to_str(pretty=True)
         return text + "\n"
 
     def published(
         self, opening: Sequence[int], closing: Sequence[int] | None = None, between: Sequence[int] | None = None
     ) -> str:
-        """The text of tokenizer.json for others, whose readers put `opening` before every text by themselves, and
-        `closing` after it; None: what the file itself closes with, where it opens so too. `between` divides the two
-        texts of a pair; None: as the file has it."""
+        """The text of a tokenizer.json whose template adds `opening` and `closing` to every text, for other programs.
+
+        Without `closing` and `between`, the template of this tokenizer stays if it already adds `opening`. `between`
+        separates the two texts of a pair; without it, a pair is two texts of this form.
+        """
         before, after = _around(self._backend)
         if tuple(opening) == before and (closing is None or tuple(closing) == after) and between is None:
             return self.json()
@@ -186,13 +191,13 @@ class Tokenizer:
 
     @property
     def likely(self) -> Unigram:
-        """The pieces of a unigram vocabulary, with their scores."""
+        """The backend of a unigram vocabulary, which has the scores of its pieces."""
         assert isinstance(self._backend, Unigram), self.kind
         return self._backend
 
     @property
     def filler(self) -> int:
-        """The id that fills rows of unequal length: the padding, or what ends a text where there is none."""
+        """The id that pads shorter rows of a batch: the padding, or without one the end of a text."""
         return self.ends[0] if self.padding is None else self.padding
 
     @cached_property
@@ -201,18 +206,19 @@ class Tokenizer:
 
     @property
     def lossless(self) -> bool:
-        """decode(encode(text)) == text: for bpe always, for characters where every character is in the vocabulary."""
+        """Whether decode(encode(text)) == text, for characters as long as the vocabulary has all characters of the
+        text."""
         return self.kind in ("bpe", "characters") and self._backend.normalizer is None and not self._lacking
 
     def encode(self, text: str) -> list[int]:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Several texts at once, in parallel where the kind asks for it."""
+        """Encode several texts, in parallel if the kind of tokenizer supports it."""
         return [self._look_up(text).tolist() for text in texts] if self.kind == "characters" else self._encode(texts)
 
     def encode_array(self, texts: Sequence[str]) -> list[npt.NDArray[np.uint32]]:
-        """As encode_batch, as arrays: what a corpus is encoded with."""
+        """Encode several texts, such as parts of a corpus, as arrays."""
         if self.kind == "characters":
             return [self._look_up(text) for text in texts]
         return [np.array(ids, dtype=np.uint32) for ids in self._encode(texts)]
@@ -221,13 +227,13 @@ class Tokenizer:
         time_limit.check()
         try:
             return [row.ids for row in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
-        except (TypeError, UnicodeError):  # how the library meets a lone surrogate
+        except (TypeError, UnicodeError):  # raised by the library for a lone surrogate
             for text in texts:
                 require_unicode(text)
             raise
 
     def _look_up(self, text: str) -> npt.NDArray[np.uint32]:
-        """A character tokenizer is one table lookup: the library's answer, some fifty times faster."""
+        """Encode characters with one table lookup, which is about fifty times as fast as the library."""
         require_unicode(text)
         table = self._table
         points = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
@@ -237,7 +243,7 @@ class Tokenizer:
     def _table(self) -> npt.NDArray[np.uint32]:
         characters = {ord(token): number for token, number in self._ids.items() if len(token) == 1}
         assert self.unknown is not None
-        # the last row answers for every character beyond the vocabulary's largest
+        # the last row is for all characters above the vocabulary's largest
         table = np.full(max(characters, default=0) + 2, self.unknown, dtype=np.uint32)
         table[list(characters)] = list(characters.values())
         return table
@@ -249,12 +255,12 @@ class Tokenizer:
 
     @cached_property
     def _lacking(self) -> frozenset[int]:
-        """Bytes that a vocabulary over bytes has no token for; a text loses them."""
+        """The bytes for which a byte-level vocabulary has no token; they are lost in encoding."""
         pictures = _BYTE.items() if self.kind == "bpe" else ()
         return frozenset(byte for picture, byte in pictures if picture not in self._ids)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids; special tokens leave no trace."""
+        """The text of the ids, without special tokens."""
         text: str = self._backend.decode([int(number) for number in ids], skip_special_tokens=True)
         return text
 
@@ -262,30 +268,31 @@ class Tokenizer:
         return number in self._special
 
     def token(self, number: int) -> str:
-        """The token as the vocabulary spells it."""
+        """The token as it is written in the vocabulary."""
         token: str | None = self._backend.id_to_token(number)
         if token is None:
             raise InputError(f"token id {number} is outside the vocabulary of {self.vocabulary:,}.")
         return token
 
     def piece(self, number: int) -> str:
-        """The token as people read it: bytes as the text they spell, or as \\x.. where they are part of a character."""
+        """The token in readable form: its bytes as text, or as \\x.. if they are only a part of a character."""
         token = self.token(number)
         if self.kind not in ("bpe", "sentencepiece", "unigram") or number in self._special:
             return token
         return self.spelled(number).decode("utf-8", errors="backslashreplace")
 
     def spelled(self, number: int) -> bytes:
-        """The bytes that a token of a vocabulary over bytes stands for."""
+        """The bytes of a token of a byte-level vocabulary."""
         token = self.token(number)
         if self.kind == "bpe":
             return token_bytes(token)
         if self.kind == "sentencepiece" and len(token) == 6 and token.startswith("<0x"):
-            return bytes([int(token[3:5], 16)])  # <0x0A>: a byte that no piece spells
+            return bytes([int(token[3:5], 16)])  # <0x0A>: the token of a single byte
         return token.replace(SPACE, " ").encode()
 
     def unknown_characters(self, text: str) -> list[str]:
-        """What in the text has no token (characters, or words where words are the tokens), each once, in order."""
+        """The parts of a text that have no token (words for a tokenizer of words, else characters), each once, in
+        order."""
         require_unicode(text)
         if self.kind in ("bpe", "sentencepiece"):
             lacking = self._lacking
@@ -309,7 +316,7 @@ _BYTE = pipelines.byte_of_character()
 
 
 def _around(backend: Backend) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What the file's own template puts before and after a text."""
+    """The ids that the template of a tokenizer.json adds before and after a text."""
     if isinstance(backend, OwnBackend):
         return backend.around
     if backend.post_processor is None:
@@ -321,15 +328,15 @@ def _around(backend: Backend) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def token_bytes(token: str) -> bytes:
-    """The bytes a byte-level token stands for."""
+    """The bytes of a byte-level token."""
     try:
         return bytes(_BYTE[character] for character in token)
-    except KeyError:  # not written in the byte alphabet: it stands for itself, as the library has it
+    except KeyError:  # not in the byte alphabet: like the library, decode it as text
         return token.encode()
 
 
 def require_unicode(text: str) -> None:
-    """Refuse a text with half a surrogate pair: what a stray byte on the command line becomes."""
+    """Refuse a text with half a surrogate pair, to which Python converts an invalid byte on the command line."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,21 +1,21 @@
-"""Sentencepiece's unigram vocabularies: of all ways to cut a text the one whose pieces are most likely together.
+"""Sentencepiece's unigram tokenization: of all ways to split a text into pieces of the vocabulary, the most likely one.
 
     x* = argmax over x_1 ... x_n = text of  sum_i log p(x_i)        Kudo 2018, arXiv 1804.10959
 
-Marian's models (Helsinki-NLP's among them) have two, one for each language, under one numbering. So a tokenizer.json of
-this kind lists the pieces of both: those that its own language lacks have the score `NEVER` and are no part of any cut;
-those that have no number stand behind `BEYOND` and are read as unknown. What no piece fits is looked up as it stands,
-since the other language may have a number for it, as Marian does it. `Unigram` answers as the library's tokenizer
-would, so that `Tokenizer` need not ask which one it has.
+Marian's models (such as Helsinki-NLP's) have two such vocabularies, one for each language, and one list of ids for
+both. So a tokenizer.json of this kind contains the pieces of both languages. Pieces of the other language have the
+score `NEVER`, and no text is split into them; pieces without an id come after the token `BEYOND`, and become the
+unknown token. As in Marian, a part of a text that is no piece of this language has the id of the other language if
+there is one. `Unigram` has the interface of the library's tokenizer.
 
-Before it is cut, a text is rewritten by a table of characters, "ﬁ" to "fi", a tab to a space:
+First, a text is normalized with a table of characters, such as "ﬁ" to "fi" and a tab to a space:
 
-    the table    size of the trie, trie (a double array: Aoe 1989, as darts-clone packs it), texts that end with a zero
-    a text       from left to right, the longest key that fits is replaced, what no key fits stays
+    the table    size of the trie, trie (a double array: Aoe 1989, in the layout of darts-clone), zero-terminated texts
+    a text       from left to right, the longest key that matches is replaced; other characters stay
 
-It is the rewriting of `sentencepiece` itself. The `tokenizers` library has one that goes by what looks like one letter
-and takes the shortest key, so that some letters with two accents lose one; and it trusts the table. Here every node is
-visited once, within bounds, before a text is rewritten.
+`sentencepiece` does the same. The `tokenizers` library matches the shortest key in each grapheme, so that some letters
+with two accents lose one; and it does not check the table. Here every node of the trie is checked once, so that no
+lookup can leave its bounds.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from tokenizers import AddedToken, models
 from qkv.text.pipelines import SPACE, Part
 
 LARGEST = 2**23
-_PLAIN = np.arange(0x20, 0x7F, dtype=np.uint32)  # what can be printed of ASCII
+_PLAIN = np.arange(0x20, 0x7F, dtype=np.uint32)  # printable ASCII
 _STRANGE, _ANY = re.compile(r"[^\x20-\x7e]"), re.compile(r"[\s\S]")
 LONGEST_KEY = 64  # characters
 
 Units = npt.NDArray[np.uint32]
 
 
-class BadTable(ValueError):  # noqa: N818  (a fact, not a mistake)
-    """A table that does not hold what it should, in words."""
+class BadTable(ValueError):  # noqa: N818  (a property of the file, not an error in the program)
+    """A table of characters that is not valid; the message says why."""
 
 
 class Rewriting:
-    """A text as a vocabulary wants it: rewritten by the table, its white space single and none around it."""
+    """Normalizes a text with a table of characters, strips it, and replaces several spaces by one."""
 
     def __init__(self, data: bytes = b"") -> None:
         units, self._texts = _parts(data) if data else (np.zeros(256, dtype=np.uint32), b"\0")
@@ -62,7 +62,8 @@ class Rewriting:
         return re.sub(" {2,}", " ", self.rewritten(text)).strip(" ")
 
     def rewritten(self, text: str) -> str:
-        """By the table alone. Plain letters are looked at only where something else stands close behind them."""
+        """The text normalized with the table alone. ASCII letters are looked up only if another character follows
+        soon."""
         parts, done = [], 0
         while match := self._look.search(text, done):
             at = max(done, match.start() - self._before)
@@ -75,7 +76,7 @@ class Rewriting:
         return "".join([*parts, text[done:]])
 
     def _longest(self, text: str, begin: int) -> tuple[int, str | None]:
-        """How many characters the longest key at this place has, and what replaces it; None: no key fits."""
+        """The length of the longest key at this position, and its replacement; None if no key matches."""
         units = self._units
         best: tuple[int, str | None] = (1, None)
         if self._known.get(text[begin], True) is False:
@@ -100,9 +101,9 @@ class Rewriting:
 
 @lru_cache(maxsize=4)
 def rewriting(packed: str) -> Rewriting:
-    """Of a table as tokenizer.json holds it, in base64; BadTable where it does not fit."""
+    """The normalization with a table in base64, as in tokenizer.json; raises BadTable if it is not valid."""
     if len(packed) > LARGEST * 4 // 3 + 4:
-        raise BadTable(f"{len(packed):,} characters; no such table is so large")
+        raise BadTable(f"{len(packed):,} characters are too many for such a table")
     try:
         data = base64.b64decode(packed.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -125,7 +126,7 @@ def _parts(data: bytes) -> tuple[Units, bytes]:
 
 
 def _visit(units: Units, texts: bytes) -> None:
-    """Every node once; what leads beyond the trie or its texts is refused, so that nothing need be checked later."""
+    """Check every node once. References beyond the trie or its texts are refused, so that lookups need no checks."""
     reached = np.zeros(len(units), dtype=bool)
     bases, every = _offsets(units[:1]), np.arange(1, 256, dtype=np.uint32)
     follows = (np.frombuffer(texts, dtype=np.uint8) & 0xC0) == 0x80  # not the first byte of a character
@@ -141,7 +142,7 @@ def _visit(units: Units, texts: bytes) -> None:
 
 
 def _children(units: Units, bases: Units, letters: Units) -> tuple[Units, Units]:
-    """The bases of the nodes below these, each once, and where those of them that end a key have their numbers."""
+    """The bases of the child nodes, each once, and the positions of the values of those that end a key."""
     places = bases[:, None] ^ letters  # (nodes, letters)
     places = places[(units[places] & np.uint32(0x800000FF)) == letters]
     below = places ^ _offsets(units[places])
@@ -152,7 +153,8 @@ def _children(units: Units, bases: Units, letters: Units) -> tuple[Units, Units]
 
 
 def _plain_beginnings(units: Units) -> int | None:
-    """The most plain letters that a key begins with; None where one has no others, as where capitals become small."""
+    """The largest number of ASCII letters with which a key begins; None if a key has only such letters, for example in
+    a table that changes upper case to lower case."""
     bases, depth = _offsets(units[:1]), 0
     while True:
         bases, ends = _children(units, bases, _PLAIN)
@@ -174,16 +176,16 @@ def _offset(unit: int) -> int:
 
 NEVER = -1e9
 BEYOND = "<|beyond|>"
-# two code points that are no characters: one stands for what no piece fits, the other takes its place in texts
+# two code points that are not characters: the first is the unknown piece, the second replaces the first in texts
 _NONE, _INSTEAD = "\uffff", "\ufffe"
 
 
-class Cut(NamedTuple):
+class Encoded(NamedTuple):
     ids: list[int]
 
 
 class ListedTokens:
-    """The tokens of a tokenizer by number, as the `tokenizers` library gives them."""
+    """The methods of the `tokenizers` library that look up tokens and ids."""
 
     _tokens: list[str]
     _added: dict[int, AddedToken]
@@ -202,7 +204,7 @@ class ListedTokens:
 
 
 class Unigram(ListedTokens):
-    """A tokenizer.json of this kind, which has been checked (checks.py)."""
+    """A tokenizer from the text of a tokenizer.json of this kind that has been checked (checks.py)."""
 
     def __init__(self, text: str) -> None:
         self._values: Part = json.loads(text)
@@ -217,38 +219,38 @@ class Unigram(ListedTokens):
         self._plain = {piece: number for piece, number in self._ids.items() if number not in self._added}
         own = [piece for piece in listed if piece[1] != NEVER and piece[0] not in added and piece[0] != BEYOND]
         self._numbers = [self._unknown, *(self._plain.get(piece, self._unknown) for piece, _ in own)]
-        self._cutter = tokenizers.Tokenizer(models.Unigram([(_NONE, 0.0), *own], 0))
+        self._segmenter = tokenizers.Tokenizer(models.Unigram([(_NONE, 0.0), *own], 0))
         self.table: str = charsmap(self._values["normalizer"])
         self.normalizer = rewriting(self.table)
         self.post_processor: Part | None = self._values["post_processor"]
         self.encode_special_tokens = True
 
-    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Cut]:
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Encoded]:
         normal = [self._normal(text) for text in texts]
-        encodings = self._cutter.encode_batch_fast(normal, add_special_tokens=False)
+        encodings = self._segmenter.encode_batch_fast(normal, add_special_tokens=False)
         return [self._numbered(text, row.ids) for text, row in zip(normal, encodings, strict=True)]
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> Cut:
+    def encode(self, text: str, add_special_tokens: bool = True) -> Encoded:
         (inside,) = self.encode_batch_fast([text])
         if not add_special_tokens or self.post_processor is None:
             return inside
         ids: list[int] = []
         for step in self.post_processor["single"]:
             ids += inside.ids if "Sequence" in step else [self._ids[step["SpecialToken"]["id"]]]
-        return Cut(ids)
+        return Encoded(ids)
 
     def _normal(self, text: str) -> str:
         rewritten = self.normalizer(text).replace(_NONE, _INSTEAD)
         return (SPACE + rewritten.replace(" ", SPACE)).rstrip(SPACE) if rewritten else ""
 
-    def _numbered(self, text: str, places: list[int]) -> Cut:
+    def _numbered(self, text: str, places: list[int]) -> Encoded:
         if 0 in places:
-            return Cut([self._plain.get(piece, self._unknown) for piece in self._cutter.encode(text).tokens])
-        return Cut([self._numbers[place] for place in places])
+            return Encoded([self._plain.get(piece, self._unknown) for piece in self._segmenter.encode(text).tokens])
+        return Encoded([self._numbers[place] for place in places])
 
     def unknown(self, text: str) -> list[str]:
-        """What in the text has no number, each once, in order."""
-        pieces = dict.fromkeys(self._cutter.encode(self._normal(text)).tokens)
+        """The parts of the text without an id, each once, in order."""
+        pieces = dict.fromkeys(self._segmenter.encode(self._normal(text)).tokens)
         return [piece.replace(SPACE, "") for piece in pieces if piece not in self._plain and piece != SPACE]
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
@@ -260,14 +262,14 @@ class Unigram(ListedTokens):
         return json.dumps(self._values, ensure_ascii=False, indent=2 if pretty else None)
 
     def scores(self) -> dict[str, float]:
-        """The pieces that cuts are made of, also those without a number, and their log-probabilities."""
+        """The log-probabilities of the pieces of this language, including those without an id."""
         listed = self._values["model"]["vocab"]
         apart = {BEYOND, *(str(token.content) for token in self._added.values())}
         return {piece: score for piece, score in listed if score != NEVER and piece not in apart}
 
 
 def charsmap(normalizer: Part | None) -> str:
-    """The table of characters inside a normalizer, in base64; empty where it has none, "-" where it is no text."""
+    """The table of characters in a normalizer, in base64; empty if there is none, "-" if it is not a string."""
     steps = normalizer["normalizers"] if normalizer and normalizer["type"] == "Sequence" else [normalizer or {}]
     table = next((step["precompiled_charsmap"] for step in steps if "precompiled_charsmap" in step), "")
     return table if isinstance(table, str) else "-"

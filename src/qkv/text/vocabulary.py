@@ -1,16 +1,17 @@
-"""Vocabularies: which kind suits a corpus, learning one from it, and those of translators.
+"""Vocabularies: chooses the kind for a corpus, learns a vocabulary from it, and handles those of translators.
 
-A corpus is counted while it streams by; on that `auto` chooses. The vocabulary is learned from the training part only:
-what only the validation part holds becomes UNK there and is counted, so the measured loss is honest about text the
-model has never met. The same text gives the same tokenizer.json, byte for byte, whatever the machine, threads or hash
-seed.
+A corpus is counted while it is read, and the default kind is chosen by these counts. The vocabulary is learned from the
+training part only: words or characters that only the validation part contains become UNK there and are counted, so that
+the loss also shows how the model does on unseen text. The same text gives the same tokenizer.json, byte for byte, on
+any machine, with any number of threads and any hash seed.
 
-Translators have special tokens that ask for a language (<2de> in models of qkv's, >>deu<< in Marian's), or two
-vocabularies of byte pairs with one numbering, so that one table of embeddings serves both:
+Translators may have special tokens that name the language to translate into (<2de> in models of qkv, >>deu<< in
+Marian's), or two BPE vocabularies with common ids, so that both languages have one embedding:
 
-    tokens of both = tokens of the first, then those of the second that the first has not
+    tokens of both = tokens of the first, then those of the second that the first lacks
 
-Each cuts text by its own merges (Sennrich et al. 2016, section 3.2, without joining); what either wrote, both can read.
+Each tokenizes with its own merges (Sennrich et al. 2016, section 3.2, not joint BPE), and both decode the same ids
+alike.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from qkv.text.own_tokenizer import train_own
 from qkv.text.pipelines import SPECIAL, WORD, Kind, build
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig, require_unicode
 
-# words are counted in the first part of a corpus only: enough to tell a closed little language from open text
+# characters; words are counted only in this first part of a corpus, which is enough to recognise a small closed
+# language
 WORDS_SAMPLE = 4_000_000
 
 
@@ -43,12 +45,13 @@ class Statistics:
     lines: int
     longest_line: int
     words: int
-    """Words and punctuation marks in the sample, see WORDS_SAMPLE."""
+    """The number of words and punctuation marks in the sample, see WORDS_SAMPLE."""
     distinct_words: int
 
 
 class Counting:
-    """Feed it the text in pieces; cut them between words, or words on the cut count as two."""
+    """Counts a text that is added part by part. Parts should end between words, because a divided word counts as
+    two."""
 
     def __init__(self) -> None:
         self.bytes = self.characters = self.lines = self.longest_line = 0
@@ -59,7 +62,7 @@ class Counting:
         self._word = re.compile(WORD)
 
     def add(self, text: str, ends: bool = False) -> None:
-        """The next piece; `ends` says that a document ends here, which ends its line as well."""
+        """Count the next part. With `ends`, a document ends after it, and so does its last line."""
         self.bytes += len(text.encode())
         self.characters += len(text)
         self.seen.update(text)
@@ -98,17 +101,17 @@ SMALL_CORPUS = 300_000
 MANY_CHARACTERS = 1000
 LARGEST_WORD_VOCABULARY = 16_384
 RARE_WORDS_MATTER = 200_000  # characters
-# the library's trainers take time quadratic in the length of a word, and would learn tokens as long
+# the time of the library's trainers is quadratic in the length of a word, and they would learn very long tokens
 LONGEST_WORD = 256
 LONGEST_TOKEN = 32
 REPORT_EVERY = 2**18
 
 
 def choose(statistics: Statistics) -> TokenizerConfig:
-    """The kind and size that suit a corpus, where they are left open.
+    """The default kind and size for a corpus.
 
-    A closed little language (few words, each seen many times) is learned by words; a small corpus or a list of names
-    by characters, which need little text to learn from; anything larger, or written in very many characters, by BPE.
+    A small closed language (few words, each frequent) gets a tokenizer of words; a small corpus or a list of names one
+    of characters, because these need little text; a larger text, or one with very many different characters, gets BPE.
     """
     mean_count = statistics.words / max(1, statistics.distinct_words)
     if statistics.distinct_words <= 256 and mean_count >= 20 and statistics.distinct_words > 1:
@@ -119,15 +122,15 @@ def choose(statistics: Statistics) -> TokenizerConfig:
 
 
 def bpe_size(size: int) -> int:
-    """About the square root of the bytes, as a power of two: 1024 for a megabyte, 4096 for ten."""
-    wanted = 512
-    while wanted < 8192 and 1.25 * wanted * wanted < size:
-        wanted *= 2
-    return wanted
+    """About the square root of the number of bytes, as a power of two: 1024 for a megabyte, 4096 for ten."""
+    tokens = 512
+    while tokens < 8192 and 1.25 * tokens * tokens < size:
+        tokens *= 2
+    return tokens
 
 
 def train_tokenizer(config: TokenizerConfig, texts: Iterable[str], *, progress: Progress | None = None) -> Tokenizer:
-    """A tokenizer of the configured kind from the texts of the training part, which are read once."""
+    """Learn a tokenizer of the configured kind from the texts of the training part, which are read once."""
     if config.kind == "file":
         if config.file is None:
             raise ConfigError('tokenizer.kind is "file", but tokenizer.file names none.')
@@ -170,7 +173,8 @@ def _characters(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def _words(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """Ids in order of frequency. In a longer text, words seen once become UNK, so that UNK is learned too."""
+    """Learn words, with ids in order of frequency. In a longer text, words that occur once become UNK, so that a model
+    learns to predict UNK as well."""
     texts = iter(texts)
     head: list[str] = []
     for text in texts:
@@ -209,15 +213,16 @@ def _bpe(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def _wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """The library numbers the ##letters in the order of a hash table, and breaks ties by these numbers: naming them as
-    special tokens first gives them fixed numbers, and the vocabulary is then put into a clean tokenizer."""
+    """Learn WordPiece. The library gives the ##letters ids in the order of a hash table, and breaks ties by id. Listed
+    as special tokens they have fixed ids, and then a new tokenizer is built from the vocabulary without these
+    entries."""
     backend = build("wordpiece", _numbered("wordpiece", []), case=config.case)
-    kept = [text for part in texts for text in _short_words([part])]
+    normalized = [text for part in texts for text in _short_words([part])]
     if backend.normalizer is not None:
-        kept = [backend.normalizer.normalize_str(text) for text in kept]
-    letters = sorted({character for text in kept for character in set(text) if not character.isspace()})
+        normalized = [backend.normalizer.normalize_str(text) for text in normalized]
+    letters = sorted({character for text in normalized for character in set(text) if not character.isspace()})
     if not letters:
-        raise DataError("the corpus", "holds no words", "WordPiece learns from words; choose --tokenizer characters.")
+        raise DataError("the corpus", "has no words", "WordPiece learns from words; choose --tokenizer characters.")
     fixed = [*SPECIAL["wordpiece"], *(f"##{letter}" for letter in letters)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=max(config.size or 4096, len(fixed) + len(letters)),
@@ -225,7 +230,7 @@ def _wordpiece(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
         initial_alphabet=letters,
         show_progress=False,
     )
-    backend.train_from_iterator(kept, trainer)
+    backend.train_from_iterator(normalized, trainer)
     learned = sorted(backend.get_vocab().items(), key=lambda item: item[1])
     return Tokenizer(build("wordpiece", dict(learned), case=config.case), "wordpiece")
 
@@ -234,7 +239,7 @@ _LONG = re.compile(rf"\S{{{LONGEST_WORD}}}|\s{{{LONGEST_WORD}}}")
 
 
 def _short_words(texts: Iterable[str]) -> Iterator[str]:
-    """The same texts, cut where a word or a gap goes on for too long to learn from."""
+    """The same texts, split inside words and runs of white space that are too long to learn from."""
     for text in texts:
         start = 0
         for match in _LONG.finditer(text):
@@ -243,7 +248,7 @@ def _short_words(texts: Iterable[str]) -> Iterator[str]:
         yield text[start:]
 
 
-_OURS, _MARIANS = re.compile(r"<2([^<>]+)>"), re.compile(r">>([^<>]+)<<")
+_QKV_TAG, _MARIAN_TAG = re.compile(r"<2([^<>]+)>"), re.compile(r">>([^<>]+)<<")
 
 
 def is_tag(name: str) -> bool:
@@ -251,30 +256,30 @@ def is_tag(name: str) -> bool:
 
 
 def _language(name: str) -> str | None:
-    match = _OURS.fullmatch(name) or _MARIANS.fullmatch(name)
+    match = _QKV_TAG.fullmatch(name) or _MARIAN_TAG.fullmatch(name)
     return match[1] if match else None
 
 
 def tags(tokenizer: Tokenizer) -> dict[str, str]:
-    """The tags of a vocabulary by their languages."""
+    """The language tags of a vocabulary, by language."""
     named = ((_language(name), name) for name in tokenizer.named)
     return {language: name for language, name in named if language is not None}
 
 
 def written_tag(tokenizer: Tokenizer, text: str) -> tuple[str | None, str]:
-    """The language that a text itself asks for, as Marian's do: ">>deu<< A dog." is a tag and a text. No other special
-    token is ever taken from a text."""
-    match = _MARIANS.match(text)
+    """Split a text such as ">>deu<< A dog." of Marian into its language and the text. No other special token is
+    recognised inside a text."""
+    match = _MARIAN_TAG.match(text)
     return (match[1], text[match.end() :].lstrip()) if match and match[0] in tokenizer.named else (None, text)
 
 
 def may_be_left_out(tokenizer: Tokenizer) -> bool:
-    """Whether texts need no tag: Marian's models translate without one too, into what they saw most."""
-    return all(_MARIANS.fullmatch(name) for name in tags(tokenizer).values())
+    """Whether a text may have no tag. Marian's models then translate into their most frequent language."""
+    return all(_MARIAN_TAG.fullmatch(name) for name in tags(tokenizer).values())
 
 
 def join_vocabularies(first: Tokenizer, second: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
-    """Both with the tokens of both; their special tokens, which come first, are the same."""
+    """Two tokenizers that each have the tokens of both. They must have the same special tokens, which come first."""
     assert first.kind == second.kind == "bpe"
     assert first.named == second.named
     files = [json.loads(tokenizer.json()) for tokenizer in (first, second)]

@@ -217,7 +217,7 @@ class LanguageModellingTask(Task):
         assert isinstance(model, nn.Module)
         assert isinstance(model, LanguageModel)
         self.best_step = best.step
-        if best.int8_check is None and count(model) >= native.MANY and native.fits(model):
+        if best.int8_check is None and count(model) >= native.MIN_COMPRESSED and native.fits(model):
             # save with a large model how much its loss changes with int8 weights
             bundle.keep_best(folder, replace(best, int8_check=check_format(model, self.prepared.valid, "int8")))
         return score_validation(recipe, self.prepared, resolve.final_tokens(recipe), model, pace)
