@@ -119,7 +119,7 @@ def test_hostile_models_are_refused(data: bytes, words: str, model: Path) -> Non
         (struct.pack("<ifi", 2**31 - 1, 0.0, 2**31 - 1) + vocabulary()[12:], "token 0: length 2147483647"),
         (struct.pack("<if", 6, float("nan")) + vocabulary()[8:], "token 0: .* score nan"),
         (vocabulary().replace(b"<unk>", b"<abc>"), "token 0: .*expected <unk>"),
-        (vocabulary().replace(b"<0x41>", b"<0x42>"), "is there twice"),
+        (vocabulary().replace(b"<0x41>", b"<0x42>"), "is listed twice"),
         (vocabulary()[:-1] + b"\xff", "token 263: not UTF-8"),
     ],
 )

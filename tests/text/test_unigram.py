@@ -137,7 +137,7 @@ CRAFTED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a score too low": (put("model", "vocab", 5, 1, -1e30), "model.vocab[5]"),
     "a piece that is a number": (put("model", "vocab", 5, 0, 7), "model.vocab[5]"),
     "a piece without a score": (put("model", "vocab", 5, ["x"]), "model.vocab[5]"),
-    "a piece twice": (put("model", "vocab", 6, 0, "▁the"), "there twice"),
+    "a piece twice": (put("model", "vocab", 6, 0, "▁the"), "listed twice"),
     "an empty piece": (put("model", "vocab", 5, 0, ""), "model.vocab"),
     "no pieces": (put("model", "vocab", []), "model.vocab"),
     "an object of pieces": (put("model", "vocab", {"a": 1}), "model.vocab"),
