@@ -58,7 +58,7 @@ def fetch(source: str, progress: Progress = no_progress) -> Path:
     listed = _list(f"{hub}/api/models/{name}/revision/{revision}?blobs=true", offline)
     commit, files = listed.get("sha"), listed.get("siblings")
     if not isinstance(commit, str) or not re.fullmatch(r"[0-9a-f]{40}", commit) or not isinstance(files, list):
-        raise InputError(f"{hub}: the answer about {name} contains no list of files. Check the name.")
+        raise InputError(f"{hub}: the answer about {name} is not a list of files. Check the name.")
     folder = cache_folder("hub", *name.split("/"), commit)
     for entry in _chosen(files, name):
         _one(
@@ -118,7 +118,7 @@ def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, o
         download(address, part, size, progress, offline, _key())
         if not _has_listed_hash(part, entry):
             part.unlink()
-            raise InputError(f"{address}: the downloaded file has another hash than the hub lists. Try again.")
+            raise InputError(f"{address}: the downloaded file is not the one that the hub lists (its hash differs). Try again.")
         os.replace(part, final)
 
 
