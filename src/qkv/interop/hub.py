@@ -118,7 +118,7 @@ def _one(address: str, final: Path, entry: dict[str, Any], progress: Progress, o
         download(address, part, size, progress, offline, _key())
         if not _has_listed_hash(part, entry):
             part.unlink()
-            raise InputError(f"{address}: the file that came is not the one that is listed (its hash differs). Try again.")
+            raise InputError(f"{address}: this is not the file that the hub lists (its hash differs). Try again.")
         os.replace(part, final)
 
 
