@@ -36,7 +36,7 @@ import torch
 import qkv
 from qkv.data.corpus import ParallelConfig
 from qkv.data.encode import end_of
-from qkv.data.prepare_examples import prepare_parallel
+from qkv.data.prepare_pairs import prepare_parallel
 from qkv.generation.beam import Search, translate
 from qkv.models.transformer import PRESETS, TransformerConfig
 from qkv.objectives.translation import Translation, TranslationBatch, TranslationConfig

@@ -20,6 +20,8 @@ from torch import nn
 from qkv.data import catalog, own_reader
 from qkv.data.detect import Detected
 from qkv.data.findings import Progress, no_progress
+from qkv.data.prepare_examples import PreparedExamples
+from qkv.data.prepare_pairs import PreparedPairs
 from qkv.errors import InputError
 from qkv.evaluation import own_metrics
 from qkv.evaluation.own_metrics import OwnMetrics
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 MIN_MEMORY_BYTES = 4 * 2**20  # to read a recipe and report an error: libraries abort when they get no memory
 PROBE_STEPS = 1_000_000  # length of the run whose first steps are timed; it is never trained to its end
+ENCODING_SHARE = 0.2  # of the time, for turning training examples into tokens; a sample of them is encoded twice
 PROBE_SHARE = 0.06  # of the time budget, about, that may be spent on timing steps before the run
 
 
@@ -213,6 +216,9 @@ def fit_into_time(task: Task, given: Draft, ends_at: float, limit: ReadingLimit)
 
     Where these are less than an epoch and the user left the model open, a cheaper one is taken.
     """
+    with reading_within(limit):
+        if isinstance(task.prepared, PreparedExamples | PreparedPairs):
+            task.prepared = task.prepared.within(ENCODING_SHARE * (ends_at - time.perf_counter()))
     notes, cheaper = list(task.added_notes), list(task.cheaper_models(given))
     while True:
         with reading_within(limit):

@@ -10,7 +10,6 @@ FILE_LINES = 300
 LONG = {
     "data/encode.py",
     "data/examples.py",
-    "data/prepare_examples.py",
     "generation/native.py",
     "tasks/translation/predict.py",
     "text/tokenizer.py",

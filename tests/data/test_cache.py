@@ -14,7 +14,8 @@ from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.files import standard_input
 from qkv.data.files.unpack import Source
 from qkv.data.prepare import prepare
-from qkv.data.prepare_examples import prepare_examples, prepare_parallel
+from qkv.data.prepare_examples import prepare_examples
+from qkv.data.prepare_pairs import prepare_parallel
 from qkv.data.survey import Stamp
 from qkv.text.tokenizer import TokenizerConfig
 from small_pairs import write as write_pairs

@@ -23,7 +23,7 @@ from qkv.data.findings import Caution
 from qkv.data.formats.aligned import file_pair_languages, parse_file_name
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.identity import component_keys
-from qkv.data.prepare_examples import default_pair_tokenizer, prepare_parallel
+from qkv.data.prepare_pairs import default_pair_tokenizer, prepare_parallel
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import ConfigError, DataError, InputError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig

@@ -15,7 +15,7 @@ from qkv.data.encode import end_of
 from qkv.data.examples import Pair, Parallel
 from qkv.data.findings import Caution
 from qkv.data.formats.kinds import FilePreviews
-from qkv.data.prepare_examples import prepare_parallel
+from qkv.data.prepare_pairs import prepare_parallel
 from qkv.data.read_pairs import read_parallel
 from qkv.text.tokenizer import TokenizerConfig
 

@@ -10,7 +10,7 @@ from data.zoo import zoo_inputs, zoo_labels, zoo_tables
 from data.zoo.shapes import SHAPES
 from qkv.data.descriptions import AnyDescription
 from qkv.data.prepare import Prepared
-from qkv.data.prepare_examples import PreparedPairs
+from qkv.data.prepare_pairs import PreparedPairs
 from qkv.errors import QkvError
 from qkv.evaluation.labelled_evaluation import NAMES
 from qkv.library import new_run

@@ -90,6 +90,8 @@ class ExamplesConfig:
     encoding: str | None = None
     max_tokens: CountOrZero = 0
     """How many tokens of a text are read; longer texts are cut. 0: as many as nearly all texts have."""
+    max_train: CountOrZero = 0
+    """How many training examples are learned from, evenly spread. 0: all, or as many as a time budget allows."""
     reader: ReaderRecord | None = None
     """The reader of your own that gave the rows; filled in when they are read."""
     fingerprint: str = ""
@@ -131,6 +133,8 @@ class ParallelConfig:
     encoding: str | None = None
     max_tokens: CountOrZero = 0
     """How many tokens a text may have; longer pairs are not learned from. 0: as many as nearly all texts have."""
+    max_train: CountOrZero = 0
+    """How many training pairs are learned from, evenly spread. 0: all, or as many as a time budget allows."""
     reader: ReaderRecord | None = None
     """The reader of your own that gave the rows; filled in when they are read."""
     fingerprint: str = ""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,7 @@ from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, Pairs, Parallel, TagExamples
 from qkv.data.findings import Caution, Leak
 from qkv.data.identity import Keys, component_keys, fmix64
-from qkv.data.split import Mask
+from qkv.data.split import Mask, even_order
 from qkv.errors import DataError
 
 MIN_TRAIN_EXAMPLES, MIN_VALID_EXAMPLES = 8, 2
@@ -133,3 +135,16 @@ def _length_correlation(train: Pairs) -> float | None:
     if len(rows) < _MIN_CORRELATED_PAIRS or not lengths.std(0).all():
         return None
     return float(np.asarray(np.corrcoef(lengths.T))[0, 1])
+
+
+Data = TypeVar("Data", Labelled, Parallel)
+
+
+def with_fewer_examples(data: Data, most: int) -> Data:
+    """The data with at most this many training examples, evenly spread, and a note; 0: all."""
+    count = len(data.train)
+    if not 0 < most < count:
+        return data
+    train = data.train.select(np.sort(even_order(count, most)))
+    note = f"{most:,} of {count:,} training examples are learned from, evenly spread (corpus.max_train)."
+    return replace(data, train=train, notes=(*data.notes, Caution(note)))

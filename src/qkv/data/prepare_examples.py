@@ -1,14 +1,13 @@
-"""From files of examples or of parallel text to what training needs: the data, its vocabulary, and how long texts are.
+"""From files of examples to what training needs: the data, its vocabulary, and how long texts are.
 
-The vocabulary is learned from the training split and kept in the cache under the data's fingerprint. Parallel text has
-one for both languages, unless they are to be separate; where there are several languages to translate to, their tags
-are special tokens of it: no text can spell one.
+The vocabulary is learned from the training split and kept in the cache under the data's fingerprint.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,11 +18,9 @@ import numpy as np
 
 from qkv.config import toml_values
 from qkv.data import cache
-from qkv.data.corpus import ExamplesConfig, ParallelConfig
+from qkv.data.corpus import ExamplesConfig
 from qkv.data.encode import (
     EncodedRows,
-    PairRows,
-    encode_pairs,
     encode_texts,
     encode_words,
     sentences_of,
@@ -37,30 +34,26 @@ from qkv.data.examples import (
     Examples,
     Labelled,
     NumberExamples,
-    Pairs,
-    Parallel,
     TagExamples,
     TextExamples,
 )
 from qkv.data.findings import Assumption, Progress, no_progress
 from qkv.data.formats.kinds import FilePreviews
-from qkv.data.hold_out import PAIR_FRACTION, require_enough
+from qkv.data.hold_out import require_enough, with_fewer_examples
 from qkv.data.read_examples import EXAMPLES_VERSION, read_examples
-from qkv.data.read_pairs import PAIRS_VERSION, read_parallel
 from qkv.errors import ConfigError, DataError
 from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
-from qkv.text.vocabulary import join_vocabularies, train_tokenizer
+from qkv.text.vocabulary import train_tokenizer
 
 TOKENIZER_VERSION = 1  # raise when the same data would give another vocabulary
 LEARN_FROM = 16_000_000  # characters, of pairs bytes; of more, every n-th text is taken
+TIMED = 256  # examples whose encoding is timed
 SAMPLED = 4000  # texts whose lengths decide how far texts are read
-EXAMPLES_READ_WHOLE, PAIRS_KEPT = 0.99, 0.999  # of the texts are read to their end, of the pairs learned from
+EXAMPLES_READ_WHOLE = 0.99  # of the texts are read to their end
 LONGEST_CONTEXT, CONTEXT_STEP = 256, 16  # tokens, by default
 EXAMPLE_VOCABULARIES = ((50_000, 1024), (200_000, 4096), (1_500_000, 8192), (None, 16_384))
 """For texts of fewer characters, how many tokens."""
-PAIR_VOCABULARIES = ((200_000, 1000), (1_500_000, 4000), (20_000_000, 8000), (200_000_000, 16_000), (None, 32_000))
-"""For texts of fewer bytes, both languages together, how many tokens."""
 ONE_WORD, ALPHABET = 0.9, 100  # of the texts without blanks inside, and characters at most: read by characters
 
 
@@ -96,12 +89,41 @@ class PreparedExamples:
     def context(self) -> int:
         return default_context(self.longest)
 
+    def limited(self, most: int) -> PreparedExamples:
+        """The same with at most this many training examples; 0: all."""
+        labelled = with_fewer_examples(self.labelled, most)
+        return replace(self, labelled=labelled, config=replace(self.config, max_train=most))
+
+    def within(self, seconds: float) -> PreparedExamples:
+        """The same with as many training examples as can be encoded in these seconds."""
+        train = self.labelled.train
+        if self.config.max_train or not isinstance(train, TextExamples | TagExamples):
+            return self
+        return self.limited(
+            affordable(len(train), lambda part: self.rows(train.select(part), LONGEST_CONTEXT), seconds)
+        )
+
     def rows(self, examples: Examples, context: int) -> EncodedRows | Array:
         """A split as rows of ids, as pixels, or as numbers."""
         if isinstance(examples, ArrayExamples):
             return examples.values
         assert self.tokenizer is not None
         return rows_of(self.tokenizer, examples, context)
+
+
+def affordable(
+    count: int,
+    encode: Callable[[slice], object],
+    seconds: float,
+    now: Callable[[], float] = time.perf_counter,
+) -> int:
+    """How many of the training examples can be encoded in these seconds, measured on a few; 0: all of them."""
+    if count <= TIMED:
+        return 0
+    began = now()
+    encode(slice(None, None, count // TIMED))
+    most = int(TIMED * seconds / max(1e-9, now() - began))
+    return 0 if most >= count else max(TIMED, most)
 
 
 def default_context(longest: int) -> int:
@@ -123,6 +145,16 @@ def prepare_examples(
     previews: FilePreviews | None = None,
 ) -> PreparedExamples:
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
+    return _prepare_examples(config, tokenizer, given_tokenizer, progress, previews).limited(config.max_train)
+
+
+def _prepare_examples(
+    config: ExamplesConfig,
+    tokenizer: TokenizerConfig,
+    given_tokenizer: Tokenizer | None,
+    progress: Progress | None,
+    previews: FilePreviews | None,
+) -> PreparedExamples:
     watch = progress or no_progress
     data = read_examples(config, watch, previews=previews)
     fraction = config.valid_fraction if data.held_out else None
@@ -143,7 +175,7 @@ def prepare_examples(
             reason = f"{config.files[0]} holds no text"
             raise ConfigError(f"--tokenizer {tokenizer.kind}: does not apply, because {reason}. Leave it out.")
         return PreparedExamples(data, None, unused, resolved)
-    if known := _known(tokenizer, given_tokenizer):
+    if known := known_tokenizer(tokenizer, given_tokenizer):
         return PreparedExamples(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
@@ -156,11 +188,11 @@ def prepare_examples(
         return [train_tokenizer(chosen, _example_texts(data.train), progress=watch)]
 
     key = ("examples", str(TOKENIZER_VERSION), str(EXAMPLES_VERSION), data.fingerprint)
-    (own,) = _learned(key, chosen, learn, config.files[0], notes)
+    (own,) = learned_tokenizers(key, chosen, learn, config.files[0], notes)
     return PreparedExamples(data, own, chosen, resolved, tuple(notes))
 
 
-def _known(
+def known_tokenizer(
     asked: TokenizerConfig, given: Tokenizer | None, tags: Sequence[str] = ()
 ) -> tuple[Tokenizer, TokenizerConfig] | None:
     """A tokenizer that a model already has, or that of a file, with its config; None where one is to be learned."""
@@ -171,7 +203,7 @@ def _known(
     return (with_tags(train_tokenizer(asked, ()), tags), asked) if asked.kind == "file" else None
 
 
-def _learned(
+def learned_tokenizers(
     key: Sequence[str],
     chosen: TokenizerConfig,
     learn: Callable[[], Iterable[Tokenizer]],
@@ -194,7 +226,7 @@ def _learned(
     return [Tokenizer.load(folder / name) for name in files]
 
 
-def _size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
+def size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
     return next(size for below, size in sizes if below is None or amount < below)
 
 
@@ -203,7 +235,7 @@ def default_example_tokenizer(data: Labelled, asked: TokenizerConfig) -> Tokeniz
     if not asked.size and _unspaced(data.train):
         return replace(asked, kind="characters")
     tagging = data.task == "tagging"
-    size = EXAMPLE_VOCABULARIES[-1][1] if tagging else _size_for(int(data.train.lengths.sum()), EXAMPLE_VOCABULARIES)
+    size = EXAMPLE_VOCABULARIES[-1][1] if tagging else size_for(int(data.train.lengths.sum()), EXAMPLE_VOCABULARIES)
     return replace(asked, kind="wordpiece", size=asked.size or size, case="kept" if tagging else "lower")
 
 
@@ -224,120 +256,3 @@ def _example_texts(train: Examples) -> Iterator[str]:
     stride = max(1, -(-int(train.lengths.sum()) // LEARN_FROM))
     for first, second in texts_of(train.select(slice(None, None, stride))):
         yield first if second is None else f"{first} {second}"
-
-
-@dataclass(frozen=True)
-class PreparedPairs:
-    parallel: Parallel
-    tokenizer: Tokenizer
-    tokenizer_config: TokenizerConfig
-    """Resolved: the kind is chosen, or left to the tokenizer that a model already has."""
-    config: ParallelConfig
-    """Resolved: with the languages, the columns and the pairs' fingerprint."""
-    tokenizer_notes: tuple[str, ...] = ()
-    target_tokenizer: Tokenizer | None = None
-    """Where the languages have separate vocabularies: that of the target, numbered as `tokenizer` is."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (*self.parallel.notes, *self.tokenizer_notes)
-
-    @cached_property
-    def longest(self) -> int:
-        """How many tokens, with those around them, nearly all texts of the training split have."""
-        train = self.parallel.train
-        rows = self.rows(train.select(slice(None, None, max(1, len(train) // SAMPLED))))
-        return int(np.quantile(np.maximum(rows.sources.lengths, rows.targets.lengths), PAIRS_KEPT)) + 1
-
-    @property
-    def context(self) -> int:
-        """corpus.max_tokens, else what nearly all texts need."""
-        return self.config.max_tokens or default_context(self.longest)
-
-    def rows(self, pairs: Pairs, longest: int = 0) -> PairRows:
-        """Pairs as rows of ids; to learn from, bounded by `context`, to evaluate on, as they are."""
-        own = self.target_tokenizer
-        return encode_pairs(self.tokenizer, pairs, longest, tagged=self.parallel.tagged, target_tokenizer=own)
-
-
-def prepare_parallel(
-    config: ParallelConfig,
-    tokenizer: TokenizerConfig,
-    *,
-    given_tokenizer: Tokenizer | None = None,
-    progress: Progress | None = None,
-    previews: FilePreviews | None = None,
-) -> PreparedPairs:
-    """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
-    watch = progress or no_progress
-    data = read_parallel(config, watch, previews=previews)
-    fraction = (config.valid_fraction or PAIR_FRACTION) if data.held_out else None
-    require_enough(data.train.keys, data.valid.keys, fraction, config.files[0], "pairs")
-    resolved = replace(
-        config,
-        languages=tuple(name for direction in data.train.languages for name in direction),
-        source=data.columns.get("source", config.source),
-        target=data.columns.get("target", config.target),
-        fingerprint=data.fingerprint,
-    )
-    if config.vocabulary == "separate":
-        return _separate(data, tokenizer, resolved, watch)
-    if known := _known(tokenizer, given_tokenizer, data.tagged):
-        return PreparedPairs(data, *known, resolved)
-    chosen, notes = tokenizer, list[str]()
-    if tokenizer.kind is None:
-        chosen = default_pair_tokenizer(data, tokenizer)
-        choice = f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; choose another with --tokenizer"
-        notes.append(Assumption(f"{choice}, or learn one for each with --set corpus.vocabulary=separate."))
-
-    def learn() -> list[Tokenizer]:
-        return [with_tags(train_tokenizer(chosen, _pair_texts(data.train), progress=watch), data.tagged)]
-
-    (own,) = _learned(_pair_key("pairs", data), chosen, learn, config.files[0], notes)
-    return PreparedPairs(data, own, chosen, resolved, tuple(notes))
-
-
-def _pair_key(what: str, data: Parallel) -> tuple[str, ...]:
-    return what, str(TOKENIZER_VERSION), str(PAIRS_VERSION), data.fingerprint
-
-
-def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, watch: Progress) -> PreparedPairs:
-    """A vocabulary for each language, of half of the tokens each; learned again, or taken from the cache, whenever
-    the run is continued: the same pairs give the same."""
-    if data.tagged or len(data.train.directions) > 1:
-        raise ConfigError(
-            "corpus.vocabulary = 'separate': there are several languages or directions here, which share one "
-            "vocabulary. Leave it out, or train one direction."
-        )
-    if asked.kind not in (None, "bpe"):
-        raise ConfigError(
-            f"corpus.vocabulary = 'separate' with tokenizer {asked.kind!r}: only byte pairs are learned for each "
-            "language. Use --tokenizer bpe, or leave it out."
-        )
-    chosen, notes = default_pair_tokenizer(data, asked), list[str]()
-    half = replace(chosen, size=(chosen.size or 0) // 2)
-
-    def learn() -> Iterable[Tokenizer]:
-        texts = (_pair_texts(data.train, target=False), _pair_texts(data.train, source=False))
-        return join_vocabularies(*(train_tokenizer(half, part, progress=watch) for part in texts))
-
-    files = ("tokenizer.json", "target_tokenizer.json")
-    first, second = _learned(_pair_key("pairs, apart", data), chosen, learn, config.files[0], notes, files)
-    notes.append(f"tokenizer: bpe of {half.size:,} for each language, {first.vocabulary:,} tokens in all.")
-    return PreparedPairs(data, first, chosen, config, tuple(notes), second)
-
-
-def default_pair_tokenizer(data: Parallel, asked: TokenizerConfig) -> TokenizerConfig:
-    """Byte pairs, as many as the texts can teach."""
-    size = _size_for(data.train.source.bytes + data.train.target.bytes, PAIR_VOCABULARIES)
-    return replace(asked, kind="bpe", size=asked.size or size)
-
-
-def _pair_texts(train: Pairs, *, source: bool = True, target: bool = True) -> Iterator[str]:
-    """One text or both of the training pairs, each pair once."""
-    stride = max(1, -(-(train.source.bytes + train.target.bytes) // LEARN_FROM))
-    for row in train.rows[~train.backward][::stride].tolist():
-        if source:
-            yield train.source[row]
-        if target:
-            yield train.target[row]

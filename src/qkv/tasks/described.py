@@ -17,7 +17,8 @@ from qkv.data.descriptions import AnyDescription, TrainingPlan
 from qkv.data.detect import CONFIGS, Detected
 from qkv.data.files import standard_input
 from qkv.data.findings import Progress, no_progress, ranked
-from qkv.data.prepare_examples import PreparedExamples, PreparedPairs
+from qkv.data.prepare_examples import PreparedExamples
+from qkv.data.prepare_pairs import PreparedPairs
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
 from qkv.errors import QkvError

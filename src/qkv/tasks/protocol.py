@@ -42,7 +42,8 @@ from qkv.training.settings import TrainingConfig
 from qkv.visible import counted
 
 if TYPE_CHECKING:
-    from qkv.data.prepare_examples import PreparedExamples, PreparedPairs
+    from qkv.data.prepare_examples import PreparedExamples
+    from qkv.data.prepare_pairs import PreparedPairs
     from qkv.doctor.examination import Doctor
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from qkv.data.corpus import ParallelConfig
 from qkv.data.findings import Progress
 from qkv.data.object_names import names_of
-from qkv.data.prepare_examples import PreparedPairs
+from qkv.data.prepare_pairs import PreparedPairs
 from qkv.data.split import even_order
 from qkv.doctor.baseline_table import BaselineTable, ComparedBaseline
 from qkv.doctor.messages import curve_verdict

@@ -19,7 +19,7 @@ from qkv.data.detect import PARALLEL_OPTIONS, Detected
 from qkv.data.encode import PairRows, decoded, end_of
 from qkv.data.examples import Pairs
 from qkv.data.findings import Assumption, Progress
-from qkv.data.prepare_examples import PreparedPairs, prepare_parallel
+from qkv.data.prepare_pairs import PreparedPairs, prepare_parallel
 from qkv.errors import ConfigError
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows

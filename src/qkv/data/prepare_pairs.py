@@ -1,0 +1,184 @@
+"""From files of parallel text to what training needs: the pairs, their vocabulary, and how long texts are.
+
+The vocabulary is learned from the training split and kept in the cache under the data's fingerprint. It is one for both
+languages, unless they are to be separate; where there are several languages to translate to, their tags are special
+tokens of it: no text can spell one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from qkv.data.corpus import ParallelConfig
+from qkv.data.encode import (
+    PairRows,
+    encode_pairs,
+    with_tags,
+)
+from qkv.data.examples import (
+    Pairs,
+    Parallel,
+)
+from qkv.data.findings import Assumption, Progress, no_progress
+from qkv.data.formats.kinds import FilePreviews
+from qkv.data.hold_out import PAIR_FRACTION, require_enough, with_fewer_examples
+from qkv.data.prepare_examples import (
+    LEARN_FROM,
+    SAMPLED,
+    TOKENIZER_VERSION,
+    affordable,
+    default_context,
+    known_tokenizer,
+    learned_tokenizers,
+    size_for,
+)
+from qkv.data.read_pairs import PAIRS_VERSION, read_parallel
+from qkv.errors import ConfigError
+from qkv.text.tokenizer import Tokenizer, TokenizerConfig
+from qkv.text.vocabulary import join_vocabularies, train_tokenizer
+
+PAIRS_KEPT = 0.999  # of the pairs are learned from
+PAIR_VOCABULARIES = ((200_000, 1000), (1_500_000, 4000), (20_000_000, 8000), (200_000_000, 16_000), (None, 32_000))
+"""For texts of fewer bytes, both languages together, how many tokens."""
+
+
+@dataclass(frozen=True)
+class PreparedPairs:
+    parallel: Parallel
+    tokenizer: Tokenizer
+    tokenizer_config: TokenizerConfig
+    """Resolved: the kind is chosen, or left to the tokenizer that a model already has."""
+    config: ParallelConfig
+    """Resolved: with the languages, the columns and the pairs' fingerprint."""
+    tokenizer_notes: tuple[str, ...] = ()
+    target_tokenizer: Tokenizer | None = None
+    """Where the languages have separate vocabularies: that of the target, numbered as `tokenizer` is."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.parallel.notes, *self.tokenizer_notes)
+
+    @cached_property
+    def longest(self) -> int:
+        """How many tokens, with those around them, nearly all texts of the training split have."""
+        train = self.parallel.train
+        rows = self.rows(train.select(slice(None, None, max(1, len(train) // SAMPLED))))
+        return int(np.quantile(np.maximum(rows.sources.lengths, rows.targets.lengths), PAIRS_KEPT)) + 1
+
+    @property
+    def context(self) -> int:
+        """corpus.max_tokens, else what nearly all texts need."""
+        return self.config.max_tokens or default_context(self.longest)
+
+    def limited(self, most: int) -> PreparedPairs:
+        """The same with at most this many training pairs; 0: all."""
+        parallel = with_fewer_examples(self.parallel, most)
+        return replace(self, parallel=parallel, config=replace(self.config, max_train=most))
+
+    def within(self, seconds: float) -> PreparedPairs:
+        """The same with as many training pairs as can be encoded in these seconds."""
+        train = self.parallel.train
+        most = affordable(len(train), lambda part: self.rows(train.select(part)), seconds)
+        return self if self.config.max_train else self.limited(most)
+
+    def rows(self, pairs: Pairs, longest: int = 0) -> PairRows:
+        """Pairs as rows of ids; to learn from, bounded by `context`, to evaluate on, as they are."""
+        own = self.target_tokenizer
+        return encode_pairs(self.tokenizer, pairs, longest, tagged=self.parallel.tagged, target_tokenizer=own)
+
+
+def prepare_parallel(
+    config: ParallelConfig,
+    tokenizer: TokenizerConfig,
+    *,
+    given_tokenizer: Tokenizer | None = None,
+    progress: Progress | None = None,
+    previews: FilePreviews | None = None,
+) -> PreparedPairs:
+    """Read the pairs and learn their vocabulary; `given_tokenizer` is one that a model already has."""
+    return _prepare_parallel(config, tokenizer, given_tokenizer, progress, previews).limited(config.max_train)
+
+
+def _prepare_parallel(
+    config: ParallelConfig,
+    tokenizer: TokenizerConfig,
+    given_tokenizer: Tokenizer | None,
+    progress: Progress | None,
+    previews: FilePreviews | None,
+) -> PreparedPairs:
+    watch = progress or no_progress
+    data = read_parallel(config, watch, previews=previews)
+    fraction = (config.valid_fraction or PAIR_FRACTION) if data.held_out else None
+    require_enough(data.train.keys, data.valid.keys, fraction, config.files[0], "pairs")
+    resolved = replace(
+        config,
+        languages=tuple(name for direction in data.train.languages for name in direction),
+        source=data.columns.get("source", config.source),
+        target=data.columns.get("target", config.target),
+        fingerprint=data.fingerprint,
+    )
+    if config.vocabulary == "separate":
+        return _separate(data, tokenizer, resolved, watch)
+    if known := known_tokenizer(tokenizer, given_tokenizer, data.tagged):
+        return PreparedPairs(data, *known, resolved)
+    chosen, notes = tokenizer, list[str]()
+    if tokenizer.kind is None:
+        chosen = default_pair_tokenizer(data, tokenizer)
+        choice = f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; choose another with --tokenizer"
+        notes.append(Assumption(f"{choice}, or learn one for each with --set corpus.vocabulary=separate."))
+
+    def learn() -> list[Tokenizer]:
+        return [with_tags(train_tokenizer(chosen, _pair_texts(data.train), progress=watch), data.tagged)]
+
+    (own,) = learned_tokenizers(_pair_key("pairs", data), chosen, learn, config.files[0], notes)
+    return PreparedPairs(data, own, chosen, resolved, tuple(notes))
+
+
+def _pair_key(what: str, data: Parallel) -> tuple[str, ...]:
+    return what, str(TOKENIZER_VERSION), str(PAIRS_VERSION), data.fingerprint
+
+
+def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, watch: Progress) -> PreparedPairs:
+    """A vocabulary for each language, of half of the tokens each; learned again, or taken from the cache, whenever
+    the run is continued: the same pairs give the same."""
+    if data.tagged or len(data.train.directions) > 1:
+        raise ConfigError(
+            "corpus.vocabulary = 'separate': there are several languages or directions here, which share one "
+            "vocabulary. Leave it out, or train one direction."
+        )
+    if asked.kind not in (None, "bpe"):
+        raise ConfigError(
+            f"corpus.vocabulary = 'separate' with tokenizer {asked.kind!r}: only byte pairs are learned for each "
+            "language. Use --tokenizer bpe, or leave it out."
+        )
+    chosen, notes = default_pair_tokenizer(data, asked), list[str]()
+    half = replace(chosen, size=(chosen.size or 0) // 2)
+
+    def learn() -> Iterable[Tokenizer]:
+        texts = (_pair_texts(data.train, target=False), _pair_texts(data.train, source=False))
+        return join_vocabularies(*(train_tokenizer(half, part, progress=watch) for part in texts))
+
+    files = ("tokenizer.json", "target_tokenizer.json")
+    first, second = learned_tokenizers(_pair_key("pairs, apart", data), chosen, learn, config.files[0], notes, files)
+    notes.append(f"tokenizer: bpe of {half.size:,} for each language, {first.vocabulary:,} tokens in all.")
+    return PreparedPairs(data, first, chosen, config, tuple(notes), second)
+
+
+def default_pair_tokenizer(data: Parallel, asked: TokenizerConfig) -> TokenizerConfig:
+    """Byte pairs, as many as the texts can teach."""
+    size = size_for(data.train.source.bytes + data.train.target.bytes, PAIR_VOCABULARIES)
+    return replace(asked, kind="bpe", size=asked.size or size)
+
+
+def _pair_texts(train: Pairs, *, source: bool = True, target: bool = True) -> Iterator[str]:
+    """One text or both of the training pairs, each pair once."""
+    stride = max(1, -(-(train.source.bytes + train.target.bytes) // LEARN_FROM))
+    for row in train.rows[~train.backward][::stride].tolist():
+        if source:
+            yield train.source[row]
+        if target:
+            yield train.target[row]
