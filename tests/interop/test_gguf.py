@@ -148,7 +148,7 @@ def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
     values = tiny.values_of("qwen3") | {"qwen3.new_thing": 7, "tokenizer.ggml.pre": "default"}
     notes = opened(tiny.assembled(values, tiny.tensors_of("qwen3")), tmp_path).notes
     assert notes[0] == "keys that are not known, and were ignored: qwen3.new_thing"
-    assert "GPT-2's way is taken" in notes[1]
+    assert "that of GPT-2 is used" in notes[1]
 
 
 def with_values(**changes: Any) -> bytes:
@@ -229,7 +229,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "no embedding": (lambda: with_tensors(token_embd__weight=None), "token_embd.weight: missing"),
     "one tensor more": (lambda: with_tensors(extra=([1], 0, bytes(4))), r"1 unknown \(extra\)"),
     "another shape": (lambda: with_tensors(blk__0__ffn_up__weight=([32, 32], 0, bytes(4096))), "the model needs"),
-    "no numbers": (lambda: with_tensors(output_norm__weight=([32], 0, NOT_NUMBERS)), "output_norm.weight: holds"),
+    "no numbers": (lambda: with_tensors(output_norm__weight=([32], 0, NOT_NUMBERS)), "output_norm.weight: contains"),
     "cut short": (lambda: tiny.whole("llama")[:-40], "but the file has"),
     "another tokenizer": (lambda: with_values(tokenizer__ggml__model="bert"), "'bert' is not supported"),
     "no tokens": (lambda: with_values(tokenizer__ggml__tokens=None), "tokenizer.ggml.tokens: not a list"),
