@@ -21,7 +21,7 @@ from qkv.config import parse
 from qkv.errors import ConfigError, InputError, RefusedError
 from qkv.own_files import OwnFile
 from qkv.text.pipelines import SPECIAL
-from qkv.text.unigram import Encoded, ListedTokens
+from qkv.text.unigram import ListedTokens, TokenIds
 
 GROUP = "qkv.tokenizers"
 METHODS = ("learn", "encode", "decode")
@@ -162,7 +162,7 @@ class OwnBackend(ListedTokens):
         values = {KEY: self.source.values, "values": dataclasses.asdict(self.own)}  # type: ignore[call-overload]
         return json.dumps(values, ensure_ascii=False, indent=2 if pretty else None)
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> Encoded:
+    def encode(self, text: str, add_special_tokens: bool = True) -> TokenIds:
         ids = self.own.encode(text)
         last = len(self._tokens) - self._first
         if any(not isinstance(number, int) or not -1 <= number < last for number in ids):
@@ -171,9 +171,9 @@ class OwnBackend(ListedTokens):
                 f"{last - 1}, and -1 for a part without a token."
             )
         unknown = self._special.index("[UNK]")
-        return Encoded([unknown if number < 0 else number + self._first for number in ids])
+        return TokenIds([unknown if number < 0 else number + self._first for number in ids])
 
-    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Encoded]:
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[TokenIds]:
         return [self.encode(text) for text in texts]
 
     def unknown(self, text: str) -> list[str]:

@@ -180,7 +180,7 @@ BEYOND = "<|beyond|>"
 _NONE, _INSTEAD = "\uffff", "\ufffe"
 
 
-class Encoded(NamedTuple):
+class TokenIds(NamedTuple):
     ids: list[int]
 
 
@@ -225,28 +225,28 @@ class Unigram(ListedTokens):
         self.post_processor: Part | None = self._values["post_processor"]
         self.encode_special_tokens = True
 
-    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[Encoded]:
+    def encode_batch_fast(self, texts: Sequence[str], add_special_tokens: bool = False) -> list[TokenIds]:
         normal = [self._normal(text) for text in texts]
         encodings = self._segmenter.encode_batch_fast(normal, add_special_tokens=False)
         return [self._numbered(text, row.ids) for text, row in zip(normal, encodings, strict=True)]
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> Encoded:
+    def encode(self, text: str, add_special_tokens: bool = True) -> TokenIds:
         (inside,) = self.encode_batch_fast([text])
         if not add_special_tokens or self.post_processor is None:
             return inside
         ids: list[int] = []
         for step in self.post_processor["single"]:
             ids += inside.ids if "Sequence" in step else [self._ids[step["SpecialToken"]["id"]]]
-        return Encoded(ids)
+        return TokenIds(ids)
 
     def _normal(self, text: str) -> str:
         rewritten = self.normalizer(text).replace(_NONE, _INSTEAD)
         return (SPACE + rewritten.replace(" ", SPACE)).rstrip(SPACE) if rewritten else ""
 
-    def _numbered(self, text: str, places: list[int]) -> Encoded:
+    def _numbered(self, text: str, places: list[int]) -> TokenIds:
         if 0 in places:
-            return Encoded([self._plain.get(piece, self._unknown) for piece in self._segmenter.encode(text).tokens])
-        return Encoded([self._numbers[place] for place in places])
+            return TokenIds([self._plain.get(piece, self._unknown) for piece in self._segmenter.encode(text).tokens])
+        return TokenIds([self._numbers[place] for place in places])
 
     def unknown(self, text: str) -> list[str]:
         """The parts of the text without an id, each once, in order."""
