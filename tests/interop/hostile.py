@@ -108,8 +108,8 @@ def with_text(**changes: str) -> str:
 
 
 config("auto_map", "auto_map names a program", auto_map={"AutoModelForCausalLM": "modeling_evil.EvilModel"})
-config("custom pipelines", "custom_pipelines asks", custom_pipelines={"x": {"impl": "evil.Pipeline"}})
-config("a kernel of another", "_attn_implementation_internal asks", _attn_implementation_internal="evil/kernel")
+config("custom pipelines", "custom_pipelines names", custom_pipelines={"x": {"impl": "evil.Pipeline"}})
+config("a kernel of another", "_attn_implementation_internal names", _attn_implementation_internal="evil/kernel")
 config("quantised", "quantization_config", quantization_config={"quant_method": "bitsandbytes"})
 config("an unknown kind", "model_type = 'evil'", model_type="evil")
 config("a kind that is a list", r"model_type = \['llama'\]", model_type=["llama"])
