@@ -139,6 +139,7 @@ EXTRA_OF_PACKAGE = {
     "lxml": "documents",
     "pypdf": "documents",
     "striprtf": "documents",
+    "openpyxl": "documents",
     "PIL": "images",
     "tensorboard": "track",
     "transformers": "hf",

@@ -30,6 +30,7 @@ VALUES: Mapping[str, Words] = {
     "--head": ("1.1",),
     "--id": ("number",),
     "--label": ("label",),
+    "--labels": ("good=bad,bad=good",),
     "--languages": ("en", "fr"),
     "--layer": ("0",),
     "--layer-decay": ("0.5",),

@@ -180,7 +180,7 @@ def test_evaluate(
 
 
 FILES = ("--text", "--documents", "--filter", "--encoding")
-COLUMNS = ("--text", "--text2", "--label", "--id", "--filter", "--encoding", "--test")
+COLUMNS = ("--text", "--text2", "--label", "--labels", "--id", "--filter", "--encoding", "--test")
 FOR: dict[str, tuple[str, ...]] = {  # which options of reading are for which data; all verbs share them
     "text": (*FILES,),
     **dict.fromkeys(("classification", "regression", "multi-label", "two texts", "tagging", "images"), COLUMNS),

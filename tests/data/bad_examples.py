@@ -174,6 +174,8 @@ def _bytes() -> Iterator[Case]:
     yield bad("page.tsv", b"%PDF-1.7\n" + bytes(range(1, 200)), "PDF")
     yield bad("array.csv", b"\x93NUMPY\x01\x00" + bytes(range(1, 200)), "numpy")
     yield bad("text.parquet", GOOD, "Parquet")
+    yield bad("text.arrow", GOOD, "not a valid Arrow file")
+    yield bad("text.xlsx", GOOD, "not a valid workbook")
     yield bad("one-byte.csv", b"x", "no column looks like a label")
     yield bad("one-byte.jsonl", b"x", ":1: 1 of 1 rows")
     yield bad("one-byte.conll", b"x", "a word without a tag")

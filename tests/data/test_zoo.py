@@ -36,13 +36,11 @@ NOT_YET = {
     "folders_beside_documentation",
     "folders_some_latin1",
     "label_in_the_name_of_each_file",
-    "saved_to_disk",
     "splits_by_name_beside_documentation",
     "texts_and_labels_by_id",
     "texts_and_labels_line_by_line",
     "words_and_tags_without_suffix",
     "words_tab_tags",
-    "workbook",
 }
 """Shapes that are not understood; a test fails if one of them is."""
 MAX_GROWTH = 200 * 2**20

@@ -217,7 +217,7 @@ def _require_plausible(source: Source | Builtin, encoding: str | None) -> None:
         return
     try:
         require_not_sparse(source.path, source.display_name)
-        if source.compression == "plain" and source.format != "parquet" and not source.is_document:
+        if source.compression == "plain" and not source.is_read_whole and not source.is_document:
             next(decode(read_bytes(source), source.display_name, encoding, Findings()), None)
             if not allows_nul_bytes(encoding):
                 require_no_hole(source.path, source.display_name)

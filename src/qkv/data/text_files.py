@@ -94,7 +94,7 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
     where = display_name(path)
     is_folder = leads_to_folder(path, "Pipe it in instead: `... | qkv train -`.")
     if not is_folder and not is_archive(path):
-        if Source(path).format == "table":
+        if Source(path).format in ("table", "workbook"):
             remedy = "For a language model give plain text, or .jsonl with a text column (--text)."
             raise DataError(where, "is a table of examples, not text for a language model", remedy)
         return [Source(path)]
@@ -169,7 +169,7 @@ def _about_others(files: Sequence[Source]) -> set[Source]:
 
 def _data_or_code(files: Sequence[Source]) -> set[Source]:
     """Of data beside source code the data, such as package.json; of code beside more data the code."""
-    data = {source for source in files if source.format in ("json", "jsonl", "parquet")}
+    data = {source for source in files if source.format in ("json", "jsonl", "parquet", "arrow")}
     code = {source for source in files if source.suffix in _CODE}
     if not data or not code:
         return set()
@@ -191,13 +191,13 @@ def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
     With `ignore_suffix`, a file with a suffix such as .pdf is judged by its first bytes.
     """
     suffix = PurePosixPath(source.file_name).suffix.lower()
-    if source.format == "table":
+    if source.format in ("table", "workbook"):
         return "tables"
-    if source.member and (is_archive(PurePosixPath(source.member)) or source.format == "parquet"):
+    if source.member and (is_archive(PurePosixPath(source.member)) or source.is_read_whole):
         return "packed inside an archive"
     if not source.is_document and not ignore_suffix and suffix in _NOT_TEXT:
         return "not text"
-    if source.format == "parquet" or source.inner_compression != "plain":
+    if source.is_read_whole or source.inner_compression != "plain":
         return None
     head = next(read_bytes(source), b"")[:HEAD_SIZE]
     if not head:

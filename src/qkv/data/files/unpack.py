@@ -49,7 +49,9 @@ ZIP_ERRORS = (
 """What the zipfile module raises for a damaged or hostile archive."""
 _ARCHIVE_ERRORS = (*ZIP_ERRORS, tarfile.TarError, KeyError)
 
-Format = Literal["text", "jsonl", "json", "parquet", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"]
+Format = Literal[
+    "text", "jsonl", "json", "parquet", "arrow", "workbook", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"
+]
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
 """The endings of delimited tables, each with the marks that may separate its cells, the likeliest first."""
@@ -60,7 +62,11 @@ FORMATS: dict[str, Format] = {
     ".json": "json",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    **dict.fromkeys((".xlsx", ".xlsm"), "workbook"),
 }
+TABLE_PACKAGES: dict[Format, str] = {"parquet": "pyarrow", "arrow": "pyarrow", "workbook": "openpyxl"}
+"""Formats of tables that a package reads from the file itself."""
 DOCUMENTS: dict[str, Format] = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".docx": "docx",
@@ -121,6 +127,11 @@ class Source:
         return COMPRESSIONS.get(PurePath(self.file_name).suffix.lower(), "plain")
 
     @property
+    def is_read_whole(self) -> bool:
+        """Whether a package reads it from the file itself, not from its bytes one after the other."""
+        return self.format in TABLE_PACKAGES
+
+    @property
     def format(self) -> Format:
         return ALL_FORMATS.get(self.suffix, "text")
 
@@ -163,9 +174,8 @@ def require_packages(sources: Iterable[Source | Builtin]) -> None:
     for source in sources:
         if isinstance(source, Source) and "zst" in (source.inner_compression, COMPRESSIONS.get(source.path.suffix)):
             require_package("zstandard", f"{source.display_name}: reading .zst")
-        if isinstance(source, Source) and source.format == "parquet":
-            require_package("pyarrow", f"{source.display_name}: reading .parquet")
-        if isinstance(source, Source) and (package := DOCUMENT_PACKAGES.get(source.format)) is not None:
+        packages = {**TABLE_PACKAGES, **DOCUMENT_PACKAGES}
+        if isinstance(source, Source) and (package := packages.get(source.format)) is not None:
             require_package(package, f"{source.display_name}: reading {source.suffix}")
 
 

@@ -107,7 +107,7 @@ class FilePreviews:
         self.encoding = encoding
         self._chunks: dict[Source, Iterator[bytes]] = {}
         self._kinds: dict[Source, FileKind] = {}
-        self._parquet_tables: dict[Source, Table] = {}
+        self._tables: dict[Source, Table] = {}
 
     def kind(self, source: Source) -> FileKind:
         if source not in self._kinds:
@@ -128,13 +128,13 @@ class FilePreviews:
 
     def table(self, source: Source, header: Header = None) -> Table:
         """A table whose rows are those of its sample, the first rows of the file."""
-        if source in self._parquet_tables:
-            return self._parquet_tables[source]
-        chunks = None if source.format == "parquet" else self.chunks(source)
+        if source in self._tables:
+            return self._tables[source]
+        chunks = None if source.is_read_whole else self.chunks(source)
         table = open_table(source, self.encoding, Findings(), header, chunks=chunks)
         table = replace(table, rows=iter(table.sample))
-        if source.format == "parquet":
-            self._parquet_tables[source] = table
+        if source.is_read_whole:
+            self._tables[source] = table
         return table
 
     def chunks(self, source: Source) -> Iterator[bytes]:

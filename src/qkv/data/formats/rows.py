@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from qkv.data.files.decode import decode
-from qkv.data.files.decompress import COPY_AGAIN
-from qkv.data.files.unpack import Source, read_bytes, require_packages, unreadable_error
+from qkv.data.files.unpack import Source, read_bytes
 from qkv.data.findings import Findings, OnRead
 from qkv.errors import DataError
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetFile
+    pass
 
 MAX_ROW_CHARACTERS = 64 * 2**20
 MAX_BAD_SHARE = 0.01
@@ -214,23 +212,3 @@ class JsonReader:
     def _error(self, problem: str) -> DataError:
         where = f"{self._where}:{self._line_number()}"
         return DataError(where, f"not JSON: {problem}", "Repair the file, or give .jsonl.")
-
-
-@contextmanager
-def open_parquet(source: Source) -> Iterator[ParquetFile]:
-    """Open a Parquet file; DataError if pyarrow cannot open it or, inside the context, cannot read it."""
-    require_packages([source])
-    import pyarrow
-    import pyarrow.parquet
-
-    where = source.display_name
-    if source.member or source.compression != "plain":
-        raise DataError(where, "a Parquet file inside an archive", "Unpack it and give the .parquet file.")
-    try:
-        with source.path.open("rb") as file, pyarrow.parquet.ParquetFile(file) as table:
-            yield table
-    except (pyarrow.ArrowException, ValueError, OverflowError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # pyarrow raises OSError without errno for damage
-            raise unreadable_error(where, error) from None
-        problem = " ".join(str(error).split())[:200]
-        raise DataError(where, f"not a valid Parquet file ({problem})", COPY_AGAIN) from None

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import DELIMITERS, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
+from qkv.data.formats.arrow_tables import open_arrow
 from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, Split, normalize, split_of
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
 from qkv.data.formats.json_rows import read_json
@@ -20,7 +21,8 @@ from qkv.data.formats.labelled_lines import (
     begins_with_heading,
     sniff_lines,
 )
-from qkv.data.formats.rows import BadRows, JsonReader, open_parquet, report_reads, split_lines
+from qkv.data.formats.rows import BadRows, JsonReader, report_reads, split_lines
+from qkv.data.formats.workbook import workbook_rows
 from qkv.errors import DataError
 from qkv.visible import visible
 
@@ -83,8 +85,10 @@ def open_table(
     """Open a table and read its first rows. `chunks`: the bytes of the file, if it is open. `layout`: that of a file
     read before, for lines with labels."""
     bad_rows = BadRows(source.display_name, findings)
-    if source.format == "parquet":
-        table = _open_parquet_table(source, bad_rows, on_read)
+    if source.format in ("parquet", "arrow"):
+        table = _open_arrow_table(source, bad_rows, on_read)
+    elif source.format == "workbook":
+        table = _open_workbook(source, bad_rows, header)
     else:
         once = findings if source.split in (None, SPLITS[0]) else Findings()  # a file is read for each of its splits
         texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, once)
@@ -233,8 +237,8 @@ def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) ->
     return Table(source, [visible(key) for key in keys], valid_sample, rows, bad_rows)
 
 
-def _open_parquet_table(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Table:
-    names_and_rows = _parquet_rows(source, bad_rows, on_read)
+def _open_arrow_table(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Table:
+    names_and_rows = _arrow_rows(source, bad_rows, on_read)
     columns = [visible(str(name)) for name in next(names_and_rows)[1]]
     _require_distinct_names(source.display_name, columns)
     sample = list(islice(names_and_rows, SAMPLE_ROWS))
@@ -243,14 +247,41 @@ def _open_parquet_table(source: Source, bad_rows: BadRows, on_read: OnRead | Non
     return Table(source, columns, sample, chain(sample, names_and_rows), bad_rows)
 
 
-def _parquet_rows(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Iterator[Row]:
+def _arrow_rows(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Iterator[Row]:
     """The names of the columns as row 0, then the rows."""
-    with open_parquet(source) as table:
-        names = table.schema_arrow.names
-        yield 0, names
-        for batch in table.iter_batches(batch_size=1024):
-            for row in zip(*(batch.column(index).to_pylist() for index in range(len(names))), strict=True):
+    with open_arrow(source) as table:
+        yield 0, table.schema.names
+        for size, columns in table.batches():
+            for row in zip(*columns, strict=True):
                 bad_rows.row_count += 1
                 yield bad_rows.row_count, row
             if on_read is not None:
-                on_read(batch.nbytes)
+                on_read(size)
+
+
+def _open_workbook(source: Source, bad_rows: BadRows, header: Header) -> Table:
+    rows = workbook_rows(source, bad_rows.findings)
+    first = list(islice(rows, SAMPLE_ROWS))
+    if not first:
+        raise _empty_table_error(source)
+    texts = [["" if cell is None else str(cell) for cell in cells] for _, cells in first]
+    if callable(header):
+        header = header(texts[0])
+    if header is None:
+        header = has_header(texts)
+    width = max(len(cells) for _, cells in first)
+    if header:
+        columns = _column_names(f"{source.display_name}:{first[0][0]}", [cell.strip() for cell in texts[0]])
+        columns += [str(number) for number in range(len(columns) + 1, width + 1)]
+    else:
+        columns = [str(number) for number in range(1, width + 1)]
+
+    def all_rows() -> Iterator[Row]:
+        for number, cells in chain(first[1:] if header else first, rows):
+            bad_rows.row_count += 1
+            yield number, [*cells[:width], *[None] * (width - len(cells))]
+
+    valid_rows = all_rows()
+    sample = list(islice(valid_rows, SAMPLE_ROWS))
+    note = "" if header else "no header, so the columns are numbered from 1"
+    return Table(source, columns, sample, chain(sample, valid_rows), bad_rows, note)

@@ -16,9 +16,10 @@ from qkv.data.files.decode import normalize_line_ends, require_encoding
 from qkv.data.files.decompress import CHUNK_SIZE
 from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, OnRead
+from qkv.data.formats.arrow_tables import open_arrow
 from qkv.data.formats.column_names import DOCUMENT
 from qkv.data.formats.json_rows import read_json
-from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader, open_parquet
+from qkv.data.formats.rows import LONE_SURROGATE, BadRows, JsonReader
 from qkv.errors import DataError
 from qkv.visible import counted, encodable
 
@@ -87,10 +88,10 @@ def _read_pieces(
         for document in source.documents():
             yield from _split_documents([document], corpus.documents)
         return
-    if source.format == "table":
+    if source.format in ("table", "workbook"):
         raise DataError(source.display_name, "is a table", "For a language model give plain text or .jsonl.")
-    if source.format == "parquet":
-        yield from (DocumentPiece(text, True) for text in _read_parquet(source, corpus.text, findings, on_read))
+    if source.format in ("parquet", "arrow"):
+        yield from (DocumentPiece(text, True) for text in _read_arrow(source, corpus.text, findings, on_read))
         return
     texts = extracted.read(source, corpus.encoding, findings, on_read)
     if source.format == "text" or source.is_document:
@@ -108,13 +109,13 @@ def _read_json(source: Source, texts: Iterator[str], column: str | None, finding
     return _row_texts(read_json(reader, bad_rows, by_lines=source.format == "jsonl"), bad_rows, column)
 
 
-def _read_parquet(source: Source, column: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
+def _read_arrow(source: Source, column: str | None, findings: Findings, on_read: OnRead | None) -> Iterator[str]:
     """The text column, batch by batch; no other column is read."""
-    with open_parquet(source) as table:
+    with open_arrow(source) as table:
         import pyarrow
 
         where = source.display_name
-        column_types = {field.name: field.type for field in table.schema_arrow}
+        column_types = {field.name: field.type for field in table.schema}
         text_columns: set[str] = set()
         for name, column_type in column_types.items():
             value_type = column_type.value_type if pyarrow.types.is_dictionary(column_type) else column_type
@@ -126,10 +127,10 @@ def _read_parquet(source: Source, column: str | None, findings: Findings, on_rea
             raise DataError(where, problem, "Name it with --text NAME.")
 
         def values() -> Iterator[object]:
-            for batch in table.iter_batches(batch_size=1024, columns=[chosen]):
-                yield from batch.column(0).to_pylist()
+            for size, (cells,) in table.batches([chosen]):
+                yield from cells
                 if on_read is not None:
-                    on_read(batch.nbytes)
+                    on_read(size)
 
         yield from _row_texts(enumerate(values(), 1), BadRows(where, findings), column, chosen)
 
