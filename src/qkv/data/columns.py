@@ -20,6 +20,13 @@ from qkv.errors import DataError
 MAX_CLASSES_SHARE = 0.2
 """A column with more distinct values than this share of the rows is a label only if its name says so."""
 _MAX_CLASS_LENGTH = 40
+_MIN_DISTINCT_IDS = 0.95
+_CODE = re.compile(
+    r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
+    r"|(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{2}|\d{4}))(?:[T ,]+\d{1,2}:\d\S*(?: [AP]M)?)?"
+)
+_CODE_OR_ID = re.compile(rf"{_CODE.pattern}|(?=\S*\d)[\w#:/.-]{{1,64}}")
+"""Addresses, dates and times; and, if nearly all cells of a column differ, words with a digit."""
 _PROSE_WORDS, _PROSE_CHARACTERS = 2.5, 15
 """The cells of a column of prose have at least so many words, or so many characters, on average."""
 
@@ -97,14 +104,19 @@ class TextColumns:
     id: str | None = None
     level: int = 0
     """How many levels of labels such as LOC:city are learned; 0: all."""
+    other_labels: tuple[str, ...] = ()
+    """Columns that could be the label as well, if none was named."""
 
     def by_role(self) -> dict[str, str]:
         label = f"{self.label}:{self.level}" if self.level else self.label
         roles = {"text": self.text, "second text": self.second, "label": label, "id": self.id}
         return {role: column for role, column in roles.items() if column is not None}
 
-    def note(self, table: Table) -> str:
-        return columns_note(table, self.by_role(), (*self.by_role().values(), self.label))
+    def note(self, table: Table) -> Assumption:
+        note = columns_note(table, self.by_role(), (*self.by_role().values(), self.label))
+        others = " or ".join(map(repr, self.other_labels[:5]))
+        more = f"; {others} could be the label, too: --label {self.other_labels[0]}." if others else "."
+        return Assumption(f"{note[:-1]}{more}")
 
 
 @dataclass(frozen=True)
@@ -119,26 +131,34 @@ class _Profile:
     mean_length: float
     mean_words: float
     number_share: float
+    code_share: float
+    """The share of dates, times, addresses and identifiers."""
     has_lists: bool
 
     @classmethod
     def of(cls, name: str, cells: Sequence[object]) -> _Profile:
         texts = [cell if isinstance(cell, str) else "" if cell is None else str(cell) for cell in cells]
         filled = [text.strip() for text in texts if text.strip()]
-        count = max(1, len(filled))
+        count, distinct_count = max(1, len(filled)), len(set(filled))
+        code = _CODE if distinct_count < _MIN_DISTINCT_IDS * count else _CODE_OR_ID
         return cls(
             name,
             row_count=len(cells),
             filled_share=len(filled) / max(1, len(cells)),
-            distinct_count=len(set(filled)),
+            distinct_count=distinct_count,
             mean_length=sum(map(len, filled)) / count,
             mean_words=sum(len(text.split()) for text in filled) / count,
             number_share=sum(map(is_number, filled)) / count,
+            code_share=sum(bool(code.fullmatch(text)) for text in filled) / count,
             has_lists=any(isinstance(cell, list) for cell in cells),
         )
 
     @property
     def is_text(self) -> bool:
+        return self.holds_words and self.code_share < 0.9
+
+    @property
+    def holds_words(self) -> bool:
         return self.number_share < 0.5 and self.filled_share > 0 and not self.has_lists
 
     @property
@@ -148,7 +168,7 @@ class _Profile:
 
     @property
     def has_few_values(self) -> bool:
-        few = self.distinct_count <= max(2, MAX_CLASSES_SHARE * self.row_count)
+        few = self.distinct_count <= max(2, MAX_CLASSES_SHARE * self.row_count) and self.code_share < 0.9
         return self.has_lists or (few and self.mean_length <= _MAX_CLASS_LENGTH)
 
     @property
@@ -168,15 +188,15 @@ def _profiles(table: Table) -> list[_Profile]:
 
 
 def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
-    """The columns of labelled texts; DataError, with the names of the columns, if they cannot be guessed."""
+    """The columns of labelled texts; DataError if they cannot be guessed."""
     text, second = guess_texts(table, config)
     (label, level), id_column = given_label(table, config.label), given_column(table, config.id, "id")
     unassigned = [profile for profile in _profiles(table) if profile.name not in (text, second, label, id_column)]
-    label = label or _guess_label(table, unassigned)
+    label, others = (label, ()) if label is not None else _guess_label(table, unassigned)
     id_column = id_column or next(
         (profile.name for profile in unassigned if profile.is_id and profile.name != label), None
     )
-    return TextColumns(text, label, second, id_column, level)
+    return TextColumns(text, label, second, id_column, level, others)
 
 
 def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
@@ -206,6 +226,8 @@ def _with_usual_names(profiles: Iterable[_Profile], usual_names: Sequence[str]) 
 def _guess_texts(table: Table, unassigned: Sequence[_Profile], pairs: bool) -> tuple[str, str | None]:
     """The column of the text, and that of the second text if `pairs` are allowed and two columns belong together."""
     texts = [profile for profile in unassigned if profile.is_text]
+    if all(profile.is_class for profile in texts):  # then texts that look like identifiers are what there is to read
+        texts = [profile for profile in unassigned if profile.is_text or profile.holds_words]
     prose = [profile for profile in texts if profile.is_prose]
     if pairs and (pair := _guess_text_pair(prose, table)) is not None:
         return pair
@@ -245,7 +267,7 @@ def _guess_text_pair(prose: Sequence[_Profile], table: Table) -> tuple[str, str]
 
 def _likely_labels(profiles: Iterable[_Profile]) -> list[_Profile]:
     """The column with the likeliest name of a label, else all columns with the smallest number of classes."""
-    filled = [profile for profile in profiles if profile.filled_share > 0]
+    filled = [profile for profile in profiles if profile.filled_share > 0 and profile.code_share < 0.9]
     if usual := _with_usual_names(filled, names.LABEL):
         return [profile for profile in filled if profile.name == usual[0]]
     classes = [profile for profile in filled if profile.is_class and not profile.is_id]
@@ -254,19 +276,19 @@ def _likely_labels(profiles: Iterable[_Profile]) -> list[_Profile]:
     return [profile for profile in varied if profile.distinct_count == fewest]
 
 
-def _guess_label(table: Table, unassigned: Sequence[_Profile]) -> str:
+def _guess_label(table: Table, unassigned: Sequence[_Profile]) -> tuple[str, tuple[str, ...]]:
+    """The column of the label, the last of several that are as likely; and others that could be it."""
     likely = _likely_labels(unassigned)
     candidates = [profile for profile in unassigned if profile.filled_share > 0 and not profile.is_id]
-    if len(likely or candidates) == 1:
-        return (likely or candidates)[0].name
-    if likely:
-        problem = f"which column is the label: {' or '.join(profile.name for profile in likely)}?"
-    else:
+    if not likely and len(candidates) != 1:
         problem = f"no column looks like a label; there are: {list_columns(table.columns)}"
-    remedy = "Name it with --label NAME, or by its number from 1."
-    if not candidates:
-        remedy += " Text without labels is for a language model: give it as .txt or .jsonl."
-    raise DataError(f"{table.where}:1", problem, remedy)
+        without = " Text without labels is for a language model: give it as .txt or .jsonl." if not candidates else ""
+        remedy = f"Name it with --label NAME, or by its number from 1.{without}"
+        raise DataError(f"{table.where}:1", problem, remedy)
+    label = (likely or candidates)[-1]
+    named = [profile for profile in candidates if names.normalize(profile.name) in names.LABEL and profile.is_class]
+    others = [profile.name for profile in (*likely, *named) if profile != label and profile.distinct_count > 1]
+    return label.name, tuple(dict.fromkeys(others))
 
 
 def looks_labelled(table: Table) -> bool:
