@@ -144,9 +144,7 @@ def _columns() -> Iterator[Case]:
     yield bad("name-of-two-lines.csv", lines, "there are: a\\nremark, label", text="text")
     yield bad("second-missing.csv", GOOD, "no column 'text2'", text2="text2")
     two = csv([(t, "mf"[n], "yn"[n]) for t, n in FILMS], "text,sex,fresh")
-    yield odd(
-        "two-labels.csv", two, "'sex' could be the label, too: --label sex"
-    )
+    yield odd("two-labels.csv", two, "'sex' could be the label, too: --label sex")
     yield bad("wide.csv", csv([tuple(range(1500))] * 5, ",".join(f"c{n}" for n in range(1500))), "1,500 columns")
     other: dict[str, Content] = {"train.csv": GOOD, "dev.csv": csv(FILMS, "text,stars")}
     yield Case(

@@ -10,25 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from qkv.data.column_profiles import ColumnProfile, column_profiles
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats import column_names as names
-from qkv.data.formats.delimited import is_number
 from qkv.data.formats.tabular import Table
 from qkv.errors import DataError
-
-MAX_CLASSES_SHARE = 0.2
-"""A column with more distinct values than this share of the rows is a label only if its name says so."""
-_MAX_CLASS_LENGTH = 40
-_MIN_DISTINCT_IDS = 0.95
-_CODE = re.compile(
-    r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
-    r"|(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{2}|\d{4}))(?:[T ,]+\d{1,2}:\d\S*(?: [AP]M)?)?"
-)
-_CODE_OR_ID = re.compile(rf"{_CODE.pattern}|(?=\S*\d)[\w#:/.-]{{1,64}}")
-"""Addresses, dates and times; and, if nearly all cells of a column differ, words with a digit."""
-_PROSE_WORDS, _PROSE_CHARACTERS = 2.5, 15
-"""The cells of a column of prose have at least so many words, or so many characters, on average."""
 
 
 def given_column(table: Table, given: str | None, role: str) -> str | None:
@@ -119,79 +106,11 @@ class TextColumns:
         return Assumption(f"{note[:-1]}{more}")
 
 
-@dataclass(frozen=True)
-class _Profile:
-    """Statistics of the cells of one column in the first rows."""
-
-    name: str
-    row_count: int
-    filled_share: float
-    """The share of the cells that are not empty. The values below are about these cells."""
-    distinct_count: int
-    mean_length: float
-    mean_words: float
-    number_share: float
-    code_share: float
-    """The share of dates, times, addresses and identifiers."""
-    has_lists: bool
-
-    @classmethod
-    def of(cls, name: str, cells: Sequence[object]) -> _Profile:
-        texts = [cell if isinstance(cell, str) else "" if cell is None else str(cell) for cell in cells]
-        filled = [text.strip() for text in texts if text.strip()]
-        count, distinct_count = max(1, len(filled)), len(set(filled))
-        code = _CODE if distinct_count < _MIN_DISTINCT_IDS * count else _CODE_OR_ID
-        return cls(
-            name,
-            row_count=len(cells),
-            filled_share=len(filled) / max(1, len(cells)),
-            distinct_count=distinct_count,
-            mean_length=sum(map(len, filled)) / count,
-            mean_words=sum(len(text.split()) for text in filled) / count,
-            number_share=sum(map(is_number, filled)) / count,
-            code_share=sum(bool(code.fullmatch(text)) for text in filled) / count,
-            has_lists=any(isinstance(cell, list) for cell in cells),
-        )
-
-    @property
-    def is_text(self) -> bool:
-        return self.holds_words and self.code_share < 0.9
-
-    @property
-    def holds_words(self) -> bool:
-        return self.number_share < 0.5 and self.filled_share > 0 and not self.has_lists
-
-    @property
-    def is_prose(self) -> bool:
-        long = self.mean_words >= _PROSE_WORDS or self.mean_length >= _PROSE_CHARACTERS
-        return self.is_text and self.filled_share > 0.5 and long
-
-    @property
-    def has_few_values(self) -> bool:
-        few = self.distinct_count <= max(2, MAX_CLASSES_SHARE * self.row_count) and self.code_share < 0.9
-        return self.has_lists or (few and self.mean_length <= _MAX_CLASS_LENGTH)
-
-    @property
-    def is_class(self) -> bool:
-        return self.has_few_values and (self.has_lists or self.filled_share > 0.9)
-
-    @property
-    def is_id(self) -> bool:
-        """Whether the name is that of an id."""
-        return names.normalize(self.name) in names.ID
-
-
-def _profiles(table: Table) -> list[_Profile]:
-    """Of each column but one of splits."""
-    columns = [(index, name) for index, name in enumerate(table.columns) if name != table.split_column]
-    return [_Profile.of(name, table.sample_column(index)) for index, name in columns]
-
-
 def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
     """The columns of labelled texts; DataError if they cannot be guessed."""
     text, second = guess_texts(table, config)
     (label, level), id_column = given_label(table, config.label), given_column(table, config.id, "id")
-    unassigned = [profile for profile in _profiles(table) if profile.name not in (text, second, label, id_column)]
+    unassigned = [profile for profile in column_profiles(table) if profile.name not in (text, second, label, id_column)]
     label, others = (label, ()) if label is not None else _guess_label(table, unassigned)
     id_column = id_column or next(
         (profile.name for profile in unassigned if profile.is_id and profile.name != label), None
@@ -212,18 +131,20 @@ def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
     text, second = given["text"], given["text2"]
     if text is not None:
         return text, second
-    unassigned = [profile for profile in _profiles(table) if profile.name not in given.values() and not profile.is_id]
+    unassigned = [
+        profile for profile in column_profiles(table) if profile.name not in given.values() and not profile.is_id
+    ]
     text, guessed_second = _guess_texts(table, unassigned, pairs=not second)
     return text, second or guessed_second
 
 
-def _with_usual_names(profiles: Iterable[_Profile], usual_names: Sequence[str]) -> list[str]:
+def _with_usual_names(profiles: Iterable[ColumnProfile], usual_names: Sequence[str]) -> list[str]:
     """The columns with one of the usual names, the likeliest name first."""
     by_name = {names.normalize(profile.name): profile.name for profile in profiles}
     return [by_name[name] for name in usual_names if name in by_name]
 
 
-def _guess_texts(table: Table, unassigned: Sequence[_Profile], pairs: bool) -> tuple[str, str | None]:
+def _guess_texts(table: Table, unassigned: Sequence[ColumnProfile], pairs: bool) -> tuple[str, str | None]:
     """The column of the text, and that of the second text if `pairs` are allowed and two columns belong together."""
     texts = [profile for profile in unassigned if profile.is_text]
     if all(profile.is_class for profile in texts):  # then texts that look like identifiers are what there is to read
@@ -238,20 +159,20 @@ def _guess_texts(table: Table, unassigned: Sequence[_Profile], pairs: bool) -> t
         problem = f"which column holds the text? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
 
-    def likelihood(profile: _Profile) -> tuple[bool, bool, float, int]:
+    def likelihood(profile: ColumnProfile) -> tuple[bool, bool, float, int]:
         return profile.is_prose, profile.distinct_count > 1, profile.mean_length, profile.distinct_count
 
     return max(candidates, key=likelihood).name, None
 
 
-def _guess_text_pair(prose: Sequence[_Profile], table: Table) -> tuple[str, str] | None:
+def _guess_text_pair(prose: Sequence[ColumnProfile], table: Table) -> tuple[str, str] | None:
     """Two columns of prose that belong together: by usual names, by names such as text_a and text_b, or because a
     table without a header has just two of similar length."""
     by_name = {names.normalize(profile.name): profile.name for profile in prose}
     for first_name, second_name in names.TEXT_PAIRS:
         if first_name in by_name and second_name in by_name:
             return by_name[first_name], by_name[second_name]
-    numbered: dict[str, dict[str, _Profile]] = {}
+    numbered: dict[str, dict[str, ColumnProfile]] = {}
     for profile in prose:
         if (split_name := names.split_numbered_name(profile.name)) is not None:
             common_name, number = split_name
@@ -265,7 +186,7 @@ def _guess_text_pair(prose: Sequence[_Profile], table: Table) -> tuple[str, str]
     return (prose[0].name, prose[1].name) if table.has_numbered_columns and similar else None
 
 
-def _likely_labels(profiles: Iterable[_Profile]) -> list[_Profile]:
+def _likely_labels(profiles: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     """The column with the likeliest name of a label, else all columns with the smallest number of classes."""
     filled = [profile for profile in profiles if profile.filled_share > 0 and profile.code_share < 0.9]
     if usual := _with_usual_names(filled, names.LABEL):
@@ -276,7 +197,7 @@ def _likely_labels(profiles: Iterable[_Profile]) -> list[_Profile]:
     return [profile for profile in varied if profile.distinct_count == fewest]
 
 
-def _guess_label(table: Table, unassigned: Sequence[_Profile]) -> tuple[str, tuple[str, ...]]:
+def _guess_label(table: Table, unassigned: Sequence[ColumnProfile]) -> tuple[str, tuple[str, ...]]:
     """The column of the label, the last of several that are as likely; and others that could be it."""
     likely = _likely_labels(unassigned)
     candidates = [profile for profile in unassigned if profile.filled_share > 0 and not profile.is_id]
@@ -296,7 +217,7 @@ def looks_labelled(table: Table) -> bool:
 
     It is the likely label by its name or, where columns have no names, by its small number of distinct values.
     """
-    profiles = _profiles(table)
+    profiles = column_profiles(table)
     if not any(profile.is_text for profile in profiles) or len(profiles) < 2:
         return False
     likely = _likely_labels(profiles)
