@@ -124,6 +124,8 @@ class ParallelConfig:
     """Whether the first row names the columns."""
     directions: Directions = "forward"
     """both: each pair is learned from target to source as well."""
+    filter: str | None = None
+    """Which files of a folder or archive to read, such as "train.*"."""
     vocabulary: Vocabulary = "joint"
     """separate: each language has its own BPE vocabulary, half as large; for one direction only."""
     valid_fraction: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
@@ -149,7 +151,7 @@ def refuse_unused(config: CorpusConfig | ExamplesConfig | ParallelConfig, names:
             raise ConfigError(f"--{name} {value}: does not apply, because {reason}. Leave it out.")
 
 
-def refuse_idle_filter(config: CorpusConfig | ExamplesConfig) -> None:
+def refuse_idle_filter(config: CorpusConfig | ExamplesConfig | ParallelConfig) -> None:
     """Refuse a filter where no folder and no archive is read."""
     if not any(Path(name).is_dir() or is_archive(Path(name)) for name in config.files):
         refuse_unused(config, ("filter",), f"{config.files[0]} is neither a folder nor an archive")

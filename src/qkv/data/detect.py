@@ -13,17 +13,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from qkv.data.columns import looks_labelled
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.detect_pairs import READ_ERRORS, catalog_task, is_parallel
+from qkv.data.example_files import find_examples
 from qkv.data.files.archives import is_archive
-from qkv.data.files.unpack import DELIMITERS, Source
+from qkv.data.files.unpack import Source
 from qkv.data.findings import Assumption, Findings
-from qkv.data.formats.kinds import IMAGE_KINDS, LABELLED_KINDS, FilePreviews
+from qkv.data.formats.kinds import IMAGE_KINDS, FilePreviews
 from qkv.data.formats.labelled_lines import LabelledLines
+from qkv.data.layouts import find_layout
+from qkv.data.layouts.labels_in_files import has_labels
 from qkv.data.number_tables import holds_numbers
-from qkv.data.split_files import ExampleFile, find_examples
-from qkv.data.text_files import is_mostly_text
+from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
 
 Content = Literal["text", "examples", "pairs"]
@@ -36,7 +37,6 @@ LABELLED_OPTIONS = ("label", "labels", "text2", "id", "task", "header")
 """Options that make files labelled examples."""
 MAX_LABEL_FOLDERS = 20
 """A folder with more sub-folders is an ordinary file tree: its sub-folders are not labels."""
-LABEL_NAMES = ({"neg", "pos"}, {"negative", "positive"}, {"negative", "neutral", "positive"}, {"ham", "spam"})
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def detect(corpus: Mapping[str, Any]) -> Detected:
     content: Content = "text"
     if has_labelled_options:
         content = "examples"
-    elif has_parallel_options or (not documents and not pattern and is_parallel(files, previews)):
+    elif has_parallel_options or (not documents and is_parallel(files, previews, pattern)):
         content = "pairs"
     elif not documents and is_labelled(files, previews, pattern):
         content = "examples"
@@ -161,34 +161,10 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
         return task not in ("language modelling", "translation")
     path = Path(name)
     if not path.is_dir() and not (path.is_file() and is_archive(path)):
-        return path.is_file() and _file_has_labels(Source(path), previews)
+        return path.is_file() and has_labels(Source(path), previews)
     config = ExamplesConfig(files=(name,), encoding=previews.encoding, filter=pattern)
-    files = find_examples(config, Findings(), previews=previews).all()
-    labelled_files = [file for file in files if file.kind in LABELLED_KINDS]
-    if not labelled_files:
-        return all(file.kind == "image" for file in files) or _folders_are_labels(files)
-    if not pattern and is_mostly_text(path, [file.source for file in labelled_files]):
-        return False
-    return all(_file_has_labels(file.source, previews) for file in labelled_files[:3])
-
-
-def _file_has_labels(source: Source, previews: FilePreviews) -> bool:
-    kind = previews.kind(source)
-    if kind != "table" or source.suffix in DELIMITERS:
-        return kind in LABELLED_KINDS
-    table = previews.table(source)
-    return looks_labelled(table) or holds_numbers(table, ExamplesConfig(files=()))
-
-
-def _folders_are_labels(files: Sequence[ExampleFile]) -> bool:
-    """Whether all splits have the same sub-folders, or all sub-folders have names that only labels have."""
-    labels_of_split: dict[str | None, set[str]] = {}
-    for file in files:
-        labels_of_split.setdefault(file.split, set()).add(file.label or "")
-    train = labels_of_split.get("train", set())
-    if len(train) > 1 and len(labels_of_split) > 1 and all(labels == train for labels in labels_of_split.values()):
-        return True
-    return {label.lower() for labels in labels_of_split.values() for label in labels} in LABEL_NAMES
+    layout = find_layout(path, config, previews, Findings())
+    return layout is not None and layout.certain
 
 
 def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
@@ -197,10 +173,9 @@ def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
     try:
         if not Path(name).is_dir():
             return ()
-        config = ExamplesConfig(files=(name,), encoding=previews.encoding)
-        files = find_examples(config, findings, previews=previews).all()
+        layout = find_layout(Path(name), ExamplesConfig(files=(name,)), previews, findings)
     except READ_ERRORS:
         return ()
-    labels = sorted({file.label for file in files if file.label is not None})
+    labels = sorted({file.label for file in layout.files if file.label is not None}) if layout else []
     all_in_folders = not findings.skipped["without labels"]
     return tuple(labels) if all_in_folders and 1 < len(labels) <= MAX_LABEL_FOLDERS else ()

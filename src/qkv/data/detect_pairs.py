@@ -38,7 +38,7 @@ def catalog_task(name: str) -> str | None:
     return entry.task if entry else None
 
 
-def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
+def is_parallel(files: Sequence[str], previews: FilePreviews, pattern: str | None = None) -> bool:
     """Whether files are clearly parallel text, and neither plain text nor labelled examples."""
     if not files:
         return False
@@ -47,12 +47,12 @@ def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
         if all(catalog_task(name) == "translation" for name in files):
             return True
         if len(paths) == 1 and (paths[0].is_dir() or is_archive(paths[0])):
-            return _files_match(files, previews)
+            return _files_match(files, previews, pattern)
         if not all(path.is_file() for path in paths):
             return False
         pairs = list(zip(paths[::2], paths[1::2], strict=False))
         if len(paths) % 2 == 0 and all(file_pair_languages(first.name, second.name) for first, second in pairs):
-            return _files_match(files, previews)
+            return _files_match(files, previews, pattern)
         return all(_is_table_of_pairs(Source(path), previews) for path in paths)
     except AmbiguousLanguagesError:  # of a folder; whoever reads it asks which languages are meant
         return True
@@ -60,8 +60,8 @@ def is_parallel(files: Sequence[str], previews: FilePreviews) -> bool:
         return False
 
 
-def _files_match(files: Sequence[str], previews: FilePreviews) -> bool:
-    config = ParallelConfig(files=tuple(files), encoding=previews.encoding)
+def _files_match(files: Sequence[str], previews: FilePreviews, pattern: str | None) -> bool:
+    config = ParallelConfig(files=tuple(files), encoding=previews.encoding, filter=pattern)
     groups = find_pairs(config, Findings(), previews=previews).train
     return all(_looks_parallel(group, previews) for group in groups)
 

@@ -95,6 +95,16 @@ class Findings:
         if line not in self.remarks:
             self.remarks.append(line)
 
+    def merge(self, listed: Findings) -> None:
+        """Take over what was noticed while files were listed."""
+        for line in listed.remarks:
+            self.add_note(line)
+        self.skipped.update(listed.skipped)
+        self.links += listed.links
+        for reason, names in listed.skipped_names.items():
+            known = self.skipped_names.setdefault(reason, [])
+            known += names[: _NAMED_FILES - len(known)]
+
     def leave_out(self, reason: str, path: str | PurePath) -> None:
         """Count a file of a folder or archive that is not read."""
         self.skipped[reason] += 1

@@ -6,6 +6,7 @@ of a pair differ only in the language.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -16,7 +17,8 @@ from qkv.data.files.archives import is_archive
 from qkv.data.files.discover import catalog_entry, list_files
 from qkv.data.files.unpack import Source, require_packages
 from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
-from qkv.data.formats.aligned import file_pair_languages, parse_file_name
+from qkv.data.formats.aligned import file_pair_languages, lines_correspond, parse_file_name
+from qkv.data.formats.column_names import Split, split_of
 from qkv.data.formats.kinds import FilePreviews, kind_by_name
 from qkv.data.split_files import MAX_OPENED_FILES, UNKNOWN_LANGUAGES, PairFiles, SplitFiles, is_container
 from qkv.errors import ConfigError, DataError
@@ -36,14 +38,19 @@ def find_pairs(
     if config.source is not None and config.source == config.target:
         raise ConfigError(f"source and target are both column {config.source!r}. Name two columns.")
     files, valid, test = (
-        _pair_files(names, languages, findings, progress, previews)
+        _pair_files(names, languages, config.filter, findings, progress, previews)
         for names, languages in ((config.files, config.languages), (config.valid, ()), (config.test, ()))
     )
     return SplitFiles.assign(files, valid, test, findings)
 
 
 def _pair_files(
-    names: Sequence[str], languages: Sequence[str], findings: Findings, progress: Progress, previews: FilePreviews
+    names: Sequence[str],
+    languages: Sequence[str],
+    pattern: str | None,
+    findings: Findings,
+    progress: Progress,
+    previews: FilePreviews,
 ) -> list[PairFiles]:
     """The files of parallel text that names stand for: those of folders, archives and sets, then the named files."""
     named_files: list[Source] = []
@@ -55,7 +62,7 @@ def _pair_files(
         if not entry:
             is_container(name, "pairs")  # DataError for a name that leads nowhere
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
-        sources = [file.source for path in paths for file in list_files(path, None, findings)]
+        sources = [file.source for path in paths for file in list_files(path, pattern, findings)]
         if not sources and is_archive(Path(name)):
             raise DataError(
                 display_name(name), f"nothing is in this {Source(Path(name)).compression}", "Give one with the texts."
@@ -143,6 +150,8 @@ def _group_by_name(
             folder = PurePath(source.member).parent if source.member else source.path.parent
             by_pattern.setdefault((folder, parsed.pattern), {})[parsed.language] = source
     translations = [files for files in by_pattern.values() if len(files) > 1]
+    if not translations and len(sources) <= MAX_OPENED_FILES:
+        translations = _pairs_by_lines(sources, previews)
     if translations:
         available = list(dict.fromkeys(language for files in translations for language in files))
         groups = [
@@ -166,6 +175,25 @@ def _group_by_name(
         if source not in used:
             findings.leave_out("without translations", source.file_name)
     return groups
+
+
+def _pairs_by_lines(sources: Sequence[Source], previews: FilePreviews) -> list[dict[str, Source]]:
+    """Two files of text for each split whose lines belong together, by what their names differ in; none otherwise."""
+    texts = [source for source in sources if source.format == "text" and previews.kind(source) == "text"]
+    by_split: dict[tuple[PurePath, Split | None], list[Source]] = {}
+    for source in texts:
+        folder = PurePath(source.member or source.path).parent
+        by_split.setdefault((folder, split_of(source.file_name)), []).append(source)
+    pairs: list[dict[str, Source]] = []
+    for files in by_split.values():
+        names = [re.split(r"[\s._\-]+", source.file_name) for source in files]
+        different = [words for words in zip(*names, strict=False) if len(set(words)) > 1]
+        if len(files) != 2 or len({len(words) for words in names}) > 1 or len(different) != 1:
+            return []
+        if not lines_correspond(*map(previews.first_lines, files)):
+            return []
+        pairs.append(dict(zip(different[0], files, strict=True)))
+    return pairs
 
 
 def _directions(

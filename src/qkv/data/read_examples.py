@@ -16,6 +16,7 @@ import numpy as np
 from qkv.data.columns import without_level
 from qkv.data.corpus import ExamplesConfig, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
+from qkv.data.example_files import find_examples
 from qkv.data.examples import (
     ArrayExamples,
     Examples,
@@ -35,7 +36,7 @@ from qkv.data.identity import MAX_PASSAGE_TEXTS, passage_keys
 from qkv.data.label_names import note_levels, rename
 from qkv.data.labels import RawSplit, decide_label_scheme, format_names
 from qkv.data.number_tables import NumberReader, holds_numbers
-from qkv.data.split_files import ExampleFile, SplitFiles, find_examples, split_tables
+from qkv.data.split_files import ExampleFile, SplitFiles, split_tables
 from qkv.data.text_examples import TextReader
 from qkv.errors import ConfigError, DataError
 from qkv.ranges import ExampleTask
@@ -133,7 +134,8 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, previews: 
             problem = f"holds {_HOLD[content]}, {files[0].display_name} holds {_HOLD[contents[0]]}"
             raise DataError(file.display_name, problem, "Give files of one kind.")
     first = splits.train[0]
-    if first.kind == "table" and holds_numbers(previews.table(first.source, config.header), config):
+    in_file = first.label is None and first.labels is None
+    if first.kind == "table" and in_file and holds_numbers(previews.table(first.source, config.header), config):
         return "numbers"
     return contents[0]
 

@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 import numpy as np
 
-from qkv.data.corpus import ParallelConfig, refuse_unused
+from qkv.data.corpus import ParallelConfig, refuse_idle_filter, refuse_unused
 from qkv.data.examples import Direction, PackedTexts, Pairs, Parallel
 from qkv.data.files.archives import is_archive
 from qkv.data.files.decode import require_encoding
@@ -160,6 +160,7 @@ def read_parallel(
     require_encoding(config.encoding)
     findings = Findings()
     files = find_pairs(config, findings, progress, previews)
+    refuse_idle_filter(config)
     previews = previews or FilePreviews(config.encoding)
 
     def open_rows(group: PairFiles) -> Table | None:

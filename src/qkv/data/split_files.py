@@ -1,7 +1,4 @@
-"""The files of labelled examples; and the split of any file, which words in its name tell.
-
-Files without labels of their own have the name of their sub-folder as label, unless it names a split.
-"""
+"""Files of labelled examples and of parallel text, and the splits they are in."""
 
 from __future__ import annotations
 
@@ -10,22 +7,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Direction
 from qkv.data.files.archives import is_archive
-from qkv.data.files.discover import catalog_entry, leads_to_folder, list_files
-from qkv.data.files.unpack import Source, require_packages
-from qkv.data.findings import Assumption, Findings, Progress, display_name, no_progress
+from qkv.data.files.discover import leads_to_folder
+from qkv.data.files.unpack import Source
+from qkv.data.findings import Assumption, Findings
 from qkv.data.formats.aligned import SOURCE, TARGET
-from qkv.data.formats.column_names import SPLIT_WORDS, SPLITS, Split, split_of
-from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews, kind_by_name
+from qkv.data.formats.column_names import SPLITS, Split, split_of
+from qkv.data.formats.kinds import FileKind
 from qkv.data.formats.tabular import Table, splits_in
 from qkv.errors import DataError
 
 MAX_OPENED_FILES = 50
 """Where there are more files, those in sub-folders are labelled data, or tables of pairs, only by their names."""
-UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
 UNKNOWN_LANGUAGES = (SOURCE, TARGET)
+
+
+@dataclass(frozen=True)
+class LabelSource:
+    """Another file that has the labels of the examples of a file: line by line, or by id."""
+
+    source: Source
+    text_id: str | None = None
+    """The column of the ids in the file of the texts; None: the labels are line by line."""
+    label_id: str = ""
+    """The column of the ids in this file."""
+    label: str = "label"
+    """The column of the labels in this file."""
+    names: tuple[tuple[str, str], ...] = ()
+    """What labels stand for, where a file has names for their numbers."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +46,11 @@ class ExampleFile:
     kind: FileKind
     split: Split | None = None
     label: str | None = None
-    """The name of its folder, where folders are labels."""
+    """The label of all its examples, which the name of the file or of its folder tells."""
     discovered: bool = False
     """Whether it comes from a folder, an archive or the catalog; false for a file that the user named."""
+    labels: LabelSource | None = None
+    """Where the labels are, if they are in another file."""
 
     @property
     def display_name(self) -> str:
@@ -131,58 +143,3 @@ def is_container(name: str, content: str) -> bool:
     if name == "-":
         raise DataError("standard input", f"{content} are read from files", "Put it into a file.")
     return leads_to_folder(Path(name), "Put it into a file.") or is_archive(Path(name))
-
-
-def find_examples(
-    config: ExamplesConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
-) -> SplitFiles[ExampleFile]:
-    """The files of labelled examples; DataError for a name that leads to none."""
-    previews = previews or FilePreviews(config.encoding)
-    if not config.files:
-        raise DataError("the examples", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
-    files, valid, test = (
-        [file for name in names for file in _example_files(name, config, findings, progress, previews)]
-        for names in (config.files, config.valid, config.test)
-    )
-    require_packages(file.source for file in (*files, *valid, *test))
-    return SplitFiles.assign(files, valid, test, findings)
-
-
-def _example_files(
-    name: str, config: ExamplesConfig, findings: Findings, progress: Progress, previews: FilePreviews
-) -> list[ExampleFile]:
-    """The files of labelled examples that a name stands for."""
-    if entry := catalog_entry(name):
-        if entry.task in ("language modelling", "translation"):
-            raise DataError(name, f"is a set for {entry.task}: it has no labels", "See `qkv data list`.")
-        catalog_files: list[ExampleFile] = []
-        for file in entry.files:
-            source = Source(file.obtain(progress))
-            split: Split = "valid" if file in entry.valid else "train"
-            catalog_files.append(ExampleFile(source, previews.kind(source), split, discovered=True))
-        return catalog_files
-    if not is_container(name, "examples"):
-        source = Source(Path(name))
-        return [ExampleFile(source, previews.kind(source), split_of(source.file_name))]
-    contents = list_files(Path(name), config.filter, findings)
-    with_labels: list[ExampleFile] = []
-    in_label_folders: list[ExampleFile] = []
-    for source, inner_path, _ in contents:
-        folders = inner_path.parts[:-1]
-        folder_split = next((SPLIT_WORDS[folder.lower()] for folder in folders if folder.lower() in SPLIT_WORDS), None)
-        label_folders = [folder for folder in folders if folder.lower() not in SPLIT_WORDS]
-        few = len(contents) <= MAX_OPENED_FILES or source.format == "json"
-        kind = previews.kind(source) if few or not label_folders else kind_by_name(source)
-        if kind in LABELLED_KINDS:
-            with_labels.append(ExampleFile(source, kind, folder_split or split_of(inner_path.name), discovered=True))
-        elif label_folders and label_folders[-1].lower() not in UNLABELLED_FOLDERS:
-            label = display_name(label_folders[-1])
-            in_label_folders.append(ExampleFile(source, kind or "text", folder_split, label, discovered=True))
-    labelled = with_labels or in_label_folders
-    if unused := len(contents) - len(labelled):
-        findings.skipped["without labels"] += unused
-    if not labelled:
-        subject = f"no file that matches {config.filter!r}" if config.filter else "nothing in it"
-        remedy = "Expected tables, CoNLL, idx or npz files, or sub-folders named for the labels."
-        raise DataError(display_name(name), f"{subject} looks like labelled data", remedy)
-    return labelled

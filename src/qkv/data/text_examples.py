@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from qkv.data.columns import TextColumns, column_index, guess_columns, lacks_label, text_problem
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
+from qkv.data.example_tables import LABEL, TEXT, open_example_table
 from qkv.data.examples import PackedTexts
 from qkv.data.files.decode import normalize_line_ends
 from qkv.data.findings import Findings, OnRead
@@ -34,7 +36,9 @@ class TextReader:
         collector = TextCollector()
         folders = BadRows("files in folders", self.findings)
         for file in files:
-            if file.kind == "table" or (file.kind == "text" and file.label is None and self._may_have_labels(file)):
+            if file.kind in ("table", "lines") or (
+                file.kind == "text" and file.label is None and self._may_have_labels(file)
+            ):
                 self._table(file, collector)
             elif file.kind == "fasttext":
                 self._fasttext(file, collector)
@@ -53,12 +57,16 @@ class TextReader:
         return self.layout is not None or open_table(file.source, self.config.encoding, Findings()).layout is not None
 
     def _table(self, file: ExampleFile, collector: TextCollector) -> None:
-        encoding, header = self.config.encoding, self.config.header
-        table = open_table(file.source, encoding, self.findings, header, self.on_read, layout=self.layout)
+        table = open_example_table(file, self.config, self.findings, self.on_read, self.layout)
         table.require_rows()
         self.layout = self.layout or table.layout
-        if self.columns is None:
-            self.columns = guess_columns(table, self.config)
+        if file.kind == "lines":
+            self.columns = TextColumns(TEXT, LABEL)
+        elif self.columns is None:
+            config = self.config
+            if config.label is None and (file.label or file.labels):
+                config = replace(config, label=file.labels.label if file.labels else LABEL)
+            self.columns = guess_columns(table, config)
             self.findings.add_note(self.columns.note(table))
         elif lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
             return

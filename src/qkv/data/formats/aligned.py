@@ -8,8 +8,9 @@ their line. The \\r of a \\r\\n is removed and counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from statistics import correlation
 from typing import NamedTuple
 
 from qkv.data.files.decode import decode
@@ -42,6 +43,9 @@ vietnamese welsh
 _LANGUAGE_CODES, _LANGUAGE_NAMES = frozenset(_CODES.split()), frozenset(_NAMES.split())
 _ROLES = {"src": SOURCE, "source": SOURCE, "tgt": TARGET, "trg": TARGET, "target": TARGET}
 
+_MIN_COMPARED_LINES = 15
+_MIN_SHARED, _MIN_CORRELATION = 0.1, 0.6
+"""The share of words that lines have in common, or else the correlation of their lengths, if they belong together."""
 _COMPRESSION_SUFFIX = re.compile(r"(?i)\.(?:gz|zst|zip)$")
 _TEXT_SUFFIX = re.compile(r"(?i)\.(?:txt|text|tok|raw|lines)$")
 _LANGUAGE_WITH_REGION = re.compile(r"(?P<stem>.+[._-])(?P<language>[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3}))")
@@ -83,6 +87,25 @@ def file_pair_languages(first: str, second: str) -> tuple[str, str] | None:
     return one.language, other.language
 
 
+def lines_correspond(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether the lines of two files belong together: by their words, unlike shifted lines, or by their lengths."""
+    pairs = [(one, other) for one, other in zip(first, second, strict=False) if one.strip() and other.strip()]
+    if len(pairs) < _MIN_COMPARED_LINES:
+        return False
+    words = [tuple(set(re.findall(r"[^\W_]+", text.lower())) for text in pair) for pair in pairs]
+
+    def shared(shift: int) -> float:
+        shifted = words[shift:] + words[:shift]
+        return sum(len(one & other) / max(1, len(other)) for (one, _), (_, other) in zip(words, shifted, strict=True))
+
+    aligned = shared(0)
+    if aligned > _MIN_SHARED * len(pairs) and aligned > 2 * max(shared(1), shared(len(pairs) // 2)):
+        return True
+    lengths = [[len(text) for text in column] for column in zip(*pairs, strict=True)]
+    varied = all(len(set(column)) > 1 for column in lengths)
+    return len(pairs) >= 2 * _MIN_COMPARED_LINES and varied and correlation(*lengths) > _MIN_CORRELATION
+
+
 def is_language(column: str) -> bool:
     """Whether a column's name is a language: en, pt-BR, German."""
     name = column.strip().lower()
@@ -120,7 +143,12 @@ def _without_return(line: str, findings: Findings) -> str:
 
 
 def read_line_pairs(
-    first: Source, second: Source, encoding: str | None, findings: Findings, on_read: OnRead
+    first: Source,
+    second: Source,
+    encoding: str | None,
+    findings: Findings,
+    on_read: OnRead,
+    expected: str = "one translation a line",
 ) -> Iterator[tuple[str, str]]:
     """The lines of two files in pairs; DataError, with both counts, if the files have different numbers of lines."""
     first_lines = read_aligned_lines(first, encoding, findings, on_read)
@@ -133,7 +161,7 @@ def read_line_pairs(
             ]
             raise DataError(
                 f"{first.display_name}:{pairs + 1}",
-                f"{counts[0]:,} lines here, {counts[1]:,} in {second.display_name}; expected one translation a line",
+                f"{counts[0]:,} lines here, {counts[1]:,} in {second.display_name}; expected {expected}",
                 "Find the line that was lost or split; only \\n ends a line.",
             )
         yield left, right

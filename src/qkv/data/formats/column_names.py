@@ -12,8 +12,8 @@ Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 SPLIT_WORDS: dict[str, Split] = {
     **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("dev", "valid", "validation", "validate", "val", "development"), "valid"),
-    **dict.fromkeys(("test", "testing"), "test"),
+    **dict.fromkeys(("dev", "valid", "validation", "validate", "val", "development", "testa"), "valid"),
+    **dict.fromkeys(("test", "testing", "testb"), "test"),
 }
 SPLIT_COLUMNS = ("split", "set", "subset", "partition")
 """A column of such a name, with nothing but names of splits in it, says to which split each row belongs."""

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import tee
-from typing import Literal
+from typing import Any, Literal
 from weakref import ref
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import DOCUMENTS, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
+from qkv.data.formats import fasta
 from qkv.data.formats.json_rows import NoRowsError
 from qkv.data.formats.labelled_lines import (
     SNIFFED,
@@ -26,19 +27,24 @@ from qkv.data.formats.labelled_lines import (
 from qkv.data.formats.tabular import Header, Table, open_table
 from qkv.errors import DataError
 
-FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text"]
+FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text", "lines"]
+"""Of "lines", each line is an example, with a label that is not in the file."""
 LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
 """The kinds of files that hold labels too. Images and texts may get theirs from the names of folders."""
 IMAGE_KINDS: tuple[FileKind, ...] = ("idx", "npz", "image")
 FASTTEXT_PREFIX = "__label__"
 METADATA_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
 """What the datasets library of Hugging Face stores beside the rows."""
+_TAGGED: tuple[FileKind, ...] = ("conll", "conllu")
+_MAYBE_TAGGED = (".tsv", ".csv")
+"""Suffixes of tables that words with tags may have, too."""
 MAX_PREVIEWS = 20
 """For how many files the first bytes are kept; other files of a folder may be opened again."""
 _PREFIXED_TAG = re.compile(r"O|[BIESLU]-\S+")
 _KIND_BY_SUFFIX: dict[str, FileKind] = {
     **dict.fromkeys(FORMATS, "table"),
     **dict.fromkeys(DOCUMENTS, "text"),
+    **dict.fromkeys(fasta.SUFFIXES, "table"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".bioes", ".iobes"), "conll"),
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"), "image"),
     ".conllu": "conllu",
@@ -108,10 +114,13 @@ class FilePreviews:
         self._chunks: dict[Source, Iterator[bytes]] = {}
         self._kinds: dict[Source, FileKind] = {}
         self._tables: dict[Source, Table] = {}
+        self.layouts: dict[object, Any] = {}  # of folders, kept for who reads them; their types are not known here
 
     def kind(self, source: Source) -> FileKind:
         if source not in self._kinds:
-            self._kinds[source] = kind_by_name(source) or _kind_by_content(self.chunks(source), self.encoding)
+            by_name = None if source.suffix in _MAYBE_TAGGED else kind_by_name(source)
+            kind = by_name or _kind_by_content(self.chunks(source), self.encoding)
+            self._kinds[source] = kind if kind in _TAGGED else kind_by_name(source) or kind
             if source.format == "json" and not self._has_rows(source):
                 self._kinds[source] = "text"
         return self._kinds[source]
@@ -125,6 +134,13 @@ class FilePreviews:
         except (DataError, LookupError):
             pass
         return True
+
+    def first_lines(self, source: Source) -> list[str]:
+        """The whole lines at the beginning of a text; none if it cannot be decoded."""
+        try:
+            return _whole_lines(_read_head(self.chunks(source), b"", SNIFFED), SNIFFED, self.encoding)
+        except (DataError, LookupError):
+            return []
 
     def table(self, source: Source, header: Header = None) -> Table:
         """A table whose rows are those of its sample, the first rows of the file."""

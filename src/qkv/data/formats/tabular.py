@@ -10,6 +10,7 @@ from itertools import chain, islice
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import DELIMITERS, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
+from qkv.data.formats import fasta
 from qkv.data.formats.arrow_tables import open_arrow
 from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, Split, normalize, split_of
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
@@ -94,6 +95,9 @@ def open_table(
         texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, once)
         if source.format in ("jsonl", "json"):
             table = _open_json_table(source, texts, bad_rows)
+        elif source.suffix in fasta.SUFFIXES:
+            lines = split_lines(texts, source.display_name)
+            table = table_of_rows(source, fasta.COLUMNS, fasta.read_fasta(lines, bad_rows), bad_rows)
         else:
             table = _open_delimited_table(source, texts, bad_rows, header, layout)
     table.split_column = next((name for name in table.columns if _holds_splits(table, name)), None)
@@ -101,6 +105,14 @@ def open_table(
         column = table.columns.index(table.split_column)
         table.rows = (row for row in table.rows if split_of(str(row[1][column])) == source.split)
     return table
+
+
+def table_of_rows(source: Source, columns: list[str], rows: Iterator[Row], bad_rows: BadRows) -> Table:
+    """A table of rows that come one after the other; DataError if there is none."""
+    sample = list(islice(rows, SAMPLE_ROWS))
+    if not sample and not bad_rows.bad_count:
+        raise _empty_table_error(source)
+    return Table(source, columns, sample, chain(sample, rows), bad_rows)
 
 
 def _holds_splits(table: Table, name: str) -> bool:
@@ -241,10 +253,7 @@ def _open_arrow_table(source: Source, bad_rows: BadRows, on_read: OnRead | None)
     names_and_rows = _arrow_rows(source, bad_rows, on_read)
     columns = [visible(str(name)) for name in next(names_and_rows)[1]]
     _require_distinct_names(source.display_name, columns)
-    sample = list(islice(names_and_rows, SAMPLE_ROWS))
-    if not sample:
-        raise _empty_table_error(source)
-    return Table(source, columns, sample, chain(sample, names_and_rows), bad_rows)
+    return table_of_rows(source, columns, names_and_rows, bad_rows)
 
 
 def _arrow_rows(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Iterator[Row]:

@@ -17,6 +17,7 @@ from torch import nn
 from qkv.data.columns import guess_texts, without_level
 from qkv.data.corpus import ExamplesConfig, refuse_unused
 from qkv.data.detect_pairs import is_parallel
+from qkv.data.example_files import find_examples
 from qkv.data.examples import (
     Examples,
     ImageExamples,
@@ -35,7 +36,6 @@ from qkv.data.labels import format_names
 from qkv.data.number_tables import parse_cell, read_number_rows
 from qkv.data.prepare_examples import rows_of
 from qkv.data.read_examples import read_examples
-from qkv.data.split_files import find_examples
 from qkv.errors import DataError, InputError, QkvError
 from qkv.evaluation.decisions import Autocast, answers
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples

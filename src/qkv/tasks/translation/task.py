@@ -97,7 +97,7 @@ class TranslationTask(Task):
     model_configs: ClassVar[LazyClasses] = TRANSLATORS
     corpus_config: ClassVar[type] = ParallelConfig
     task_config: ClassVar[type] = TranslationConfig
-    options: ClassVar[tuple[str, ...]] = ("test", *PARALLEL_OPTIONS)
+    options: ClassVar[tuple[str, ...]] = ("filter", "test", *PARALLEL_OPTIONS)
     study_refusal: ClassVar[str] = (
         "parallel text, and qkv {verb} knows no translators. Train them one by one: qkv train SOURCE TARGET "
         "--model transformer, or rnn-translator."

@@ -1,0 +1,66 @@
+"""How labelled examples lie in folders and archives: a list of layouts, tried one after the other.
+
+A layout is a function that sees the names, sizes and first lines of all files, and gives the files of examples with
+their splits and labels, or None. The first that is certain counts: a person would read the files so without being told.
+If none is, and an option asks for labelled examples, the first that gives anything counts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qkv.data.corpus import ExamplesConfig
+from qkv.data.files.discover import list_files
+from qkv.data.findings import Findings
+from qkv.data.formats.kinds import FilePreviews
+from qkv.data.layouts.labels_elsewhere import files_listed_in_a_table, texts_and_labels_by_id, texts_and_labels_by_line
+from qkv.data.layouts.labels_in_files import files_with_labels, tables_named_for_labels
+from qkv.data.layouts.labels_in_names import lines_in_named_files, texts_in_folders, texts_with_labels_in_names
+from qkv.data.layouts.listing import FindLayout, Layout, Listing
+from qkv.errors import DataError
+
+LAYOUTS: tuple[FindLayout, ...] = (
+    texts_and_labels_by_line,
+    texts_and_labels_by_id,
+    files_listed_in_a_table,
+    tables_named_for_labels,
+    files_with_labels,
+    texts_in_folders,
+    lines_in_named_files,
+    texts_with_labels_in_names,
+)
+LAYOUTS_IN_WORDS = (
+    "tables, CoNLL, idx or npz files; sub-folders or files named for the labels; "
+    "or texts and labels in files such as train_text.txt and train_labels.txt"
+)
+
+
+def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, findings: Findings) -> Layout | None:
+    """The layout of a folder or archive, certain or not; None if there is none. What is left out is noted."""
+    key = (str(path), config.filter, config.header)
+    if key not in previews.layouts:
+        listed = Findings()
+        files = tuple(list_files(path, config.filter, listed))
+        listing = Listing(path, files, previews, listed, bool(config.filter), config.header)
+        previews.layouts[key] = listing, _first_layout(listing)
+    listing, layout = previews.layouts[key]
+    findings.merge(listing.findings)
+    if layout is not None:
+        used = layout.sources
+        for file in listing.files:
+            if file.source not in used:
+                findings.leave_out("without labels", file.path)
+    return layout
+
+
+def _first_layout(listing: Listing) -> Layout | None:
+    uncertain: Layout | None = None
+    for find in LAYOUTS:
+        try:
+            layout = find(listing)
+        except DataError:  # a file that cannot be read; it is reported when it is
+            continue
+        if layout is not None and layout.certain:
+            return layout
+        uncertain = uncertain or layout
+    return uncertain
