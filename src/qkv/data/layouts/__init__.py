@@ -16,7 +16,7 @@ from qkv.data.formats.kinds import FilePreviews
 from qkv.data.layouts.labels_elsewhere import files_listed_in_a_table, texts_and_labels_by_id, texts_and_labels_by_line
 from qkv.data.layouts.labels_in_files import files_with_labels, tables_named_for_labels
 from qkv.data.layouts.labels_in_names import lines_in_named_files, texts_in_folders, texts_with_labels_in_names
-from qkv.data.layouts.listing import FindLayout, Layout, Listing
+from qkv.data.layouts.listing import ExampleLayout, FindLayout, Listing
 from qkv.errors import DataError
 
 LAYOUTS: tuple[FindLayout, ...] = (
@@ -35,7 +35,7 @@ LAYOUTS_IN_WORDS = (
 )
 
 
-def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, findings: Findings) -> Layout | None:
+def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, findings: Findings) -> ExampleLayout | None:
     """The layout of a folder or archive, certain or not; None if there is none. What is left out is noted."""
     key = (str(path), config.filter, config.header)
     if key not in previews.layouts:
@@ -53,8 +53,8 @@ def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, find
     return layout
 
 
-def _first_layout(listing: Listing) -> Layout | None:
-    uncertain: Layout | None = None
+def _first_layout(listing: Listing) -> ExampleLayout | None:
+    uncertain: ExampleLayout | None = None
     for find in LAYOUTS:
         try:
             layout = find(listing)

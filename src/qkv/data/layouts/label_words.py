@@ -60,4 +60,5 @@ def is_part_of_work(name: str) -> bool:
     """Whether a name numbers the parts of a work or of a collection, such as chapter01, page_3 or 2024-05-01."""
     words = re.findall(r"[^\W\d_]+", name.lower())
     counts = bool(re.search(r"\d", name)) or len(words) == 1
-    return bool(_DATE.fullmatch(name.lower())) or (counts and any(word in _SEQUENCE_WORDS for word in words))
+    in_words = bool(words) and words[0] in _SEQUENCE_WORDS  # "part one"
+    return bool(_DATE.fullmatch(name.lower())) or in_words or (counts and not _SEQUENCE_WORDS.isdisjoint(words))

@@ -14,7 +14,7 @@ from qkv.data.findings import Findings
 from qkv.data.formats import column_names as names
 from qkv.data.formats.delimited import is_number
 from qkv.data.formats.tabular import SAMPLE_ROWS, Table, open_table
-from qkv.data.layouts.listing import Layout, Listing, split_of_path
+from qkv.data.layouts.listing import ExampleLayout, Listing, split_of_path
 from qkv.data.split_files import ExampleFile, LabelSource
 from qkv.errors import DataError
 
@@ -34,7 +34,7 @@ _MAX_NAMES_BYTES = 2**20
 _NO_OPTIONS = ExamplesConfig(files=())
 
 
-def texts_and_labels_by_line(listing: Listing) -> Layout | None:
+def texts_and_labels_by_line(listing: Listing) -> ExampleLayout | None:
     """Two files for each split, a text and its label on the same line: train_text.txt and train_labels.txt."""
     pairs: dict[tuple[PurePosixPath, str], dict[str, ListedFile]] = {}
     for file in listing.files:
@@ -54,7 +54,7 @@ def texts_and_labels_by_line(listing: Listing) -> Layout | None:
     text, labels = files[0]
     named = f", which {names_file.path.name} names" if names_file else ""
     note = f"{listing.name}: {labels.path.name} has the labels of the lines of {text.path.name}{named}."
-    return Layout(found, note, side_files=[names_file.source] if names_file else [])
+    return ExampleLayout(found, note, side_files=[names_file.source] if names_file else [])
 
 
 def _role_in_name(path: PurePosixPath) -> tuple[str, str] | None:
@@ -116,7 +116,7 @@ def _names_in(file: ListedFile, listing: Listing) -> Mapping[str, str]:
     return dict(pairs)
 
 
-def texts_and_labels_by_id(listing: Listing) -> Layout | None:
+def texts_and_labels_by_id(listing: Listing) -> ExampleLayout | None:
     """Texts, or sequences, in one table and their labels in another, joined by an id."""
     files = [file for file in listing.of_kinds("table") if file.size]
     if not 1 < len(files) <= _MAX_COMPARED_TABLES:
@@ -137,7 +137,7 @@ def texts_and_labels_by_id(listing: Listing) -> Layout | None:
     if labels is None:
         return None
     where = f"{found[0].source.file_name} has the texts and {labels.source.file_name} their labels"
-    return Layout(found, f"{listing.name}: {where}, in column {labels.label!r}, joined by {labels.text_id!r}.")
+    return ExampleLayout(found, f"{listing.name}: {where}, in column {labels.label!r}, joined by {labels.text_id!r}.")
 
 
 def _has_texts_alone(table: Table) -> bool:
@@ -184,7 +184,7 @@ def _distinct(table: Table, column: str) -> bool:
     return len(set(cells)) == len(cells)
 
 
-def files_listed_in_a_table(listing: Listing) -> Layout | None:
+def files_listed_in_a_table(listing: Listing) -> ExampleLayout | None:
     """Texts or images in files of their own, and a table with the label of each: labels.csv with file and label."""
     files = [file for file in listing.files if listing.kind(file) in ("image", "text")]
     tables = [file for file in listing.of_kinds("table") if file.size]
@@ -215,7 +215,7 @@ def files_listed_in_a_table(listing: Listing) -> Layout | None:
     found = [
         listing.example_file(file, label=label) for file, label in sorted(labels.items(), key=lambda row: row[0].path)
     ]
-    return Layout(found, note, side_files=[table.source for table in tables])
+    return ExampleLayout(found, note, side_files=[table.source for table in tables])
 
 
 def _labels_of_files(

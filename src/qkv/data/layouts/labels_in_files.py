@@ -12,7 +12,7 @@ from qkv.data.formats.delimited import is_number
 from qkv.data.formats.kinds import LABELLED_KINDS, FileKind, FilePreviews
 from qkv.data.formats.tabular import Table
 from qkv.data.layouts.label_words import may_be_labels
-from qkv.data.layouts.listing import Layout, Listing, list_names, split_of_path, stem
+from qkv.data.layouts.listing import ExampleLayout, Listing, list_names, split_of_path, stem
 from qkv.data.number_tables import holds_numbers
 from qkv.data.text_files import is_mostly_text
 from qkv.errors import DataError
@@ -23,25 +23,22 @@ _MAX_COMPARED_TABLES = 200
 _NO_OPTIONS = ExamplesConfig(files=())
 
 
-def files_with_labels(listing: Listing) -> Layout | None:
+def files_with_labels(listing: Listing) -> ExampleLayout | None:
     """Files of one kind that hold labels; small tables beside them that have other columns are left out."""
     labelled = listing.of_kinds(*LABELLED_KINDS)
     if not labelled:
         return None
     family = max(_FAMILIES, key=lambda kinds: sum(file.size for file in labelled if listing.kind(file) in kinds))
     files = [file for file in labelled if listing.kind(file) in family]
-    side_files: list[Source] = []
     if "table" in family and 1 < len(files) <= _MAX_COMPARED_TABLES:
-        matching = _matching_tables(files, listing)
-        side_files = [file.source for file in files if file not in matching]
-        files = matching
+        files = _matching_tables(files, listing)
     certain = all(has_labels(file.source, listing.previews) for file in files[:3]) and (
         listing.is_filtered or not is_mostly_text(listing.path, [file.source for file in labelled])
     )
     note = None
     if "conll" in family and len(groups := {_tagged_group(file) for file in files if split_of_path(file.path)}) > 1:
         note = f"{listing.name}: {list_names(groups)} are read together; --filter '{sorted(groups)[0]}*' reads one."
-    return Layout([listing.example_file(file) for file in files], note, certain, side_files)
+    return ExampleLayout([listing.example_file(file) for file in files], note, certain)
 
 
 def _tagged_group(file: ListedFile) -> str:
@@ -49,7 +46,7 @@ def _tagged_group(file: ListedFile) -> str:
     return stem(file.path.with_name(f"{file.path.name}.txt"))
 
 
-def tables_named_for_labels(listing: Listing) -> Layout | None:
+def tables_named_for_labels(listing: Listing) -> ExampleLayout | None:
     """Tables of texts without a column of labels, whose names or folders are the labels: positive.csv, negative.csv."""
     files = [file for file in listing.of_kinds("table") if file.source.format != "json"]
     if not 1 < len(files) <= _MAX_COMPARED_TABLES:
@@ -70,7 +67,7 @@ def tables_named_for_labels(listing: Listing) -> Layout | None:
         f"{listing.name}: the names of the tables are the labels ({list_names(names.values())}); "
         "--label COLUMN names a column instead."
     )
-    return Layout([listing.example_file(file, label=names[file]) for file in files], note)
+    return ExampleLayout([listing.example_file(file, label=names[file]) for file in files], note)
 
 
 def has_labels(source: Source, previews: FilePreviews) -> bool:

@@ -16,7 +16,7 @@ from qkv.data.files.discover import ListedFile
 from qkv.data.files.unpack import ALL_FORMATS
 from qkv.data.formats.kinds import FileKind, kind_by_name
 from qkv.data.layouts.label_words import are_known_labels, is_part_of_work, may_be_labels
-from qkv.data.layouts.listing import Layout, Listing, list_names, split_of_path, stem, words_of
+from qkv.data.layouts.listing import ExampleLayout, Listing, list_names, split_of_path, stem, words_of
 
 Groups = Mapping[str, Sequence[ListedFile]]
 _MIN_FILES, _MIN_OF_LABEL, _MEAN_OF_LABEL = 20, 3, 10
@@ -25,6 +25,7 @@ _MAX_TYPICAL_SIZE = 8000
 """Half of the texts have at most so many bytes; chapters have more."""
 _MAX_SIZE_RATIO = 8
 """The typical text of one label may be so many times as long as that of another."""
+_TEXT_SUFFIXES = ("", ".txt", ".text", ".eml")
 _MAX_NAME_PATTERNS = 3
 _MIN_LINES = 10
 _MAX_LINES_RATIO, _MAX_LENGTH_RATIO = 5, 2.5
@@ -36,7 +37,7 @@ _MAX_LINES_BYTES = 2**25
 _TO_TEXT = "--task language-modelling reads the files as text"
 
 
-def texts_in_folders(listing: Listing) -> Layout | None:
+def texts_in_folders(listing: Listing) -> ExampleLayout | None:
     """Texts or images in sub-folders whose names are the labels, with or without folders of splits above or below."""
     images = listing.of_kinds("image")
     files = images if 2 * len(images) >= len(listing.files) else listing.texts
@@ -48,7 +49,7 @@ def texts_in_folders(listing: Listing) -> Layout | None:
     found.sort(key=lambda file: file.display_name)
     certain = len(groups) > 1 and (files is images or _folders_are_labels(groups, listing))
     note = f"{listing.name}: the names of the sub-folders are the labels ({list_names(groups)}); {_TO_TEXT}."
-    return Layout(found, note if kind == "text" else None, certain)
+    return ExampleLayout(found, note if kind == "text" else None, certain)
 
 
 def _folders_are_labels(groups: Groups, listing: Listing) -> bool:
@@ -70,7 +71,12 @@ def _are_examples(groups: Groups) -> bool:
     counts = [len(group) for group in groups.values()]
     if len(files) < _MIN_FILES or min(counts) < _MIN_OF_LABEL or len(files) < _MEAN_OF_LABEL * len(groups):
         return False
-    if len({_text_suffix(file) for file in files}) > 1 or any(is_part_of_work(file.path.stem) for file in files):
+    suffixes = {_text_suffix(file) for file in files}
+    if (
+        len(suffixes) > 1
+        or not suffixes <= set(_TEXT_SUFFIXES)
+        or any(is_part_of_work(file.path.stem) for file in files)
+    ):
         return False
     patterns = Counter(_without_numbers(stem(file.path)) for file in files)
     if sum(count for _, count in patterns.most_common(_MAX_NAME_PATTERNS * len(groups))) < 0.9 * len(files):
@@ -91,7 +97,7 @@ def _without_numbers(name: str) -> str:
     return re.sub(r"\d+", "0", name)
 
 
-def texts_with_labels_in_names(listing: Listing) -> Layout | None:
+def texts_with_labels_in_names(listing: Listing) -> ExampleLayout | None:
     """Texts or images with the label in the name of each file: pos_001.txt, 12_spam.txt, cat.7.jpg."""
     images = listing.of_kinds("image")
     files = images if 2 * len(images) >= len(listing.files) else listing.texts
@@ -114,7 +120,7 @@ def texts_with_labels_in_names(listing: Listing) -> Layout | None:
         found = [listing.example_file(file, kind, label) for label, group in groups.items() for file in group]
         found.sort(key=lambda file: file.display_name)
         note = f"{listing.name}: the label is a part of the name of each file ({list_names(groups)}); {_TO_TEXT}."
-        return Layout(found, note, kind == "image" or _are_examples(groups))
+        return ExampleLayout(found, note, kind == "image" or _are_examples(groups))
     return None
 
 
@@ -132,7 +138,7 @@ def _rest_of_name(file: ListedFile, place: int) -> str:
     return name.replace(label, "", 1) if place == 0 else "".join(name.rsplit(label, 1))
 
 
-def lines_in_named_files(listing: Listing) -> Layout | None:
+def lines_in_named_files(listing: Listing) -> ExampleLayout | None:
     """Files with an example on each line, whose names or endings are the labels: female.txt, rt-polarity.neg."""
     texts = [file for file in listing.files if listing.kind(file) == "text" and file.source.format == "text"]
     for label_of in (_ending, _whole_name):
@@ -141,13 +147,17 @@ def lines_in_named_files(listing: Listing) -> Layout | None:
         folders = {file.path.parent for file in files}
         in_splits = {split_of_path(folder / "name") for folder in folders}
         one_place = len(folders) == 1 or (None not in in_splits and len(in_splits) == len(folders))
-        if len(files) == len(texts) and one_place and may_be_labels(set(groups)):
+        if len(files) == len(texts) and one_place and may_be_labels(set(groups)) and _have_lines(files, listing):
             found = [listing.example_file(file, "lines", label) for label, group in groups.items() for file in group]
             found.sort(key=lambda file: file.display_name)
             what = "endings" if label_of is _ending else "names"
             note = f"{listing.name}: the {what} of the files are the labels of their lines ({list_names(groups)})"
-            return Layout(found, f"{note}; {_TO_TEXT}.", _lines_are_examples(groups, listing))
+            return ExampleLayout(found, f"{note}; {_TO_TEXT}.", _lines_are_examples(groups, listing))
     return None
+
+
+def _have_lines(files: Sequence[ListedFile], listing: Listing) -> bool:
+    return all(sum(bool(line.strip()) for line in listing.lines(file)) > 1 for file in files)
 
 
 def _ending(file: ListedFile) -> str | None:

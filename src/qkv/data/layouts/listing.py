@@ -95,7 +95,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ExampleLayout:
     """How labelled examples lie in a folder or archive."""
 
     files: Sequence[ExampleFile]
@@ -112,7 +112,7 @@ class Layout:
         return {file.source for file in self.files} | others | set(self.side_files)
 
 
-FindLayout = Callable[[Listing], Layout | None]
+FindLayout = Callable[[Listing], ExampleLayout | None]
 
 
 def split_of_path(path: PurePosixPath) -> Split | None:
