@@ -124,7 +124,7 @@ def check(
     """
     from qkv.data import own_reader
     from qkv.data.corpus import CorpusConfig
-    from qkv.data.detect import CONFIGS
+    from qkv.data.detect import CONFIGS, report_deciding_options
     from qkv.library.new_run import tokenizer_by_name
     from qkv.tasks import detected_as, named_task
     from qkv.tasks.described import planned
@@ -139,10 +139,10 @@ def check(
     if isinstance(corpus, CorpusConfig):
         return _check_text(data, corpus, draft, existing_tokenizer, context, json)
     refuse({"context": context}, reason)
-    with progress_in_bytes() as progress:
+    with progress_in_bytes() as progress, report_deciding_options(values):
         opened, plan, refusal = planned(draft, progress, detected)
-    if refusal is not None:
-        raise refusal
+        if refusal is not None:
+            raise refusal
     assert opened is not None
     assert plan is not None
     return _print_checked(data, opened.notes, plan, json)
