@@ -19,6 +19,7 @@ from qkv.cli.options import (
 )
 from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_items
+from qkv.data.findings import ranked
 
 if TYPE_CHECKING:
     from qkv.recipe.recipe import CorpusSection
@@ -72,7 +73,8 @@ def evaluate(
     )
     with progress_in_items() as progress:
         report = evaluate_model(opened.bundle, corpus, options, opened.device, progress)
-    print_notes(*report.notes)
+    notes = ranked(report.notes)
+    print_notes(*notes)
     if json:
-        return print_json({"model": model, "data": list(corpus.files), **report.values, "notes": list(report.notes)})
+        return print_json({"model": model, "data": list(corpus.files), **report.values, "notes": list(notes)})
     return print_sections(*report.sections)

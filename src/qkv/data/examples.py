@@ -324,9 +324,14 @@ class SplitData(Generic[Data]):
     """Which column of a table served as what."""
 
     @property
-    def held_out(self) -> bool:
-        """Whether the validation set is a part of the rows that training was given."""
+    def splits_from_train(self) -> list[str]:
+        """The splits that are a part of the rows which were given for training."""
         raise NotImplementedError
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the validation set is a part of the rows that were given for training."""
+        return "valid" in self.splits_from_train
 
     def undivided(self: Whole) -> Whole:
         """The same with what was held out among the training examples again, in the order of the files."""
@@ -350,8 +355,8 @@ class Labelled(SplitData[Examples]):
     """No names when numbers are learned."""
 
     @property
-    def held_out(self) -> bool:
-        return self.valid.all_keys is self.train.all_keys
+    def splits_from_train(self) -> list[str]:
+        return [name for name, split in self.splits[1:] if split.all_keys is self.train.all_keys]
 
     @property
     def pairs(self) -> bool:
@@ -369,8 +374,8 @@ class Parallel(SplitData[Pairs]):
     """Those that are learned."""
 
     @property
-    def held_out(self) -> bool:
-        return self.valid.source_keys is self.train.source_keys
+    def splits_from_train(self) -> list[str]:
+        return [name for name, split in self.splits[1:] if split.source_keys is self.train.source_keys]
 
     @property
     def languages(self) -> Direction:

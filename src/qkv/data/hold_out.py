@@ -8,23 +8,23 @@ with equal targets do too, so that no source and no target is in both parts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.corpus import ParallelConfig
+from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, Pairs, Parallel, TagExamples
 from qkv.data.findings import Caution, Leak
 from qkv.data.identity import Keys, component_keys, fmix64
 from qkv.data.split import Mask, even_order
 from qkv.errors import DataError
 
-MIN_TRAIN_EXAMPLES, MIN_VALID_EXAMPLES = 8, 2
-"""How many distinct examples a model needs for training and for validation: a score of one example means nothing."""
+MIN_TRAIN_EXAMPLES, MIN_SCORED_EXAMPLES = 8, 2
+"""How many distinct examples a model needs for training, and a score: that of one example means nothing."""
 PAIR_FRACTION, MAX_HELD_OUT_PAIRS = 0.05, 2000
 """How many pairs are held out by default: this share, or about this number if that is less."""
 MIN_LENGTH_CORRELATION = 0.1
@@ -32,20 +32,45 @@ MIN_LENGTH_CORRELATION = 0.1
 _MIN_CORRELATED_PAIRS = 1000
 
 
-def require_enough(train: Keys, valid: Keys, fraction: float | None, where: str, what: str = "examples") -> None:
-    """Refuse splits that are too small. `fraction` is the held-out share, None for a validation set of its own."""
-    train_count, valid_count = (len(np.unique(keys)) for keys in (train, valid))
-    if train_count >= MIN_TRAIN_EXAMPLES and valid_count >= MIN_VALID_EXAMPLES:
+def require_enough(data: Labelled | Parallel, fraction: float, where: str) -> None:
+    """Refuse splits that are too small to train on or to be scored. `fraction` is the share that was held out for each
+    split that is a part of the training rows."""
+    what = "pairs" if isinstance(data, Parallel) else "examples"
+    counts = {name: len(np.unique(split.keys)) for name, split in data.splits}
+    if parts := data.splits_from_train:
+        total, needed = counts["train"] + sum(counts[name] for name in parts), fewest_examples(fraction, len(parts))
+        if total < needed:
+            problem = f"{total:,} {what} that differ are too few to train on and to hold some out"
+            raise DataError(where, problem, f"Give at least {needed}.")
+    least = dict.fromkeys(counts, MIN_SCORED_EXAMPLES) | {"train": MIN_TRAIN_EXAMPLES}
+    lacking = [name for name, count in counts.items() if count < least[name]]
+    if not lacking:
         return
-    if fraction is not None:
-        # the number held out is rounded, so half an example less is enough
-        needed = max(MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES, math.ceil((MIN_VALID_EXAMPLES - 0.5) / fraction))
-        problem = f"{train_count + valid_count:,} {what} that differ are too few to train on and to hold some out"
-    elif train_count < MIN_TRAIN_EXAMPLES:
-        needed, problem = MIN_TRAIN_EXAMPLES, f"{train_count:,} training {what} that differ are too few"
-    else:
-        needed, problem = MIN_VALID_EXAMPLES, f"{valid_count:,} validation {what} that differ are too few"
-    raise DataError(where, problem, f"Give at least {needed}.")
+    if lacking[0] in parts:
+        problem = f"of {total:,} {what}, {counts[lacking[0]]} can be held out, because classes have hardly any others"
+        raise DataError(where, problem, "Give more examples of each class.")
+    name = {"train": "training", "valid": "validation"}.get(lacking[0], lacking[0])
+    problem = f"{counts[lacking[0]]:,} {name} {what} that differ are too few"
+    raise DataError(where, problem, f"Give at least {least[lacking[0]]}.")
+
+
+def fewest_examples(fraction: float = ExamplesConfig.valid_fraction, splits: int = 1) -> int:
+    """How many distinct examples are enough where this share of them is held out, for one split after the other."""
+    for total in count(MIN_TRAIN_EXAMPLES):
+        sizes = [total]
+        for _ in range(splits):
+            held_out = round(fraction * sizes[0])
+            sizes = [sizes[0] - held_out, held_out, *sizes[1:]]
+        if sizes[0] >= MIN_TRAIN_EXAMPLES and min(sizes) >= MIN_SCORED_EXAMPLES:
+            break
+    return total
+
+
+def require_scorable(examples: Examples | Pairs, where: str) -> None:
+    """Refuse data to evaluate on that are too few for a score."""
+    if (distinct := len(np.unique(examples.keys))) < MIN_SCORED_EXAMPLES:
+        problem = f"{distinct} {'pair' if isinstance(examples, Pairs) else 'example'} is too few to be scored"
+        raise DataError(where, problem, f"Give at least {MIN_SCORED_EXAMPLES} that differ.")
 
 
 def choose_held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float, seed: int) -> Mask:
@@ -58,7 +83,7 @@ def choose_held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float,
     candidates = order[~is_first_of_class]
     if not len(candidates):  # every text has a class of its own
         candidates = order[1:]
-    count = min(max(1, round(fraction * len(distinct_keys))), len(candidates))
+    count = min(max(MIN_SCORED_EXAMPLES, round(fraction * len(distinct_keys))), len(candidates))
     # every n-th text, sorted by class, so that each class gives its share
     positions = ((np.arange(count) + 0.5) * len(candidates) / count).astype(np.int64)
     chosen = np.zeros(len(distinct_keys), dtype=np.bool_)

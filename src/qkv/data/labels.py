@@ -19,6 +19,7 @@ import numpy.typing as npt
 from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
 from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats.rows import MAX_BAD_SHARE
+from qkv.data.hold_out import fewest_examples
 from qkv.data.identity import keys_array, text_key
 from qkv.errors import DataError
 from qkv.ranges import ExampleTask
@@ -109,22 +110,20 @@ class LabelScheme:
             self._report_unusable(raw_labels, usable, split, problem, findings)
         return target_of_code[codes], usable[codes]
 
-    def _report_unusable(
-        self, raw_labels: RawLabels, usable: Mask, split: str, problem: str, findings: Findings
-    ) -> None:
+    def _report_unusable(self, raw: RawLabels, usable: Mask, split: str, problem: str, findings: Findings) -> None:
         """Note the examples whose label cannot be learned, or refuse them if they are too many."""
         unusable = np.flatnonzero(~usable)
-        rows = int(np.isin(raw_labels.array(), unusable).sum())
+        rows = int(np.isin(raw.array(), unusable).sum())
         first = int(unusable[0])
-        where, label = raw_labels.place(first), raw_labels.names[first].replace(LABEL_BREAK, ", ")
-        if rows == len(raw_labels) and label == "-1":
+        where, label = raw.place(first), raw.names[first].replace(LABEL_BREAK, ", ")
+        if rows == len(raw) and label == "-1":
             problem = f"every label of the {split} examples is -1, the mark of a set whose labels are not published"
             raise DataError(where, problem, "Leave the file out, or give one with labels.")
-        if rows > MAX_BAD_SHARE * len(raw_labels):
-            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(raw_labels):,} {split} rows"
+        if rows > MAX_BAD_SHARE * len(raw):
+            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(raw):,} {split} rows"
             known = format_names(self.labels.names) or "numbers"
             raise DataError(where, problem, f"Known are {known}. Repair the labels, or use another --task.")
-        counts = f"{rows:,} of {len(raw_labels):,} {split} rows left out"
+        counts = f"{rows:,} of {len(raw):,} {split} rows left out"
         findings.add_note(Caution(f"{where}: {counts}: the label {label!r} {problem}."))
 
 
@@ -148,12 +147,11 @@ def decide_label_scheme(
     ):
         return _regression_scheme(numbers, where, learn)
     separator = _find_separator(counts, multi_label, task, where, findings)
+    names = {integer_spelling(name) for name in counts} if numeric else set(counts)
     if separator is not None:
         names = {label for name in counts for label in split_labels(name, separator)}
-    else:
-        names = {integer_spelling(name) for name in counts} if numeric else set(counts)
-        if learn:
-            _require_classes(names, len(raw_labels), task, where)
+    elif learn:
+        _require_classes(names, len(raw_labels), task, where)
     labels = LabelMap(tuple(sorted(names, key=_sort_key)))
     _note_suspicious_labels(counts, labels, where, findings)
     return LabelScheme("classification" if separator is None else "multi-label", labels, separator, numeric)
@@ -240,6 +238,8 @@ def _find_separator(
 def _require_classes(names: set[str], rows: int, task: ExampleTask | None, where: str) -> None:
     if len(names) == 1:
         remedy = "Give examples of two classes at least, or another --label."
+        if rows < (enough := fewest_examples()):
+            remedy = f"Give at least {enough} examples, of two classes or more."
         raise DataError(where, f"only one class: every label is {next(iter(names))!r}", remedy)
     if len(names) > max(MANY_CLASSES, rows // 2) and task is None:
         problem = f"{len(names):,} distinct labels on {rows:,} rows: these are not classes"

@@ -19,9 +19,10 @@ from qkv.config import toml_values
 from qkv.data import cache
 from qkv.data.corpus import CorpusConfig
 from qkv.data.files import standard_input
-from qkv.data.findings import Assumption, Caution, Progress, no_progress
+from qkv.data.findings import Assumption, Caution, Findings, Leak, Progress, display_name, no_progress
 from qkv.data.split import Overlap
 from qkv.data.survey import CorpusFiles, Stamp, Survey, fingerprint, survey
+from qkv.data.text_files import catalog_held_out
 from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require, token_type
 from qkv.errors import ConfigError, DataError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
@@ -100,10 +101,26 @@ def learn_tokenizer(
 def stream(
     tokenizer: Tokenizer, corpus: CorpusConfig, *, progress: Progress | None = None
 ) -> tuple[TokenStream, tuple[str, ...]]:
-    """All documents of a corpus as one stream, nothing held out: what `evaluate` scores."""
+    """All documents of a corpus as one stream, nothing held out."""
     work = _Work(replace(corpus, valid=()), progress or no_progress, whole=True)
     _, (whole,), notes = work.streams(tokenizer)
     return whole, notes
+
+
+def stream_to_score(
+    tokenizer: Tokenizer, corpus: CorpusConfig, trained: CorpusConfig | None, progress: Progress | None = None
+) -> tuple[TokenStream, tuple[str, ...]]:
+    """What `evaluate` scores: all of the text, or of a named set the part for validation. If it is the text that the
+    model was trained on, a note says so."""
+    held_out, findings = catalog_held_out(corpus), Findings()
+    if held_out:
+        names = ", ".join(map(display_name, held_out))
+        findings.add_note(Assumption(f"{corpus.files[0]}: scored on the part for validation, {names}."))
+    work = _Work(replace(corpus, files=held_out or corpus.files, valid=()), progress or no_progress, whole=True)
+    _, (whole,), notes = work.streams(tokenizer)
+    if trained is not None and not trained.valid and work.fingerprint == trained.fingerprint:
+        findings.add_note(Leak("leak: the model was trained on this text, all but what was held out of it."))
+    return whole, (*findings.notes(), *notes)
 
 
 def stream_text(tokenizer: Tokenizer, text: str) -> TokenStream:

@@ -157,8 +157,7 @@ def _prepare_examples(
 ) -> PreparedExamples:
     watch = progress or no_progress
     data = read_examples(config, watch, previews=previews)
-    fraction = config.valid_fraction if data.held_out else None
-    require_enough(data.train.keys, data.valid.keys, fraction, config.files[0])
+    require_enough(data, config.valid_fraction, config.files[0])
     resolved = replace(
         config,
         task=data.task,

@@ -112,8 +112,7 @@ def _prepare_parallel(
 ) -> PreparedPairs:
     watch = progress or no_progress
     data = read_parallel(config, watch, previews=previews)
-    fraction = (config.valid_fraction or PAIR_FRACTION) if data.held_out else None
-    require_enough(data.train.keys, data.valid.keys, fraction, config.files[0], "pairs")
+    require_enough(data, config.valid_fraction or PAIR_FRACTION, config.files[0])
     resolved = replace(
         config,
         languages=tuple(name for direction in data.train.languages for name in direction),

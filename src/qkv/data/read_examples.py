@@ -85,6 +85,8 @@ def read_examples(
         return open_table(file.source, config.encoding, Findings(), config.header) if has_splits else None
 
     files = split_tables(files, open_rows, bool(config.valid or config.test), findings)
+    if purpose == "evaluate":
+        files = files.to_score(findings)
     wanted = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
     if config.task is not None and content not in wanted:
         raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")

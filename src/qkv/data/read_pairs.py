@@ -171,6 +171,8 @@ def read_parallel(
     files = split_tables(files, open_rows, bool(config.valid or config.test), findings)
     if learn:
         add_neighbours(files, findings)
+    else:
+        files = files.to_score(findings)
     reader = PairReader(config, findings, byte_counter(progress, "reading"))
     train = reader.read(files.train, learn)
     train = replace(train, languages=_languages(train.languages, files.train))

@@ -103,6 +103,16 @@ class SplitFiles(Generic[File]):
         """The splits that have files."""
         return ((name, files) for name in SPLITS if (files := getattr(self, name)))
 
+    def to_score(self, findings: Findings) -> SplitFiles[File]:
+        """What a trained model is scored on: the test files, or else the validation files, or else all."""
+        held_out = self.test or self.valid
+        if held_out:
+            split = "test" if self.test else "validation"
+            names = ", ".join(dict.fromkeys(file.display_name for file in held_out))
+            note = f"scored on the {split} split, {names}; name other files to score these."
+            findings.add_note(Assumption(note))
+        return SplitFiles(held_out or self.train)
+
     @classmethod
     def assign(cls, files: list[File], valid: list[File], test: list[File], findings: Findings) -> SplitFiles[File]:
         """Assign files to splits by their names, unless the user named validation or test files."""

@@ -85,6 +85,12 @@ def catalog_validation_files(
     return _catalog_files(entry.valid, progress)
 
 
+def catalog_held_out(corpus: CorpusConfig, progress: Progress = no_progress) -> tuple[str, ...]:
+    """The validation files of the one set of the catalog that is named; none for other files."""
+    entry = catalog_entry(corpus.files[0]) if len(corpus.files) == 1 else None
+    return tuple(str(file.obtain(progress)) for file in entry.valid) if entry is not None else ()
+
+
 def _catalog_files(files: Sequence[CatalogFile], progress: Progress) -> list[Source]:
     return [source for file in files for source in _text_files(file.obtain(progress), None, Findings())]
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from qkv.api import Model, load
 from qkv.blocks.fast_paths import evaluating
-from qkv.data.hold_out import MIN_TRAIN_EXAMPLES, MIN_VALID_EXAMPLES
+from qkv.data.hold_out import MIN_SCORED_EXAMPLES, MIN_TRAIN_EXAMPLES
 from qkv.data.labels import integer_spelling, label_text, parse_number
 from qkv.errors import MissingExtraError
 from qkv.library.arguments import RunOptions
@@ -53,7 +53,7 @@ try:
 except ImportError:
     raise MissingExtraError("QkvClassifier", "compare") from None
 
-FEWEST = MIN_TRAIN_EXAMPLES + MIN_VALID_EXAMPLES
+FEWEST = MIN_TRAIN_EXAMPLES + MIN_SCORED_EXAMPLES
 HELD_OUT = 0.1  # of the samples; the best step is chosen on them
 
 
@@ -133,7 +133,7 @@ class QkvClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, inputs: list[str] | NDArray[np.float64], labels: list[str]) -> Model:
         seed, settings = self.random_state, dict(self.settings or {})
         distinct = len(set(inputs) if isinstance(inputs, list) else np.unique(inputs, axis=0))
-        settings.setdefault("corpus.valid_fraction", min(0.5, max(HELD_OUT, MIN_VALID_EXAMPLES / distinct)))
+        settings.setdefault("corpus.valid_fraction", min(0.5, max(HELD_OUT, MIN_SCORED_EXAMPLES / distinct)))
         if self.run is None and "training.average" not in settings:
             settings.setdefault("training.checkpoint_every", 2**30)  # nobody can resume a run that is not kept
         options: RunOptions = {

@@ -14,6 +14,7 @@ from qkv.config import parse, toml_values
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import Labelled, TagExamples
 from qkv.data.findings import Caution, no_progress
+from qkv.data.hold_out import require_enough
 from qkv.data.object_names import name_of
 from qkv.data.read_examples import read_examples
 from qkv.errors import InputError, installation_hint, is_installed
@@ -50,6 +51,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     for note in missing_notes:
         plan.note(note)
     data = read_examples(config, plan.progress or no_progress)
+    require_enough(data, config.valid_fraction, config.files[0])
     plan.note_data(data.notes)
     assert data.test is not None
     require_metric(plan.metric, main_metric(data.test, PROBLEM_BY_TASK[data.task]), len(data.labels))

@@ -13,17 +13,19 @@ from typing import Any, Protocol, runtime_checkable
 
 from qkv.config import parse, toml_values
 from qkv.data.corpus import CorpusConfig, ExamplesConfig
-from qkv.data.findings import Findings
+from qkv.data.hold_out import require_enough
+from qkv.data.prepare import prepare
 from qkv.data.read_examples import read_examples
-from qkv.data.text_files import find_text_files
 from qkv.errors import InputError
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import LANGUAGE_MODELS, defaults
 from qkv.models.table import MLPTableConfig
-from qkv.recipe.draft import Values
+from qkv.recipe.draft import Draft, Values
 from qkv.recipe.recipe import language_model_section
+from qkv.recipe.resolve import context_for
 from qkv.studies.study import StudyPlan, labelled_models
 from qkv.tasks.classification import systems
+from qkv.tasks.language_modelling.task import require_text
 from qkv.tasks.registry import task_to_study
 
 DEFAULT_LANGUAGE_MODELS = ("modern", "gpt", "lstm")
@@ -198,9 +200,14 @@ def tuning_task(plan: StudyPlan, model: str | None) -> TuningTask:
                 known = ", ".join(LANGUAGE_MODELS)
                 raise InputError(f"--model {name}: a search needs a model whose size can be chosen: {known}.")
         corpus: CorpusConfig = parse(CorpusConfig, plan.corpus, "the options")
-        find_text_files(corpus.files, corpus.filter, Findings())  # reports missing files before the first trial
+        tokenizer = Draft.parse({"tokenizer": plan.tokenizer}, "the options").tokenizer
+        prepared = prepare(corpus, tokenizer, progress=plan.progress)  # for the first trial, and to refuse a short text
+        require_text(prepared, context_for(len(prepared.train.tokens)))
+        plan.note_data(prepared.notes)
         return TuningTask("language-modelling", {name: {} for name in names}, 0, lower_is_better=True)
-    data = read_examples(parse(ExamplesConfig, plan.corpus, "the options"))
+    config = parse(ExamplesConfig, plan.corpus, "the options")
+    data = read_examples(config)
+    require_enough(data, config.valid_fraction, config.files[0])
     plan.note_data(data.notes)
     names = labelled_models(data, plan, chosen, "--model")
     if data.numeric and data.task == "regression":  # least squares have no hyperparameters

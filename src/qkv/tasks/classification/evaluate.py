@@ -31,6 +31,7 @@ from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, no_pr
 from qkv.data.formats.kinds import FilePreviews, kind_by_name
 from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.formats.tabular import Table, open_table
+from qkv.data.hold_out import require_scorable
 from qkv.data.label_names import numbers_in
 from qkv.data.labels import format_names
 from qkv.data.number_tables import parse_cell, read_number_rows
@@ -44,6 +45,7 @@ from qkv.models.registry import LABELLED_MODELS, input_of
 from qkv.objectives.classification import Problem
 from qkv.objectives.objective import Source
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.leaks import training_rows_among
 from qkv.tasks.registry import training_recipe
 
 FIRST_PORTION = 16  # examples that are scored first, to measure the speed where time is limited
@@ -94,32 +96,28 @@ def evaluate_files(
     bundle: Bundle, config: ExamplesConfig, progress: Progress = no_progress
 ) -> tuple[LabelledScore, Examples, list[str]]:
     """The score on the examples of files, the examples, and notes."""
-    examples, notes = read_for_model(bundle, config)
+    examples, notes = read_for_model(bundle, config, progress)
+    notes = [*training_rows_among(bundle, examples), *notes]
     model = bundle.model
     problem: Problem = getattr(bundle.config, "problem", "single")
     assert isinstance(model, nn.Module)
-    if isinstance(examples, ImageExamples):
-        watch = Pace(progress=progress).watch(0, len(examples))
-        return evaluate_labelled(model, examples.values, examples, "single", watch=watch), examples, notes
-    if isinstance(examples, NumberExamples):
-        return evaluate_labelled(model, examples.values, examples, problem), examples, notes
+    if isinstance(examples, ImageExamples | NumberExamples):
+        watch = Pace(progress=progress, stage="scoring rows").watch(0, len(examples))
+        return evaluate_labelled(model, examples.values, examples, problem, watch=watch), examples, notes
     rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
     watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
     score = evaluate_labelled(model, rows, examples, problem, watch=watch)
     return score, examples, [*notes, *rows.notes("texts", bundle.config.context)]
 
 
-def read_for_model(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, list[str]]:
+def read_for_model(bundle: Bundle, config: ExamplesConfig, progress: Progress) -> tuple[Examples, list[str]]:
     """All examples of the files, with the model's class numbers for their labels; and notes.
 
     If up to one example in a hundred has a label that the model does not know, these are left out; more are refused.
     """
     model: Any = bundle.config
     if model.kind not in LABELLED_MODELS:
-        raise InputError(
-            f"this model is of kind {model.kind}; labelled examples are for a classifier or a tagger. "
-            "Train one on labelled examples."
-        )
+        raise InputError(f"this model is of kind {model.kind}; labelled examples are for a classifier or a tagger.")
     previews = FilePreviews(config.encoding)
     _refuse_parallel_text(model.kind, config, previews)
     model_input = input_of(model)
@@ -138,7 +136,8 @@ def read_for_model(bundle: Bundle, config: ExamplesConfig) -> tuple[Examples, li
         refuse_unused(config, ("task",), f"this model was trained for {task}")
     if model.kind != "tagger":
         config = replace(config, task=task)  # type: ignore[arg-type]
-    data = read_examples(config, purpose="evaluate", previews=previews)
+    data = read_examples(config, progress, purpose="evaluate", previews=previews)
+    require_scorable(data.train, config.files[0])
     if (data.task == "tagging") != (model.kind == "tagger"):
         wanted = "words with tags, as CoNLL" if model.kind == "tagger" else "a label for each example"
         raise InputError(f"these files are for {data.task}; the model is a {model.kind}: give it {wanted}.")

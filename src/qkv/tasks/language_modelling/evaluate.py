@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from qkv.data.corpus import CorpusConfig
-from qkv.data.prepare import require, stream
+from qkv.data.prepare import require, stream_to_score
 from qkv.data.tokens import TokenStream
 from qkv.errors import InputError
 from qkv.evaluation.perplexity import Score, score
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.language_model import LanguageModel
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.registry import training_recipe
 
 
 def require_language_model(bundle: Bundle) -> LanguageModel:
@@ -34,7 +35,10 @@ def score_files(
 ) -> tuple[Score, list[str]]:
     """The score on the files of a corpus, and notes about these."""
     require_window(bundle, window)
-    tokens, notes = stream(bundle.tokenizer, corpus)
+    recipe = training_recipe(bundle)
+    trained = recipe.corpus if recipe is not None and isinstance(recipe.corpus, CorpusConfig) else None
+    progress = None if pace is None else pace.progress
+    tokens, notes = stream_to_score(bundle.tokenizer, corpus, trained, progress)
     return score_tokens(bundle, tokens, window, pace), list(notes)
 
 

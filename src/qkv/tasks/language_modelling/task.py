@@ -120,7 +120,7 @@ class LanguageModellingTask(Task):
                 f"model.vocabulary = {wanted!r} was asked for; this text's tokenizer has {vocabulary:,}, and so has "
                 "the model."
             )
-        self._require_text(model["context"])
+        require_text(self.prepared, model["context"])
         training = resolve.language_model_training(draft.training, model, tokens, size, threads)
         return replace(draft, model=model, training=training), epochs
 
@@ -129,7 +129,7 @@ class LanguageModellingTask(Task):
         training = draft.training
         if defaults(model["kind"]).shorter_windows:
             model = {**model, "context": min(model["context"], resolve.context_for(self.tokens, size))}
-        self._require_text(model["context"])
+        require_text(self.prepared, model["context"])
         small = 12 * model.get("layers", 1) * model.get("width", 1) ** 2 < SMALL_MODEL
         rate = SMALL_FINETUNE_RATE if small else FINETUNE_RATE
         if is_recurrent(model["kind"]):
@@ -139,10 +139,6 @@ class LanguageModellingTask(Task):
         )
         training = resolve.language_model_training(training, model, self.tokens, size, threads)
         return replace(draft, model=model, training=training)
-
-    def _require_text(self, context: int) -> None:
-        require(self.prepared.train, context + 1, f"training with a context of {context}")
-        require(self.prepared.valid, 2, "validation")
 
     @classmethod
     def evaluate(
@@ -221,6 +217,12 @@ class LanguageModellingTask(Task):
             # save with a large model how much its loss changes with int8 weights
             bundle.keep_best(folder, replace(best, int8_check=check_format(model, self.prepared.valid, "int8")))
         return score_validation(recipe, self.prepared, resolve.final_tokens(recipe), model, pace)
+
+
+def require_text(prepared: Prepared, context: int) -> None:
+    """Refuse a text that is too short for windows of this length."""
+    require(prepared.train, context + 1, f"training with a context of {context}")
+    require(prepared.valid, 2, "validation")
 
 
 def prepare_resumed(recipe: Recipe, tokenizer: Tokenizer | None, folder: Path, progress: Progress | None) -> Prepared:

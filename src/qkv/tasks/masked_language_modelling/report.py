@@ -9,7 +9,7 @@ from torch import nn
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Progress, no_progress
 from qkv.data.object_names import names_of
-from qkv.data.prepare import Prepared, prepare, require, stream
+from qkv.data.prepare import Prepared, prepare, require, stream_to_score
 from qkv.doctor.baseline_table import BaselineTable, compared
 from qkv.doctor.messages import curve_verdict
 from qkv.errors import InputError, QkvError
@@ -43,12 +43,14 @@ def score_text(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_pro
     model = bundle.model
     if not isinstance(model, Masked):
         raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; it gives vectors.")
-    text, text_notes = stream(bundle.tokenizer, corpus)
+    recipe = training_recipe(bundle)
+    trained = recipe.corpus if recipe is not None and isinstance(recipe.corpus, CorpusConfig) else None
+    text, text_notes = stream_to_score(bundle.tokenizer, corpus, trained, progress)
     notes = list(text_notes)
     require(text, model.context, "an evaluation")
     vocabulary = MaskingVocabulary.of(bundle.tokenizer)
     task = MaskedLanguageModellingConfig(next_sentence="none" if isinstance(model.order, nn.Identity) else "pairs")
-    frequencies, recipe = None, training_recipe(bundle)
+    frequencies = None
     if recipe and isinstance(recipe.task, MaskedLanguageModellingConfig) and isinstance(recipe.corpus, CorpusConfig):
         with suppress(QkvError):  # the training text is missing or has changed
             prepared = prepare(recipe.corpus, recipe.tokenizer, given_tokenizer=bundle.tokenizer, resumed=True)

@@ -14,6 +14,7 @@ from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
 from qkv.data.formats.kinds import FilePreviews
+from qkv.data.hold_out import require_scorable
 from qkv.data.pair_columns import header_rule
 from qkv.data.pair_files import find_pairs
 from qkv.data.read_pairs import read_parallel
@@ -25,6 +26,7 @@ from qkv.evaluation.translation_metrics import require as require_metric
 from qkv.generation.beam import Search, translate
 from qkv.objectives.translation import TranslationConfig, evenly_spread, pairs_loss
 from qkv.recipe.bundle import Bundle
+from qkv.tasks.leaks import training_rows_among
 from qkv.tasks.registry import training_recipe
 from qkv.tasks.translation.predict import fit_to_context, require_translator, shortened_list, target_languages
 from qkv.text.vocabulary import may_be_left_out, written_tag
@@ -117,6 +119,7 @@ class PairsEvaluator:
         require_metric(self.metric)
         self.parallel = _read_pairs(bundle, config)
         self.notes = [note for note in self.parallel.notes if not isinstance(note, Leak | TaskNote)]
+        self.notes += training_rows_among(bundle, self.parallel.train)
 
     def __len__(self) -> int:
         return len(self.parallel.train)
@@ -196,6 +199,7 @@ def _read_pairs(bundle: Bundle, config: ParallelConfig) -> Parallel:
     if no_columns and trained is not None and trained.source is not None:
         config = _with_training_columns(config, trained, previews)
     parallel = read_parallel(config, purpose="evaluate", previews=previews)
+    require_scorable(parallel.train, config.files[0])
     learned = _directions(trained)
     for direction in parallel.train.directions:
         if learned and direction not in learned and direction != UNKNOWN_LANGUAGES and not target_languages(bundle):
