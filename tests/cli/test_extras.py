@@ -46,6 +46,10 @@ REFUSED: dict[str, list[list[str]]] = {
     ],
     "pypdf": [["train", "damaged.txt", "paper.pdf"]],
     "striprtf": [["train", "damaged.txt", "letter.rtf"]],
+    "openpyxl": [
+        ["train", "damaged.csv", "rows.xlsx", "--label", "label"],
+        ["data", "describe", "rows.xlsx"],
+    ],
     "PIL": [
         ["train", "pictures/"],
         ["compare", "nowhere.csv", "--picture", "figures.png"],
@@ -74,7 +78,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(name).write_bytes(b"a line of text\n" * 9000 + b"\xff\n")
     Path("damaged.csv").write_bytes(b"text,label\n" + b"a good film,1\na bad film,0\n" * 9000 + b"\xff,1\n")
     Path("documents").mkdir()
-    packed = ("rows.parquet", "book.txt.zst", "rows.csv.zst", "book.en.zst")
+    packed = ("rows.parquet", "rows.xlsx", "book.txt.zst", "rows.csv.zst", "book.en.zst")
     documents = ("page.html", "report.docx", "book.epub", "paper.pdf", "letter.rtf", "documents/page.html")
     for name in (*packed, *documents):
         Path(name).write_bytes(b"cannot be opened without its package")

@@ -101,6 +101,7 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
     is_folder = leads_to_folder(path, "Pipe it in instead: `... | qkv train -`.")
     if not is_folder and not is_archive(path):
         if Source(path).format in ("table", "workbook"):
+            require_packages([Source(path)])  # without its package a table cannot be told to have labels
             remedy = "For a language model give plain text, or .jsonl with a text column (--text)."
             raise DataError(where, "is a table of examples, not text for a language model", remedy)
         return [Source(path)]

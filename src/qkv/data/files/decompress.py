@@ -45,6 +45,8 @@ def damaged_error(where: str, kind: str, problem: object) -> DataError:
 
 def decompress(file: io.BufferedIOBase, compression: Compression, where: str) -> Iterator[bytes]:
     """The bytes that a compressed file unpacks to; DataError for other or damaged files."""
+    if compression == "zst":
+        require_package("zstandard", f"{where}: reading .zst")
     magic, kind = _MAGIC[compression]
     head = file.read(len(magic))
     file.seek(0)
@@ -74,7 +76,6 @@ def _open(file: io.BufferedIOBase, compression: Compression) -> io.BufferedIOBas
 
 
 def _decompress_zstandard(file: io.BufferedIOBase, where: str) -> Iterator[bytes]:
-    require_package("zstandard", f"{where}: reading .zst")
     import zstandard
 
     frame = None
