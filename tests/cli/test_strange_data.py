@@ -120,7 +120,7 @@ def test_links_that_leave_a_folder_are_not_followed(kind: str, tmp_path: Path, c
 
 def tagged(tag: str, often: int, count: int = 200) -> str:
     """Sentences of three words, some with a tag of one's own."""
-    return "".join(f"The\tO\nriver\t{tag if number < often else 'O'}\nkeeps\tB-X\n\n" for number in range(count))
+    return "".join(f"The\tO\nr{number}\t{tag if number < often else 'O'}\nkeeps\tB-X\n\n" for number in range(count))
 
 
 def rows(label: str, often: int, count: int = 200) -> str:
