@@ -283,7 +283,7 @@ def _folders() -> Iterator[Case]:
     yield Case("nothing", {}, True, "nothing in it looks like labelled data", {"files": ["."]})
     yield Case("texts", {"a.txt": b"one\n", "b.txt": b"two\n"}, True, "nothing in it", {"files": ["."]})
     yield bad("prose.txt", b"a plain text\nof two lines\n", "without labels")
-    yield Case("mixed", {"a.csv": GOOD, "b.conll": conll()}, True, "one kind", {"files": ["."]})
+    yield Case("mixed", {"a.csv": GOOD, "b.conll": conll()}, False, "b.conll", {"files": ["."]})
     yield Case("stdin", {}, True, "read from files", {"stdin": True})
     yield Case(
         "one-folder", {f"good/{n}.txt": b"fine %d" % n for n in range(9)}, True, "only one class", {"files": ["."]}

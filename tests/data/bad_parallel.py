@@ -115,7 +115,7 @@ def _names() -> Iterator[Case]:
     yield Case("stdin", {}, True, "read from files", {"stdin": True})
     yield Case("nothing", {}, True, "nothing in it looks like texts and their translations", {"files": ["."]})
     yield Case("which", files, True, "which languages? There are: cs, de, en", {"files": ["."]})
-    yield Case("texts", {"a.txt": SOURCE, "b.txt": TARGET}, True, "nothing in it looks", {"files": ["."]})
+    yield Case("texts", {"a.txt": SOURCE, "b.txt": text(GERMAN[:9])}, True, "nothing in it looks", {"files": ["."]})
     if hasattr(os, "mkfifo"):
         pipe: dict[str, Content] = {"train.en": SOURCE, "train.de": os.mkfifo}
         yield Case("pipe", pipe, True, "named pipe", {"files": ["train.en", "train.de"]})
