@@ -180,7 +180,7 @@ def test_lists_of_names_and_other_tables_are_left_out(tmp_path: Path) -> None:
     )
     found = read(tmp_path)
     assert (len(found.train), len(found.test or ())) == (80, 80)
-    assert "3 without labels (classes.json, mapping.tsv, sample_submission.csv)" in "\n".join(found.notes)
+    assert "3 not among the examples (classes.json, mapping.tsv, sample_submission.csv)" in "\n".join(found.notes)
 
 
 def test_labels_line_by_line_of_another_number_are_refused(tmp_path: Path) -> None:

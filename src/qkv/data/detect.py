@@ -177,5 +177,5 @@ def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
     except READ_ERRORS:
         return ()
     labels = sorted({file.label for file in layout.files if file.label is not None}) if layout else []
-    all_in_folders = not findings.skipped["without labels"]
+    all_in_folders = not findings.skipped["not among the examples"]
     return tuple(labels) if all_in_folders and 1 < len(labels) <= MAX_LABEL_FOLDERS else ()

@@ -49,7 +49,7 @@ def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, find
         used = layout.sources
         for file in listing.files:
             if file.source not in used:
-                findings.leave_out("without labels", file.path)
+                findings.leave_out("not among the examples", file.path)
     return layout
 
 
