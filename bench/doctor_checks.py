@@ -82,6 +82,19 @@ class Facts:
         return [line["loss"] for line in self.log if line.get("loss") is not None]
 
 
+def altered(claim: Claim) -> Claim | None:
+    """The claim with its first number changed by a third; None without a number that is a measurement."""
+    if claim.row is not None:
+        score = claim.row["score"]
+        return None if not score else Claim(claim.text, {**claim.row, "score": score * 4 / 3})
+    found = None if claim.text.startswith("try:") else re.search(r"\d[\d,]*(?:\.\d+)?", claim.text)
+    if found is None or not value(found[0]):
+        return None
+    digits = len(found[0].partition(".")[2])
+    changed = f"{value(found[0]) * 4 / 3 + 10.0**-digits:.{digits}f}"
+    return Claim(claim.text[: found.start()] + changed + claim.text[found.end() :])
+
+
 def table_of(values: dict[str, Any]) -> Any:
     return values["baselines"] if "baselines" in values else values["doctor"]["table"]
 
