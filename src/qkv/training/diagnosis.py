@@ -187,7 +187,8 @@ def divergence_step(history: History) -> int | None:
     end, rise = history.training_losses(0.9, 1.0), history.rise
     if rise.height > SPIKE * history.first_loss and end.mean > rise.start + 0.5 * rise.height:
         return rise.since
-    chance = 3 * math.hypot(end.error, history.all_losses.noise)  # the first loss is that of a single step
+    # the first loss is that of a single step, before the losses of a run that diverges scatter without bounds
+    chance = 3 * math.hypot(end.error, min(history.all_losses.noise, abs(history.first_loss)))
     worse_than_untrained = end.mean > 1.05 * history.first_loss + chance
     return 1 if worse_than_untrained and history.steps > 1 else None
 
