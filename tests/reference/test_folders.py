@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 import qkv
 from qkv.errors import InputError, RefusedError
+from qkv.generation.writing import Written
 from qkv.recipe.bundle import Bundle, save
 from text.kinds import TEXT, tokenizer
 
@@ -220,7 +221,9 @@ def test_what_we_trained_writes_the_same_there(name: str, trained: Path, tmp_pat
     assert ids["input_ids"][0].tolist() == [*model.bundle.opening, *model.tokenizer.encode(prompt)]
     assert words.eos_token_id == copy.generation_config.eos_token_id == model.tokenizer.separator
     written = copy.generate(**ids, max_new_tokens=200, do_sample=False, eos_token_id=None)
-    own = model.samples(prompt, length=200, temperature=0.0, precision="f32", ends=())[0]
+    own = Written()
+    for _ in model.stream(prompt, length=200, temperature=0.0, precision="f32", ends=(), written=[own]):
+        pass
     assert own.tokens == written[0, ids["input_ids"].size(1) :].tolist()
     assert words.decode(written[0], skip_special_tokens=True) == prompt + own.text
 
