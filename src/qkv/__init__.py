@@ -18,12 +18,14 @@ if "OMP_WAIT_POLICY" not in os.environ:
 TYPE_CHECKING = False  # type checkers take it as `typing.TYPE_CHECKING`; importing `typing` would be slow
 if TYPE_CHECKING:
     from qkv.api import Model, load
+    from qkv.errors import QkvError
     from qkv.library.runs import finetune, resume, train
     from qkv.library.sklearn_classifier import QkvClassifier as QkvClassifier
     from qkv.library.verbs import compare, describe, export, import_model, tune, verify
 
 __all__ = [
     "Model",
+    "QkvError",
     "__version__",
     "compare",
     "describe",
@@ -38,6 +40,7 @@ __all__ = [
 ]
 _MODULES = {
     "QkvClassifier": "qkv.library.sklearn_classifier",  # not in __all__: it needs scikit-learn
+    "QkvError": "qkv.errors",
     **dict.fromkeys(("Model", "load"), "qkv.api"),
     **dict.fromkeys(("finetune", "resume", "train"), "qkv.library.runs"),
     **dict.fromkeys(("compare", "describe", "export", "import_model", "tune", "verify"), "qkv.library.verbs"),

@@ -59,6 +59,14 @@ class Model(TextGenerator):
         return folder.parent if folder is not None and folder.name == "best" else folder
 
     @property
+    def card(self) -> str:
+        """The card.md of the run that the model was loaded from: scores, baselines, the loss curve, advice."""
+        card = self.folder / "card.md" if self.folder is not None else None
+        if card is None or not card.is_file():
+            raise InputError("the model has no card: it was not loaded from a finished run.")
+        return card.read_text(encoding="utf-8")
+
+    @property
     def translates(self) -> bool:
         """Whether it reads a text and writes another."""
         return isinstance(self.bundle.model, Translator)

@@ -74,6 +74,15 @@ def execute(name: str | Path, holds: str) -> OwnFile:
     return OwnFile(str(file), digest, sys.modules[module_name])
 
 
+NAMED: dict[str, str] = {}
+"""The files that the present command names, by option. Commands that qkv prints name them again."""
+
+
+def named_again(*options: str) -> list[str]:
+    """The words that name these files in another command; by default those of all options."""
+    return [word for option in options or NAMED for word in ((option, NAMED[option]) if option in NAMED else ())]
+
+
 def source_of(definition: type | Callable[..., object]) -> OwnFile:
     """The file of a class or a function that was made in Python."""
     try:

@@ -76,23 +76,31 @@ class ShownResult(ShortRepr):
     def values(self) -> Mapping[str, object]:
         raise NotImplementedError
 
+    def table_values(self) -> Mapping[str, object]:
+        """The values that the table shows."""
+        return self.values()
+
     def __str__(self) -> str:
         """What a notebook displays, as lines of text."""
         head, rows = self._shown()
         table = [[str(cell) for cell in row] for row in (*([head] if head else []), *rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
-        return "\n".join(map(visible, lines))
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+        return "\n".join(map(visible, [*lines, *self.remarks()]))
 
     def _repr_html_(self) -> str:
         head, rows = self._shown()
-        return html_table(rows, head)
+        return html_table(rows, head) + "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks())
+
+    def remarks(self) -> Sequence[str]:
+        """Sentences below the table."""
+        return ()
 
     def _shown(self) -> tuple[Sequence[str], Sequence[Sequence[object]]]:
         """A head, which may be empty, and rows."""
         if callable(own := getattr(self, "table", None)):
             return own().columns, own().rows
-        values = {name: value for name, value in self.values().items() if value == value}  # not NaN
+        values = {name: value for name, value in self.table_values().items() if value == value}  # not NaN
         rows = ((name, f"{v:.4f}" if isinstance(v, float) else short_repr(v)) for name, v in values.items())
         return (), [(name.replace("_", " "), value.strip("'")) for name, value in rows]
 

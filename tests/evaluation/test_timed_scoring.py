@@ -49,13 +49,21 @@ def test_a_machine_that_becomes_busy_makes_the_sample_smaller() -> None:
     assert 1000 < len(rows) < 3000
 
 
+@pytest.mark.parametrize(("a_row", "expected"), [(0.001, 200), (0.01, 200), (0.1, 30), (1.0, 16)])
+def test_where_no_time_is_left_a_score_still_rests_on_some_hundred_rows(a_row: float, expected: int) -> None:
+    watch = Watch()
+    rows = scored(Pace(0.0, now=watch), watch, 1000, lambda done: a_row)
+    assert len(rows) == pytest.approx(expected, abs=1)
+    assert watch.time <= max(3.0, 16 * a_row) + 1e-6
+
+
 def test_without_a_limit_all_rows_in_their_own_order() -> None:
     watch = Watch()
     assert scored(Pace(now=watch), watch, 50, lambda done: 9.0) == list(range(50))
 
 
 def test_a_score_in_time_is_that_of_its_windows() -> None:
-    """The first portion is scored in any case, and the score says which windows it is of."""
+    """The first windows are scored in any case, and the score says which windows it is of."""
     text, model = TokenStream(stream(3_000), 6_000, 3_000, 1, 0), CONFIGS["modern"].build()
     part = score(model, text, window=16, rows=4, pace=Pace(1.0, now=Watch()))
     whole = score(model, text, window=16)
@@ -64,8 +72,8 @@ def test_a_score_in_time_is_that_of_its_windows() -> None:
     assert part.loss == pytest.approx(whole.loss)
     watch = iter(range(1000))
     part = score(model, text, window=16, rows=4, pace=Pace(0.5, now=lambda: next(watch)))
-    assert len(part.windows) == 4
-    assert part.tokens == 64
+    assert len(part.windows) == 8  # portions of four, until the grace for the first windows is over
+    assert part.tokens == 128
     assert part.windows == tuple(sorted(part.windows))
 
 

@@ -15,6 +15,7 @@ import torch
 import qkv
 from qkv.errors import InputError, QkvError, RefusedError
 from qkv.inspection.answer_scores import answers
+from qkv.inspection.logit_lens import lens
 from qkv.models.registry import LANGUAGE_MODELS
 from qkv.recipe import own_model
 from qkv.studies.search_space import draw_language_model
@@ -104,6 +105,100 @@ def test_export_says_why_not(run: Path, kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_the_lens_reads_every_layer(run: Path, kind: str) -> None:
+    model = qkv.load(run, model_file=FILES[kind])
+    subject = inspection_subject(model.bundle, "the dog sat")
+    if not hasattr(model.module, "blocks"):
+        with pytest.raises(InputError, match="the lens needs"):
+            lens(subject)
+        return
+    layers = lens(subject)
+    assert [layer.layer for layer in layers] == list(range(1 + len(model.module.blocks)))
+    last = [token.text for token in layers[-1].top[-1]]
+    assert last == [model.tokenizer.piece(row.token) for row in model.next("the dog sat", len(last))]
+
+
+TAPPED = """
+from typing import Literal
+from torch import nn
+from qkv.blocks.state import RecurrentState
+from qkv.blocks.tap import Tap
+from qkv.config import Context, CountOrZero, Layers, Width, strict
+
+@strict
+class Config:
+    kind: Literal["tapped"] = "tapped"
+    vocabulary: CountOrZero = 0
+    layers: Layers = 3
+    width: Width = 8
+    context: Context = 16
+
+    def build(self):
+        return Model(self)
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.mix, self.stream = nn.Linear(width, width), Tap()
+
+    def forward(self, x):
+        return self.stream(x + self.mix(x))
+
+class Model(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.vocabulary, self.context = config.vocabulary, config.context
+        self.embedding, self.embedded = nn.Embedding(config.vocabulary, config.width), Tap()
+        self.blocks = nn.ModuleList(Block(config.width) for _ in range(config.layers))
+        self.head = nn.Linear(config.width, config.vocabulary)
+
+    def state(self, rows, capacity=None):
+        return RecurrentState(rows, (self.embedding.weight.new_zeros(1, rows, 1),))
+
+    def forward(self, tokens, state=None):
+        x = self.embedded(self.embedding(tokens))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+"""
+
+
+def test_the_lens_reads_the_taps_of_own_layers(tmp_path: Path) -> None:
+    file = tmp_path / "tapped.py"
+    file.write_text(TAPPED)
+    model = qkv.train(TEXTS, run=tmp_path / "run", model=str(file), steps=2, settings=SETTINGS)
+    subject = inspection_subject(model.bundle, "the dog sat")
+    layers = lens(subject)
+    assert len(layers) == 1 + len(model.module.blocks) > 2
+    best = model.next("the dog sat", 1)[0].token
+    assert layers[-1].top[-1][0].text == model.tokenizer.piece(best)
+    file.write_text(TAPPED.replace("self.stream(x + self.mix(x))", "x + self.mix(x)").replace('"tapped"', '"untapped"'))
+    model = qkv.train(TEXTS, run=tmp_path / "other", model=str(file), steps=2, settings=SETTINGS)
+    with pytest.raises(InputError, match="a Tap named `stream` in each layer"):
+        lens(inspection_subject(model.bundle, "the dog sat"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("@strict", "@dataclass"), "Put @strict above it"),
+        (("@strict", "@strict\n@dataclass"), "FrozenInstanceError when Config"),
+        (("Block(config.width)", "Block(config.size)"), "AttributeError when Config"),
+    ],
+)
+def test_a_file_with_a_mistake_is_not_called_a_bug_of_qkv(
+    change: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "tapped.py"
+    file.write_text("from dataclasses import dataclass\n" + TAPPED.replace(*change))
+    with pytest.raises(InputError, match=message):
+        qkv.train(TEXTS, run=tmp_path / "run", model=str(file), steps=2)
+
+
+def test_the_card_of_a_run(run: Path, kind: str) -> None:
+    assert "language model of" in qkv.load(run, model_file=FILES[kind]).card
+
+
 ALONE = """
 import sys
 from qkv.__main__ import main
@@ -126,6 +221,15 @@ def test_the_command_line_asks_for_the_file(run: Path, kind: str, tmp_path: Path
     done = command("generate", run, "the dog", "--length", "5", "--model", other)
     assert done.returncode == 5
     assert "another version" in done.stderr
+
+
+def test_the_commands_that_training_prints_name_the_file(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("\n".join(TEXTS))
+    done = command("train", tmp_path / "book.txt", "--run", tmp_path / "r", "--model", FILES[kind], "--steps", "3")
+    assert done.returncode == 0
+    printed = [line for line in done.stdout.splitlines() if f"{tmp_path / 'r'}" in line and line.startswith("  ")]
+    assert len(printed) >= 3
+    assert all(f"--model {FILES[kind]}" in line for line in printed)
 
 
 def test_code_inside_a_folder_is_not_executed(run: Path, kind: str, tmp_path: Path) -> None:

@@ -157,6 +157,10 @@ def load_own_files(arguments: list[str]) -> list[str]:
         option, equals_sign, file = argument.partition("=")
         if not equals_sign:
             file = rest[0] if rest else ""
+        if option in (*OWN_FILE_OPTIONS, "--metric", "--reader") and file.endswith(".py"):
+            from qkv import own_files
+
+            own_files.NAMED[option] = file
         if option not in OWN_FILE_OPTIONS or not file.endswith(".py"):
             kept.append(argument)
             continue

@@ -44,6 +44,7 @@ from qkv.cli.progress import progress_in_bytes, progress_in_items, show_training
 from qkv.cli.tensorboard import require_tensorboard, tensorboard_writer
 from qkv.data.findings import first_notes
 from qkv.errors import InputError, InterruptedRun, OutputError, signal_number_of
+from qkv.own_files import named_again
 
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
@@ -275,7 +276,10 @@ def write_samples(session: Session, quiet: bool) -> str:
 
 def next_command_lines(commands: Iterable[NextCommand], folder: Path) -> list[str]:
     """The commands to try next, with their purposes in one column."""
-    rows = [(f"{program_name()} {shlex.join(command.words)}", command.purpose) for command in commands]
+    rows = []
+    for command in commands:
+        files = named_again() if command.words[0] == "train" else named_again("--model", "--tokenizer")
+        rows.append((f"{program_name()} {shlex.join((*command.words, *files))}", command.purpose))
     width = max(len(command) for command, _ in rows)
     lines = [f"  {command:<{width}}   {purpose}".rstrip() for command, purpose in rows]
     return ["", f"The model is in {folder}/best; card.md describes the run. Next:", *lines]

@@ -81,6 +81,14 @@ class PlannedDescription(ShownResult):
     def values(self) -> dict[str, Any]:
         return {**asdict(self), "plan": None if self.plan is None else self.plan.values()}
 
+    def table_values(self) -> dict[str, Any]:
+        return {name: value for name, value in self.values().items() if name not in ("notes", "plan", "refusal")}
+
+    def remarks(self) -> tuple[str, ...]:
+        """What training would do with the data, and the notes."""
+        verdict = self.refusal if self.plan is None else self.plan.sentence
+        return (*([verdict] if verdict else ()), *(f"note: {note}" for note in self.notes))
+
 
 @dataclass(frozen=True, repr=False)
 class Description(PlannedDescription):

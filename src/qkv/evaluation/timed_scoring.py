@@ -18,6 +18,7 @@ from qkv.data.split import even_order
 
 PORTION = 1.0  # seconds, about: after each of them the time is looked at
 ENOUGH = 0.25  # seconds that tell how fast rows are
+MIN_SCORED, GRACE = 200, 3.0  # rows, and seconds: a few rows say little, so the first ones may take so much more time
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Pace:
     def portions(self, count: int, first: int) -> Iterator[tuple[int, int]]:
         """From where to where in the order, again and again; `first` rows to begin with, then as many as fit."""
         done, size = 0, min(count, first) if self.limited else count
+        began = self.now()
         while done < count:
             mark = self.now()
             yield done, done + size
@@ -47,6 +49,8 @@ class Pace:
             now = self.now()
             a_row = max(1e-9, (now - mark) / size)
             fits = (self.ends_at - now) / a_row
+            if done < MIN_SCORED:
+                fits = max(fits, min(MIN_SCORED - done, (began + GRACE - now) / a_row))
             if fits < 1:
                 return
             size = max(1, int(min(count - done, fits, max(first, PORTION / a_row))))

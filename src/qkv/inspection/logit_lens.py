@@ -61,6 +61,11 @@ def lens(subject: Subject, top: int = TOP, positions: Sequence[int] | None = Non
     model: Any = subject.model
     norm = getattr(subject.inside, "decoder_norm" if _decoder(subject) else "norm", nn.Identity())
     streams = trace(subject, layers=[]).residual("decoder" if _decoder(subject) else "self")
+    if len(streams) < 2:
+        raise InputError(
+            f"the layers of this {subject.kind} model have no taps: the lens needs a Tap named `stream` in each layer, "
+            "on what the layer returns."
+        )
     chosen = (stream if positions is None else stream[list(positions)] for stream in streams)
     logits = (model.head(norm(x.unsqueeze(0)))[0] for x in chosen)  # of one layer at a time: they are large
     return [LensLayer(number, likeliest(subject, scores, top)) for number, scores in enumerate(logits)]

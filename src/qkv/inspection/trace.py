@@ -10,6 +10,7 @@ values of the feed-forward for the layers and heads asked for. Decks 000-004, on
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from qkv.visible import ShortRepr, html_table
 MAX_TRACE_BYTES = 2 * 2**30  # bytes that a trace may hold
 ALWAYS = ("embedded", "stream", "logits", "pooled", "vectors")  # taps that are kept of every layer
 FIRST: tuple[StackName, ...] = ("self", "cross", "encoder", "decoder")
+BLOCK_OUTPUT = re.compile(r"\.\d+\.(feedforward\.)?stream$")  # what a block returns, in qkv's and in others
 SOURCE = "source."  # prefix of the values of a translator's source
 
 
@@ -87,7 +89,7 @@ class Trace(ShortRepr):
         first = SOURCE + "embedded" if stack == "encoder" and SOURCE + "embedded" in self.values else "embedded"
         prefix = {"encoder": "encoder.", "decoder": "decoder.", "cross": "decoder."}.get(stack, "blocks.")
         embedded = [self._ending(first)] if self._ending(first) is not None else []
-        streams = [name for name in self.values if name.endswith("feedforward.stream") and prefix in name]
+        streams = [name for name in self.values if prefix in name and BLOCK_OUTPUT.search(name)]
         return [values for values in [*embedded, *(self.values[name] for name in streams)] if values is not None]
 
     def _ending(self, name: str) -> Tensor | None:

@@ -89,6 +89,11 @@ def _is_config(value: object, module: str) -> bool:
 
 def _register(config: type[Any], source: OwnFile) -> OwnModel:
     file = source.file
+    if "__pydantic_config__" not in vars(config):
+        raise InputError(
+            f"{file}: {config.__name__} is an ordinary dataclass. Put @strict above it instead of @dataclass: "
+            "from qkv.config import strict"
+        )
     kinds = get_args(get_type_hints(config)["kind"])
     if len(kinds) != 1:
         raise InputError(f'{file}: {config.__name__}.kind: expected one name, such as kind: Literal["mine"] = "mine".')
@@ -97,8 +102,13 @@ def _register(config: type[Any], source: OwnFile) -> OwnModel:
         return LOADED[kind]
     if kind not in LOADED and kind in (registry.MODELS | registry.TEXT_ENCODERS | registry.IMAGE_ENCODERS):
         raise InputError(f"{file}: {config.__name__}.kind = {kind!r} is a model of qkv. Choose another name.")
-    with outline():
-        model = config(vocabulary=2).build()
+    try:
+        with outline():
+            model = config(vocabulary=2).build()
+    except Exception as error:
+        raise InputError(
+            f"{file}: {type(error).__name__} when {config.__name__}(vocabulary=2).build() was called: {error}"
+        ) from error
     if not all(isinstance(getattr(model, name, None), int) for name in ("vocabulary", "context")):
         raise InputError(f"{file}: the model of {config.__name__} has no numbers `vocabulary` and `context`.")
     place = registry.LANGUAGE_MODELS if isinstance(model, LanguageModel) else registry.TEXT_ENCODERS

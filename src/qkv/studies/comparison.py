@@ -95,6 +95,9 @@ class SystemComparison(ShownResult):
             sentences.append(f"Trained on a part of the data only, for less than one epoch: {', '.join(short)}.")
         return sentences
 
+    def remarks(self) -> list[str]:
+        return self.sentences()
+
     def values(self) -> dict[str, Any]:
         """For JSON."""
         return {

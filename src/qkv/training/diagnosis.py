@@ -46,6 +46,7 @@ SPIKE = 0.1  # of the first training loss: a larger rise of training losses is a
 LEAK, REPETITIVE = 0.3, 0.5  # shares of the validation text, and of the training text, found in (other) training text
 UNLIKE = 1.3  # times the training loss: a validation loss above this comes from another kind of text
 MAX_SCATTER = 4.0  # standard deviations; two means of two evaluations each rarely differ by more, by chance
+MIN_SPAN = 0.25  # of a run's steps: evaluations that are closer do not show how its second half went
 END = (0.85, 1.0)  # the last part of a run
 
 
@@ -253,7 +254,7 @@ def validation_fall(history: History) -> Fall:
     """
     groups = history.groups()
     middle = min(groups, key=lambda group: abs(group.step - history.steps / 2), default=None)
-    if middle is None or middle is groups[-1]:
+    if middle is None or groups[-1].step - middle.step < MIN_SPAN * history.steps:
         return Fall(0.0, math.inf)
     change = compare(groups[-1], middle)
     error = math.hypot(change.error, math.sqrt(2) * jitter(groups))

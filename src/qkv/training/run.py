@@ -25,6 +25,7 @@ from torch import nn
 
 from qkv.errors import DivergedError, InputError, InterruptedRun, RefusedError
 from qkv.objectives.objective import Objective
+from qkv.own_files import named_again
 from qkv.storage import recover_folder, storage_remedy, try_lock
 from qkv.training import checkpoints
 from qkv.training.clock import Clock
@@ -266,7 +267,8 @@ class Run:
         return self.stop_asked or 0 < self.config.patience <= memory.waiting
 
     def resume_hint(self) -> str:
-        return f"Continue with: qkv train --run {shlex.quote(str(self.folder))} --resume"
+        words = ("qkv", "train", "--run", str(self.folder), "--resume", *named_again())
+        return f"Continue with: {shlex.join(words)}"
 
 
 def _parse_memory(folder: Path, values: dict[str, Any]) -> RunMemory:

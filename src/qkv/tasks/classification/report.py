@@ -21,6 +21,7 @@ from qkv.evaluation.labelled_evaluation import LabelledScore
 from qkv.evaluation.own_metrics import OwnMetrics
 from qkv.evaluation.regression import NumberScore
 from qkv.evaluation.spans import SpanScore
+from qkv.evaluation.timed_scoring import MIN_SCORED
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.classification.evaluate import evaluate_files
 from qkv.tasks.classification.systems import system_name
@@ -243,6 +244,9 @@ def remarks(
 
 def _advice(session: Session, task: ClassificationTask, diagnosis: Diagnosis) -> str:
     model, training = session.recipe.model, session.recipe.training
+    scored, held_out = len(task.scored_examples("valid")), len(task.prepared.labelled.valid)
+    if scored < min(held_out, MIN_SCORED):
+        return f"more time: there was none to score more than {scored:,} of the {held_out:,} validation examples"
     if (general := curve_advice(session, diagnosis)) is not None:
         return general
     if diagnosis.kind in ("overfitting", "rising"):
