@@ -95,7 +95,7 @@ def _bytes() -> Iterator[Case]:
     files = {"train.en.gz": packed, "train.de.gz": TARGET}
     yield Case("plain-gzip", files, True, "does not hold gzip", {"files": ["train.en.gz", "train.de.gz"]})
     files = {"train.en": SOURCE, "train.de.zip": b"no zip at all"}
-    yield Case("no-zip", files, True, "is no zip", {"files": ["train.en", "train.de.zip"]})
+    yield Case("no-zip", files, True, "is not a zip", {"files": ["train.en", "train.de.zip"]})
     yield one("empty.zip", zipped({}), "nothing is in this zip")
 
 

@@ -269,8 +269,8 @@ def _opened(path: Path, where: str) -> Archive:
         if kind == "zip":
             with path.open("rb") as file:
                 if file.read(2) != b"PK":
-                    problem = "is named .zip but is no zip"
-                    raise DataError(where, problem, "Give it the name that fits its content.") from None
+                    problem = "is named .zip but is not a zip"
+                    raise DataError(where, problem, "Rename it to match its content.") from None
         raise damaged_error(where, kind, error) from None
 
 
