@@ -238,7 +238,7 @@ def test_short_files_of_unequal_length_are_refused_as_pairs(tmp_path: Path, caps
         Path(second).write_text("".join(lines[:left]), encoding="utf-8")
         said = refused(capsys, "train", first, second, "--steps", "2", "--run", str(tmp_path / "run"))
         assert f"30 lines here, {left} in" in said
-        assert "expected one translation a line" in said
+        assert "expected one translation per line" in said
 
 
 def test_what_the_training_computed_stands_beside_its_scores(

@@ -28,7 +28,7 @@ def given_column(table: Table, given: str | None, role: str) -> str | None:
 
 
 def without_level(label: str) -> str:
-    """The column of what --label names: category of category:1."""
+    """The column in the value of --label: category in category:1."""
     return re.sub(r":[1-9]$", "", label)
 
 
@@ -92,7 +92,7 @@ class TextColumns:
     level: int = 0
     """How many levels of labels such as LOC:city are learned; 0: all."""
     other_labels: tuple[str, ...] = ()
-    """Columns that could be the label as well, if none was named."""
+    """Other columns that could be the label, if none was given."""
 
     def by_role(self) -> dict[str, str]:
         label = f"{self.label}:{self.level}" if self.level else self.label
@@ -147,7 +147,7 @@ def _with_usual_names(profiles: Iterable[ColumnProfile], usual_names: Sequence[s
 def _guess_texts(table: Table, unassigned: Sequence[ColumnProfile], pairs: bool) -> tuple[str, str | None]:
     """The column of the text, and that of the second text if `pairs` are allowed and two columns belong together."""
     texts = [profile for profile in unassigned if profile.is_text]
-    if all(profile.is_class for profile in texts):  # then texts that look like identifiers are what there is to read
+    if all(profile.is_class for profile in texts):  # then texts that look like identifiers are candidates too
         texts = [profile for profile in unassigned if profile.is_text or profile.holds_words]
     prose = [profile for profile in texts if profile.is_prose]
     if pairs and (pair := _guess_text_pair(prose, table)) is not None:
@@ -198,7 +198,7 @@ def _likely_labels(profiles: Iterable[ColumnProfile]) -> list[ColumnProfile]:
 
 
 def _guess_label(table: Table, unassigned: Sequence[ColumnProfile]) -> tuple[str, tuple[str, ...]]:
-    """The column of the label, the last of several that are as likely; and others that could be it."""
+    """The column of the label, the last one if several are equally likely; and the others that could be it."""
     likely = _likely_labels(unassigned)
     candidates = [profile for profile in unassigned if profile.filled_share > 0 and not profile.is_id]
     if not likely and len(candidates) != 1:
