@@ -117,7 +117,7 @@ def test_what_is_no_pair_or_no_translator(
     assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two")
     assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two", "two", "--word", "two")
     for data in ([str(films)], tested, [book]):
-        assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
+        assert "a translator, which cannot be trained further" in refused(capsys, "finetune", other, *data)
     zeros = tmp_path / "zeros.txt"
     zeros.write_bytes(b"eins\n" + bytes(20))
     assert "one per line." in refused(capsys, "translate", other, "--file", str(zeros))

@@ -32,7 +32,7 @@ from qkv.data.near_copies import NearCopies
 from qkv.data.split import DocumentCensus, DocumentSplit, SplitText
 from qkv.data.text_files import catalog_validation_files, find_text_files
 from qkv.data.tokens import Cutter
-from qkv.text.vocabulary import Counting, Statistics
+from qkv.text.vocabulary import Statistics, TextCounter
 
 
 @dataclass(frozen=True)
@@ -139,20 +139,20 @@ def survey(
     parts: CorpusFiles, progress: Progress, observe: Callable[[str, bool], None] = lambda text, ends: None
 ) -> Survey:
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
-    findings, counting, census, cutter = Findings(), Counting(), DocumentCensus(), Cutter()
+    findings, counter, census, cutter = Findings(), TextCounter(), DocumentCensus(), Cutter()
     near_copies = NearCopies() if parts.corpus.near_copies == "together" and not parts.valid else None
     on_read = byte_counter(progress, "reading")
     for text, ends in parts.read(parts.files, findings, on_read):
         observe(text, ends)
         for part, last in cutter.parts(text, ends):
-            counting.add(part, last)
+            counter.add(part, last)
             census.add(part, last)
             if near_copies is not None:
                 near_copies.add(part, last)
     if parts.valid:  # so that errors are found now, not after the tokenizer is learned
         for text, _ends in parts.read(parts.valid, findings, on_read):
-            counting.characters += len(text)
-    return Survey(parts, counting.statistics(), census, findings, near_copies)
+            counter.characters += len(text)
+    return Survey(parts, counter.statistics(), census, findings, near_copies)
 
 
 # increase it when the same bytes would be read as different documents or split differently

@@ -114,7 +114,7 @@ def _row_vectors(outputs: list[Any], present: Any, rows: EncodedRows, batch_rows
 
 
 def _fit_and_predict(train: Array, targets: NDArray[Any], valid: Array, labels: int) -> Array:
-    """Fit logistic regression on standardized vectors; give the probabilities of all labels for the rows of `valid`."""
+    """Fit logistic regression on standardized vectors; return the probabilities of all labels for `valid`."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
